@@ -1,0 +1,1 @@
+"""Backends, the wave engine and its two command lines."""

@@ -1,0 +1,227 @@
+"""What a backend is: five operations and the data they exchange. No I/O here.
+
+A backend written elsewhere needs the five abstract operations only. The concrete methods below
+them have defaults that fall back to those five, so time limits, cancelling and readiness are
+extras that a backend may add, never things it must know.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+WORKER_RUNNING = "running"
+WORKER_DONE = "done"
+WORKER_STALLED = "stalled"
+WORKER_FAILED = "failed"
+WORKER_UNKNOWN = "unknown"
+WORKER_STATES = (WORKER_RUNNING, WORKER_DONE, WORKER_STALLED, WORKER_FAILED, WORKER_UNKNOWN)
+
+ROLE_WORKER = "worker"
+ROLE_SETUP = "setup"
+ROLE_VERIFY = "verify"
+MODEL_ROLES = (ROLE_WORKER, ROLE_SETUP, ROLE_VERIFY)
+
+EFFORT_QUICK = "quick"
+EFFORT_NORMAL = "normal"
+EFFORT_THOROUGH = "thorough"
+EFFORT_LEVELS = (EFFORT_QUICK, EFFORT_NORMAL, EFFORT_THOROUGH)
+
+# Why a dispatch gave no usable work; "" when it did. Only COULD_NOT_RUN and CANCELLED are not
+# the agent's fault, so only they never cost a repair round.
+FAILURE_NONE = ""
+FAILURE_AGENT = "agent_failed"
+FAILURE_TIMED_OUT = "timed_out"
+FAILURE_REFUSED = "refused"
+FAILURE_COULD_NOT_RUN = "could_not_run"
+FAILURE_CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class DriverCapabilities:
+    """What a backend can do, said honestly; the tier decides how much of its work is re-checked."""
+
+    name: str
+    parallel_dispatch: bool = False
+    worker_filesystem_access: bool = False
+    worker_shell_access: bool = False
+    structured_output: bool = False
+    worktree_isolation: bool = False
+    native_cost_tracking: bool = False
+    native_stall_detection: bool = False
+    tool_use_accuracy: float = 0.0
+    recommended_verification_tier: int = 4
+    available_models: tuple[str, ...] = ()
+    notes: str = ""
+
+    def summary(self) -> str:
+        """One ASCII line for people."""
+        abilities = [
+            label
+            for label, present in (
+                ("parallel", self.parallel_dispatch),
+                ("files", self.worker_filesystem_access),
+                ("shell", self.worker_shell_access),
+                ("structured", self.structured_output),
+                ("cost", self.native_cost_tracking),
+            )
+            if present
+        ]
+        models = ", ".join(self.available_models) or "unnamed"
+        line = (
+            f"{self.name}: tier {self.recommended_verification_tier}, "
+            f"accuracy {self.tool_use_accuracy:.2f}, models {models}, "
+            f"abilities {', '.join(abilities) or 'none'}"
+        )
+        return line.encode("ascii", "replace").decode("ascii")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one dispatch was billed; None means unknown, which is never the same as zero."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input plus output, or None when either is unknown."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass
+class WorkerRequest:
+    """One dispatch. `owned_files` are relative to `workdir`, the agent's current directory.
+
+    `scratch` is a folder outside the workspace for this dispatch's own files (full output, usage
+    file); `environment` holds what the engine tells the agent, such as TIDEGATE_ITEM.
+    """
+
+    prompt: str
+    owned_files: tuple[str, ...] = ()
+    workdir: str = "."
+    model: str | None = None
+    role: str = ROLE_WORKER
+    label: str | None = None
+    phase: str | None = None
+    result_schema: dict[str, Any] | None = None
+    effort: str = EFFORT_NORMAL
+    scratch: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class WorkerResult:
+    """What the backend says of one dispatch. `ok` never means that tests passed."""
+
+    worker_id: str
+    status: str = WORKER_UNKNOWN
+    ok: bool = False
+    structured: dict[str, Any] | None = None
+    text: str = ""
+    files_written: tuple[str, ...] = ()
+    tokens_spent: int | None = None
+    error: str | None = None
+    verified: bool | None = None
+    usage: Usage = field(default_factory=Usage)
+    model: str | None = None
+    failure: str = FAILURE_NONE
+
+
+@dataclass
+class WorkerStatus:
+    """Where a dispatch stands; `age_s` is the time since its last sign of life."""
+
+    worker_id: str
+    state: str = WORKER_UNKNOWN
+    stalled: bool = False
+    age_s: float = 0.0
+    detail: str = ""
+
+
+@dataclass
+class CommandResult:
+    """How a command ended. `could_not_run` and `timed_out` are not a red test."""
+
+    exit_code: int
+    stdout: str = ""
+    stderr: str = ""
+    timed_out: bool = False
+    cancelled: bool = False
+    could_not_run: str = ""
+    duration_s: float = 0.0
+    output_file: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True only for exit code 0 of a command that ran to its end."""
+        return (
+            self.exit_code == 0
+            and not self.timed_out
+            and not self.cancelled
+            and not self.could_not_run
+        )
+
+
+@dataclass(frozen=True)
+class CommandLimits:
+    """Bounds on one test or set-up command; `environment` is the child's whole environment."""
+
+    timeout_s: float | None = None
+    environment: Mapping[str, str] | None = None
+    output: Path | None = None
+
+
+class AgentDriver(ABC):
+    """A backend. The five abstract operations are all that one written elsewhere must have."""
+
+    name: str = "abstract"
+
+    @abstractmethod
+    def probe_capabilities(self) -> DriverCapabilities:
+        """What this backend can do, without contacting anything."""
+
+    @abstractmethod
+    def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
+        """Run one agent to its end and say how that went."""
+
+    @abstractmethod
+    def worker_status(self, worker_id: str) -> WorkerStatus:
+        """Where a dispatch stands; an unknown id has state "unknown"."""
+
+    @abstractmethod
+    def run_command(
+        self, command: Any, cwd: str | None = None, shell: bool | None = None
+    ) -> CommandResult:
+        """Run a test or set-up command, a string for the shell or a list of arguments."""
+
+    @abstractmethod
+    def resolve_model(self, role: str) -> str:
+        """The model this backend uses for a role of `MODEL_ROLES`."""
+
+    def get_tokens_spent(self) -> int | None:
+        """Tokens of all dispatches so far; None when this backend does not know."""
+        return None
+
+    def describe(self) -> str:
+        """One ASCII line for people."""
+        return self.probe_capabilities().summary()
+
+    def run_bounded(self, command: Any, cwd: str, limits: CommandLimits) -> CommandResult:
+        """Run a command under `limits`; a backend that knows no limits just runs it."""
+        del limits
+        return self.run_command(command, cwd=cwd)
+
+    def readiness_problems(self) -> tuple[str, ...]:
+        """What keeps this backend from running here, a sentence each; empty when ready."""
+        return ()
+
+    def cancel(self) -> None:
+        """End every running dispatch and command soon, and start no further one."""
+        return

@@ -1,0 +1,118 @@
+"""What happened to an item, as frozen data: changes, test runs, attempts, verdicts. No I/O here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from driver.agent_driver import Usage
+
+
+class Verdict(StrEnum):
+    """The orchestrator's judgement of an item; the agent's words are never part of it."""
+
+    VERIFIED = "verified"
+    FAILED = "failed"
+    REFUSED = "refused"
+    NO_CHANGE = "no_change"
+    ALREADY_GREEN = "already_green"
+    UNDECIDED = "undecided"
+    FLAKY = "flaky"
+    LEASED_ELSEWHERE = "leased_elsewhere"
+    HALTED = "halted"
+    OVER_BUDGET = "over_budget"
+
+
+REPAIRABLE = frozenset({Verdict.FAILED, Verdict.REFUSED, Verdict.NO_CHANGE})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs from the base commit, seen in git objects, never as an agent tells it.
+
+    `path` is repo-relative with `/`; `mode` is the git mode after the change ("100644", "100755",
+    "120000" link, "160000" nested repository), None for a deletion; `blob` is the new object id.
+    A rename appears as a deletion and an addition.
+    """
+
+    path: str
+    mode: str | None
+    blob: str | None
+    base_mode: str | None
+
+    @property
+    def deleted(self) -> bool:
+        """True when the path exists on the base only."""
+        return self.mode is None
+
+
+class RunKind(StrEnum):
+    """How a test command ended; only RED and TIMED_OUT are the work's fault."""
+
+    GREEN = "green"
+    RED = "red"
+    TIMED_OUT = "timed_out"
+    COULD_NOT_RUN = "could_not_run"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """One run of a test command on one git tree (`tree` is None in place)."""
+
+    __test__ = False  # pytest collects classes by this name otherwise
+
+    kind: RunKind
+    command: str
+    exit_code: int | None
+    output: str
+    duration_s: float
+    tree: str | None = None
+    output_file: str | None = None
+    reason: str = ""
+
+    @property
+    def green(self) -> bool:
+        """True only for exit code 0 on an unchanged tree."""
+        return self.kind is RunKind.GREEN
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One dispatch of an item and what became of it."""
+
+    number: int
+    phase: str
+    verdict: Verdict
+    reason: str = ""
+    worker_id: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    model: str | None = None
+    duration_s: float = 0.0
+    tree: str | None = None
+    changes: tuple[Change, ...] = ()
+    test: TestRun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOutcome:
+    """Where an item stands. `tree` is the proven tree, base plus this item's files."""
+
+    slug: str
+    verdict: Verdict
+    reason: str = ""
+    attempts: tuple[Attempt, ...] = ()
+    tree: str | None = None
+    changes: tuple[Change, ...] = ()
+    isolation: str = "clone"
+    saved_work: str | None = None
+
+    @property
+    def repairs(self) -> int:
+        """Rounds after the first; a round that never ran is not one."""
+        return max(0, len(self.attempts) - 1)
+
+    @property
+    def last_test(self) -> TestRun | None:
+        """The newest test run of this item, if any ran."""
+        return next((a.test for a in reversed(self.attempts) if a.test is not None), None)

@@ -1,0 +1,1 @@
+"""One step of a wave each; `driver.wave` puts them in order."""

@@ -1,0 +1,1 @@
+"""What a wave remembers between processes and after a crash."""

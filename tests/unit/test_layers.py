@@ -1,0 +1,61 @@
+"""The house plan's arrows, read from the imports."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS = ("state_store", "tools", "driver")
+DOORS = {"subprocess": {"driver/process.py"}, "sqlite3": {"state_store/store.py"}}
+
+
+def modules() -> list[Path]:
+    return sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def is_program(path: Path) -> bool:
+    return 'if __name__ == "__main__":' in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_a_module_imports_only_its_own_layer_and_those_below(path: Path) -> None:
+    layer = path.relative_to(ROOT).parts[0]
+    above = set(LAYERS[LAYERS.index(layer) + 1 :]) | {"tests"}
+    assert is_program(path) or not {name for name in imports(path) if name.split(".")[0] in above}
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_each_side_effect_has_one_door(path: Path) -> None:
+    where = path.relative_to(ROOT).as_posix()
+    for module, doors in DOORS.items():
+        assert module not in imports(path) or where in doors, f"{module} belongs to {doors}"
+
+
+def test_the_import_graph_has_no_cycles() -> None:
+    names = {name_of(path) for path in modules()}
+    graph = {name_of(path): imports(path) & names - {name_of(path)} for path in modules()}
+    while leaves := {name for name, needs in graph.items() if not needs & graph.keys()}:
+        graph = {name: needs for name, needs in graph.items() if name not in leaves}
+    assert not graph, f"these import each other: {sorted(graph)}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_source_text_is_ascii(path: Path) -> None:
+    assert path.read_bytes().isascii()

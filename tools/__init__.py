@@ -1,0 +1,1 @@
+"""The operator's instruments: settings, the halt switch, the cost ceiling."""
