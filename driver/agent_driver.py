@@ -81,17 +81,21 @@ class DriverCapabilities:
 
 @dataclass(frozen=True)
 class Usage:
-    """What one dispatch was billed; None means unknown, which is never the same as zero."""
+    """What one dispatch was billed; None means unknown, which is never the same as zero.
+
+    `undivided_tokens` is the total of a backend that does not tell input from output.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
+    undivided_tokens: int | None = None
 
     @property
     def total_tokens(self) -> int | None:
         """Input plus output, or None when either is unknown."""
         if self.input_tokens is None or self.output_tokens is None:
-            return None
+            return self.undivided_tokens
         return self.input_tokens + self.output_tokens
 
 

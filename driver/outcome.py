@@ -105,7 +105,6 @@ class ItemOutcome:
     tree: str | None = None
     changes: tuple[Change, ...] = ()
     isolation: str = "clone"
-    saved_work: str | None = None
 
     @property
     def repairs(self) -> int:

@@ -1,0 +1,25 @@
+"""The flags that both command lines share. Imports argparse only: --help has to stay quick."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Everything but what to work on."""
+    add = parser.add_argument
+    add("--repo", metavar="DIR", help="the repository (default: the one you are in)")
+    add("--config", metavar="FILE", help="configuration to use instead of the project's")
+    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
+    add("--driver", metavar="NAME", help="backend: claude, command, replay (default: configured)")
+    add("--max-workers", metavar="N", type=int, help="agents at once (default: 8)")
+    add("--output", metavar="FILE", help="write the report there instead of to stdout")
+    add("--record", metavar="FILE", help="record every agent's answer for the replay backend")
+    add("--dry-run", action="store_true", help="print what would be done; wins over all else")
+    add(
+        "--demo",
+        metavar="DIR",
+        nargs="?",
+        const="",
+        help="make a small repository and run a recorded wave on it; needs no agent and no key",
+    )

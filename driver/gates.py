@@ -1,0 +1,76 @@
+"""The gates that may stop a wave: the halt switch, the cost ceiling, a signal.
+
+Asked before every dispatch, every repair round and the ship. A gate that cannot be asked stops
+the wave as well, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from driver.stop import Stop
+from state_store.errors import StoppedByPolicyError
+from tools import cost_ceiling, halt
+
+HALT = "halt"
+CEILING = "ceiling"
+UNAVAILABLE = "gate_unavailable"
+
+
+class GateClosedError(StoppedByPolicyError):
+    """`gate` is HALT, CEILING or UNAVAILABLE."""
+
+    def __init__(self, gate: str, reason: str) -> None:
+        self.gate = gate
+        super().__init__(reason)
+
+
+@dataclass
+class Gates:
+    """Without a state folder only signals are asked: there is nowhere to keep a switch."""
+
+    state_dir: Path | None
+    stop: Stop
+    tokens_spent: Callable[[], int | None]
+    last_ceiling: dict[str, Any] | None = None
+    closed: GateClosedError | None = None
+
+    def check(self) -> None:
+        """Raise InterruptedWaveError or GateClosedError when no further step may start."""
+        self.stop.check()
+        if self.state_dir is None:
+            return
+        try:
+            check_halt(self.state_dir)
+            self._check_ceiling(self.state_dir)
+        except GateClosedError as closed:
+            self.closed = self.closed or closed
+            raise
+
+    def _check_ceiling(self, state_dir: Path) -> None:
+        answer = cost_ceiling.check(spent=self.tokens_spent() or 0, trip=True, state_dir=state_dir)
+        self.last_ceiling = answer
+        raise_if_exceeded(answer)
+
+
+def check_halt(state_dir: Path) -> None:
+    """Raise GateClosedError when the halt switch is set, or cannot be read."""
+    if halt.is_halted(state_dir):
+        raise GateClosedError(HALT, halt_reason(state_dir))
+
+
+def halt_reason(state_dir: Path) -> str:
+    """Why the switch is set, and how to clear it."""
+    info = halt.get_halt_info(state_dir) or {}
+    return f"halted: {info.get('reason') or 'no reason given'} (python tools/halt.py --clear)"
+
+
+def raise_if_exceeded(answer: dict[str, Any]) -> None:
+    """Raise GateClosedError when a `cost_ceiling.check` answer says stop."""
+    if answer.get("error"):
+        raise GateClosedError(UNAVAILABLE, f"the cost gate cannot be asked: {answer['error']}")
+    if answer["exceeded"]:
+        raise GateClosedError(CEILING, str(answer.get("reason") or "cost ceiling reached"))

@@ -1,0 +1,235 @@
+"""Where items are built and proven: a repository with private clones, or a plain folder.
+
+A ground gives each item a place. In a repository the agent gets a clone of its own and tests run
+in proving trees that no agent ever sees. A folder that is in no repository is worked on directly,
+and its results say `in_place`, so that nobody takes them for the real thing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from driver.git import CheckoutFingerprint, PrivateGit, Remote, Repository, checkout_fingerprint
+from driver.outcome import Change
+from driver.ownership import OwnedPath, leaves_tree
+from driver.workspace import ProvingTrees, Workshop, Workspace
+
+CLONE = "clone"
+IN_PLACE = "in_place"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What is on disk after an agent ran, compared with the base; never what the agent says."""
+
+    changes: tuple[Change, ...]
+    tree: str | None = None
+    head_moved: str = ""
+    links_outside: tuple[str, ...] = ()
+
+
+class ProvingPlace(Protocol):
+    """A checkout of exactly one tree, for one test run."""
+
+    path: Path
+
+    def tampered(self) -> tuple[str, ...]:
+        """Tracked paths that differ from the tree by now."""
+
+
+class Place(Protocol):
+    """One item's place. `top` holds the repository's files, `workdir` is where the agent runs."""
+
+    isolation: str
+    top: Path
+    workdir: Path
+
+    def observe(self) -> Observed:
+        """Compare the files on disk with the base."""
+
+    def proving(self, tree: str | None) -> AbstractContextManager[ProvingPlace]:
+        """A checkout of `tree` for a test; waits while all are in use."""
+
+    def contents(self, change: Change) -> bytes:
+        """The bytes of a changed file; empty for a deletion."""
+
+    def patch(self, tree: str | None) -> bytes:
+        """The difference of base and `tree`, as git prints it; empty in place."""
+
+    def forget_commits(self) -> None:
+        """Put the agent's own branch back on the base, files left as they are."""
+
+    def close(self) -> None:
+        """Remove what was made for this item."""
+
+
+class Ground(Protocol):
+    """Where a set of items lives."""
+
+    def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
+        """Make an item's place."""
+
+    def close(self) -> None:
+        """Remove what was made for the wave."""
+
+
+class RepositoryGround:
+    """A repository: private clones for agents, proving trees for tests."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        git: PrivateGit,
+        workshop: Workshop,
+        trees: ProvingTrees,
+        remote: Remote | None,
+        environ: Mapping[str, str],
+    ) -> None:
+        self.repository = repository
+        self.git = git
+        self.workshop = workshop
+        self.trees = trees
+        self.remote = remote
+        self.base = repository.head
+        self.base_tree = git.tree_of(repository.head)
+        self.environ = environ
+        self._before = self._fingerprint()
+
+    def _fingerprint(self) -> CheckoutFingerprint:
+        return checkout_fingerprint(self.repository, self.environ)
+
+    def touched_checkout(self) -> tuple[str, ...]:
+        """What differs by now in the user's own checkout, index, config, hooks, branch, stash."""
+        return self._before.differences(self._fingerprint())
+
+    def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
+        """A private clone at the base commit, prepared."""
+        return _ClonePlace(self, self.workshop.workspace(slug), work_dir, owned)
+
+    def close(self) -> None:
+        """Remove the proving trees and the private git dir."""
+        self.trees.close()
+        self.workshop.close()
+
+
+class _ClonePlace:
+    isolation = CLONE
+
+    def __init__(
+        self,
+        ground: RepositoryGround,
+        workspace: Workspace,
+        work_dir: str,
+        owned: tuple[OwnedPath, ...],
+    ) -> None:
+        self._ground = ground
+        self._workspace = workspace
+        self._owned = [path.path + ("/" if path.is_dir else "") for path in owned]
+        self.top = workspace.path
+        self.workdir = workspace.path / work_dir
+
+    def observe(self) -> Observed:
+        collected = self._workspace.collect(self._owned)
+        links = (c.path for c in collected.changes if c.mode == "120000")
+        return Observed(
+            collected.changes,
+            collected.tree,
+            self._workspace.moved_head(),
+            tuple(path for path in links if leaves_tree(self.top, path)),
+        )
+
+    def proving(self, tree: str | None) -> AbstractContextManager[ProvingPlace]:
+        if tree is None:
+            raise ValueError("a repository's item is proven on a tree")
+        return self._ground.trees.checkout(tree)
+
+    def contents(self, change: Change) -> bytes:
+        return self._ground.git.blob(change.blob) if change.blob else b""
+
+    def patch(self, tree: str | None) -> bytes:
+        return self._ground.git.patch(self._ground.base_tree, tree) if tree else b""
+
+    def forget_commits(self) -> None:
+        self._workspace.reset_head()
+
+    def close(self) -> None:
+        self._workspace.remove()
+
+
+class FolderGround:
+    """A folder in no repository: agents work in it directly and nothing is ever shipped."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
+        """The folder itself; what its owned files are now is what changes are counted from."""
+        del slug, work_dir
+        return _FolderPlace(self._folder, owned)
+
+    def close(self) -> None:
+        """Nothing was made."""
+
+
+class _FolderPlace:
+    isolation = IN_PLACE
+
+    def __init__(self, folder: Path, owned: tuple[OwnedPath, ...]) -> None:
+        self.top = self.workdir = self.path = folder
+        self._owned = owned
+        self._before = _digests(folder, owned)
+
+    def observe(self) -> Observed:
+        now = _digests(self.top, self._owned)
+        return Observed(tuple(_differences(self._before, now)))
+
+    @contextmanager
+    def proving(self, tree: str | None) -> Iterator[ProvingPlace]:
+        del tree
+        yield self
+
+    def tampered(self) -> tuple[str, ...]:
+        return ()
+
+    def contents(self, change: Change) -> bytes:
+        return b"" if change.deleted else (self.top / change.path).read_bytes()
+
+    def patch(self, tree: str | None) -> bytes:
+        del tree
+        return b""
+
+    def forget_commits(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+def _digests(folder: Path, owned: Sequence[OwnedPath]) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for entry in owned
+        for path in _regular_files(folder / entry.path)
+    }
+
+
+def _regular_files(path: Path) -> Iterator[Path]:
+    if path.is_symlink():
+        return
+    if path.is_file():
+        yield path
+    for folder, _, names in os.walk(path):
+        yield from (p for p in (Path(folder, n) for n in names) if p.is_file() and not p.is_symlink())
+
+
+def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
+    for path in sorted(before.keys() | now.keys()):
+        if before.get(path) != now.get(path):
+            mode = "100644" if path in now else None
+            yield Change(path, mode, now.get(path), "100644" if path in before else None)

@@ -1,0 +1,89 @@
+"""The way of one item from its place to its verdict; it waits for no other item."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from driver.gates import CEILING, GateClosedError
+from driver.ground import CLONE, IN_PLACE
+from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.phases.build import build
+from driver.phases.repair import may_repair, repair
+from driver.stop import InterruptedWaveError
+from driver.verdicts import review_missing
+from driver.wave_context import Planned, Wave
+from state_store.errors import TidegateError
+from state_store.files import write_bytes_atomic
+
+
+def walk(planned: Planned, wave: Wave) -> ItemOutcome:
+    """One item, brought to a verdict. Never raises for anything that is the item's own matter."""
+    attempts: list[Attempt] = []
+    try:
+        return _walk(planned, wave, attempts)
+    except (GateClosedError, InterruptedWaveError) as stopped:
+        verdict, reason = stopped_verdict(stopped), str(stopped)
+    except TidegateError as error:
+        verdict, reason = Verdict.UNDECIDED, str(error)
+    except Exception as bug:  # noqa: BLE001 - one item's bug must not take the others' work along
+        wave.recorder.say(f"{planned.slug}: {''.join(traceback.format_exception(bug))}")
+        verdict, reason = Verdict.UNDECIDED, f"internal error: {bug!r}"
+    return settle(planned, wave, outcome_of(planned, verdict, reason, attempts))
+
+
+def _walk(planned: Planned, wave: Wave, attempts: list[Attempt]) -> ItemOutcome:
+    missing = review_missing(required=planned.policy.require_review, mode=wave.settings.review.mode)
+    if missing is not None:
+        return settle(planned, wave, outcome_of(planned, missing.verdict, missing.reason, attempts))
+    wave.gates.check()
+    place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
+    try:
+        attempts.append(build(planned, place, wave))
+        while may_repair(attempts[-1], planned.policy.repair_cap):
+            attempts.append(repair(planned, place, wave, attempts[-1]))
+        return outcome_of(planned, attempts[-1].verdict, attempts[-1].reason, attempts)
+    finally:
+        if attempts:
+            save_work(planned, wave, place.patch(attempts[-1].tree))
+        place.close()
+
+
+def save_work(planned: Planned, wave: Wave, patch: bytes) -> None:
+    """Keep the work as a patch, whatever becomes of it: its place is about to be removed."""
+    if patch:
+        write_bytes_atomic(work_patch(planned, wave), patch)
+
+
+def work_patch(planned: Planned, wave: Wave) -> Path:
+    """Where an item's work is kept as a patch against the base."""
+    return wave.scratch(planned.slug) / "work.patch"
+
+
+def settle(planned: Planned, wave: Wave, outcome: ItemOutcome) -> ItemOutcome:
+    """Tell and journal a verdict that is not that of the last attempt."""
+    wave.recorder.settled(planned.slug, planned.item.repo, outcome)
+    return outcome
+
+
+def stopped_verdict(stopped: GateClosedError | InterruptedWaveError) -> Verdict:
+    """The verdict of an item that a gate or a signal did not let go on."""
+    if isinstance(stopped, GateClosedError) and stopped.gate == CEILING:
+        return Verdict.OVER_BUDGET
+    return Verdict.HALTED
+
+
+def outcome_of(
+    planned: Planned, verdict: Verdict, reason: str, attempts: list[Attempt]
+) -> ItemOutcome:
+    """Where an item stands after `attempts`, with a verdict that may be another than theirs."""
+    last = attempts[-1] if attempts else None
+    return ItemOutcome(
+        slug=planned.slug,
+        verdict=verdict,
+        reason=reason,
+        attempts=tuple(attempts),
+        tree=last.tree if last else None,
+        changes=last.changes if last else (),
+        isolation=CLONE if planned.home.top else IN_PLACE,
+    )

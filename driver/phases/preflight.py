@@ -1,0 +1,193 @@
+"""Everything that can be wrong before anything is spent: homes, names, overlap, the git guard."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from driver.agent_driver import AgentDriver
+from driver.git import toplevel_of
+from driver.manifest import Manifest, WorkItem
+from driver.ownership import (
+    OwnedPath,
+    OwnershipError,
+    find_conflicts,
+    leaves_tree,
+    parse_owned,
+)
+from driver.verification_policy import policy_for
+from driver.wave_context import Home, Planned, Shipping
+from state_store.errors import ExitCode, InputError
+
+
+class PreflightError(InputError):
+    """`abort_reason` is a word of the report's vocabulary, `details` its further keys."""
+
+    def __init__(
+        self,
+        abort_reason: str,
+        problems: str | Sequence[str],
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(problems)
+        self.abort_reason = abort_reason
+        self.details = dict(details or {})
+
+
+def preflight(
+    manifest: Manifest,
+    driver: AgentDriver,
+    shipping: Shipping,
+    base_dir: Path,
+    environ: Mapping[str, str],
+) -> tuple[Planned, ...]:
+    """The manifest's items with their homes, files and policies. Raises PreflightError."""
+    _check_repo_fields(manifest, shipping)
+    default = Path(shipping.expect_top) if shipping.expect_top else base_dir
+    homes = [_home(item, default, environ) for item in manifest.items]
+    _check_guard(homes, shipping)
+    owned = _owned(manifest.items, homes)
+    _check_links(manifest.items, homes, owned)
+    _check_overlap(manifest.items, homes)
+    caps = driver.probe_capabilities()
+    return tuple(
+        Planned(item, policy_for(caps, item), home, paths)
+        for item, home, paths in zip(manifest.items, homes, owned, strict=True)
+    )
+
+
+def check_ready(driver: AgentDriver) -> None:
+    """Raise PreflightError (exit 4) when the backend cannot run here."""
+    problems = driver.readiness_problems()
+    if problems:
+        error = PreflightError("backend_not_ready", problems)
+        error.exit_code = ExitCode.CANNOT_RUN_HERE
+        raise error
+
+
+def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
+    if shipping.mode == "none":
+        return
+    named = [item.slug for item in manifest.items if item.repo]
+    unnamed = [item.slug for item in manifest.items if not item.repo]
+    if named and unnamed:
+        raise PreflightError(
+            "mixed_repo_manifest",
+            "mixed manifest detected: either every item names its repo or none does"
+            f" (with: {', '.join(named)}; without: {', '.join(unnamed)})",
+            {"items_with_repo": named, "items_without_repo": unnamed},
+        )
+    if shipping.expect_top:
+        return
+    if unnamed:
+        raise PreflightError(
+            "repo_field_missing_no_default",
+            "no item names its repo and no repository was given: add repo, or run inside one",
+            {"items_without_repo": unnamed},
+        )
+    raise PreflightError(
+        "git_toplevel_missing_or_empty",
+        "expectTopLevel is missing or empty: name the repository that may be shipped to",
+    )
+
+
+def _home(item: WorkItem, default: Path, environ: Mapping[str, str]) -> Home:
+    root = Path(item.repo) if item.repo else default
+    if item.repo and not (root.is_absolute() and root.is_dir()):
+        raise _bad_repo(item, "is not the absolute path of an existing folder")
+    folder = root / item.work_dir
+    if not folder.is_dir():
+        raise PreflightError(
+            "invalid_work_dir",
+            f"item {item.slug!r}: workDir {item.work_dir!r} is no folder in {root}",
+        )
+    folder = folder.resolve()
+    top = toplevel_of(folder, environ)
+    if item.repo and top is not None and top.resolve() != root.resolve():
+        raise _bad_repo(item, f"is not the top of a repository that holds workDir {item.work_dir}")
+    if top is None:
+        return Home(None, folder, ".")
+    return Home(top.resolve(), folder, folder.relative_to(top.resolve()).as_posix())
+
+
+def _bad_repo(item: WorkItem, why: str) -> PreflightError:
+    return PreflightError(
+        "invalid_repo_path",
+        f"item {item.slug!r}: repo {item.repo} {why}",
+        {"invalid_repo": item.repo, "item_slug": item.slug},
+    )
+
+
+def _check_guard(homes: Iterable[Home], shipping: Shipping) -> None:
+    if not shipping.expect_top:
+        return
+    tops = {home.top for home in homes if home.top}
+    expected = Path(shipping.expect_top).resolve()
+    if tops and expected not in tops:
+        raise PreflightError(
+            "git_toplevel_mismatch",
+            f"the items live in {', '.join(sorted(map(str, tops)))}, but only {expected}"
+            " may be shipped to",
+            {"expected_repo_root": str(expected), "actual_toplevel": str(min(tops))},
+        )
+
+
+def _owned(items: Sequence[WorkItem], homes: Sequence[Home]) -> list[tuple[OwnedPath, ...]]:
+    problems: list[str] = []
+    owned = [_parse(item, home.work_dir, problems) for item, home in zip(items, homes, strict=True)]
+    if problems:
+        raise PreflightError("invalid_file_paths", problems)
+    return owned
+
+
+def _parse(item: WorkItem, work_dir: str, problems: list[str]) -> tuple[OwnedPath, ...]:
+    paths = []
+    for entry in item.owns_files:
+        try:
+            paths.append(parse_owned(entry, work_dir))
+        except OwnershipError as error:
+            problems.append(f"item {item.slug!r}: ownsFiles entry {entry!r}: {error}")
+    return tuple(paths)
+
+
+def _check_links(
+    items: Sequence[WorkItem], homes: Sequence[Home], owned: Sequence[tuple[OwnedPath, ...]]
+) -> None:
+    problems = [
+        f"item {item.slug!r}: {path.path} is reached through a link that leaves the repository"
+        for item, home, paths in zip(items, homes, owned, strict=True)
+        for path in paths
+        if leaves_tree(home.top or home.folder, path.path)
+    ]
+    if problems:
+        raise PreflightError("invalid_file_paths", problems)
+
+
+def _check_overlap(items: Sequence[WorkItem], homes: Sequence[Home]) -> None:
+    repeated = [slug for slug, count in Counter(item.slug for item in items).items() if count > 1]
+    if repeated:
+        raise PreflightError("invalid_manifest", f"slugs used twice: {', '.join(repeated)}")
+    conflicts = find_conflicts(
+        (item.slug, str(home.top) if home.top else None, _comparable(item, home))
+        for item, home in zip(items, homes, strict=True)
+    )
+    if conflicts:
+        first = conflicts[0]
+        raise PreflightError(
+            "ownership_overlap",
+            [
+                f"items {first.slugs[0]!r} and {first.slugs[1]!r} both own {first.file} (names that"
+                " differ only in spelling or case count as one file): run them in separate waves"
+            ],
+            {"conflicts": [conflict.to_json() for conflict in conflicts]},
+        )
+
+
+def _comparable(item: WorkItem, home: Home) -> tuple[OwnedPath, ...]:
+    # In place two folders may hold one another, so only whole paths can be compared.
+    if home.top:
+        return tuple(parse_owned(entry, home.work_dir) for entry in item.owns_files)
+    whole = home.folder.relative_to(home.folder.anchor).as_posix()
+    return tuple(parse_owned(entry, whole) for entry in item.owns_files)

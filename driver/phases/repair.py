@@ -1,0 +1,22 @@
+"""A further round for an item that is red, refused or unchanged, in the same workspace."""
+
+from __future__ import annotations
+
+from driver.ground import Place
+from driver.outcome import REPAIRABLE, Attempt
+from driver.phases.build import attempt, first_prompt
+from driver.prompts import repair_prompt
+from driver.wave_context import Planned, Wave
+
+
+def may_repair(last: Attempt, repair_cap: int) -> bool:
+    """Whether another round is allowed: only for the work's own faults, and at most `repair_cap`."""
+    return last.verdict in REPAIRABLE and last.number <= repair_cap
+
+
+def repair(planned: Planned, place: Place, wave: Wave, last: Attempt) -> Attempt:
+    """One round with the command, exit code, output and own diff of the last in the prompt."""
+    place.forget_commits()
+    diff = place.patch(last.tree).decode("utf-8", "replace")
+    prompt = repair_prompt(first_prompt(planned, wave), planned.item, last, diff)
+    return attempt(planned, place, wave, number=last.number + 1, prompt=prompt)

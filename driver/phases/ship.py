@@ -1,0 +1,216 @@
+"""Commit what is verified, one commit an item, and put it where it was meant to go.
+
+The commits are built from proven trees in a git dir of our own; the user's checkout, index and
+config are compared with what they were before and are never written. Nothing is forced and
+nothing is merged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from driver.git import Commit, CommitSpec, GitError, fast_forward
+from driver.ground import RepositoryGround
+from driver.phases.integrate import Entry, Integration, Line
+from driver.prompts import command_text
+from driver.text import safe_line
+from driver.wave_context import Planned, Wave
+
+MAX_SUBJECT_CHARS = 72
+_MAX_BRANCH_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """What became of one repository's verified items.
+
+    `commits` holds (slug, commit) of all shipped items; `error` is a word of the report's
+    vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped.
+    """
+
+    repo: str
+    branch: str | None = None
+    commits: tuple[tuple[str, str], ...] = ()
+    committed: bool = False
+    pushed: bool = False
+    files_count: int = 0
+    error: str | None = None
+    detail: str = ""
+    warning: str | None = None
+    left_out: tuple[Entry, ...] = ()
+
+    @property
+    def tip(self) -> str | None:
+        """The last commit of the line."""
+        return self.commits[-1][1] if self.commits else None
+
+
+def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Shipment:
+    """Integrate, commit and publish the verified `entries` of one repository.
+
+    Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
+    """
+    line = Integration(ground, wave).line_up(entries)
+    shipment = Shipment(str(ground.repository.top), left_out=line.left_out)
+    if not line.entries:
+        return dataclasses.replace(shipment, error="nothing_green_together", detail="no item left")
+    wave.gates.check()
+    touched = ground.touched_checkout()
+    if touched:
+        return _touched(shipment, touched)
+    commits = ground.git.import_commits(ground.base, _specs(line, wave))
+    if tuple(commit.tree for commit in commits) != line.trees:
+        raise AssertionError("a commit's tree is not the tree that was proven")
+    shipment = dataclasses.replace(shipment, files_count=_count_files(line.entries))
+    try:
+        if wave.shipping.mode == "current":
+            return _to_current_branch(shipment, ground, line, commits)
+        return _to_wave_branch(shipment, ground, line, commits, wave)
+    except GitError as error:
+        return dataclasses.replace(shipment, error="git_commit_failed", detail=str(error))
+
+
+def _touched(shipment: Shipment, touched: Sequence[str]) -> Shipment:
+    return dataclasses.replace(
+        shipment,
+        error="checkout_changed",
+        detail="your own checkout changed while agents were running, so nothing was shipped: "
+        + ", ".join(touched),
+    )
+
+
+def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
+    date = f"{int(time.time())} +0000"
+    ship_settings = wave.settings.ship
+    return [
+        CommitSpec(
+            commit_message(planned, wave.wave_id, tree),
+            outcome.changes,
+            ship_settings.bot_name,
+            ship_settings.bot_email,
+            date,
+        )
+        for (planned, outcome), tree in zip(line.entries, line.trees, strict=True)
+    ]
+
+
+def commit_message(planned: Planned, wave_id: str, proved_tree: str) -> str:
+    """Subject from the title or slug, then the trailers that later runs find items by."""
+    item = planned.item
+    trailers = {
+        "Wave-Id": wave_id,
+        "Item-Id": item.item_id or item.slug,
+        "Item-Slug": item.slug,
+        "Test-Command": command_text(item.test_command),
+        "Proved-Tree": proved_tree,
+    }
+    lines = [f"{name}: {safe_line(value)}" for name, value in trailers.items()]
+    return "\n".join([_subject(item.title or item.slug), "", *lines]) + "\n"
+
+
+def _subject(text: str) -> str:
+    line = safe_line(" ".join(text.split()))
+    return line if len(line) <= MAX_SUBJECT_CHARS else line[: MAX_SUBJECT_CHARS - 3] + "..."
+
+
+def branch_name(wave_id: str, date: str) -> str:
+    """`wave/<date>-<id>`: a name git accepts, short for the long ids that waves give themselves."""
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", wave_id).strip("-") or "wave"
+    return f"wave/{date}-{safe[:8] if re.fullmatch(r'[0-9a-f-]{32,36}', safe) else safe[:60]}"
+
+
+def _to_wave_branch(
+    shipment: Shipment,
+    ground: RepositoryGround,
+    line: Line,
+    commits: Sequence[Commit],
+    wave: Wave,
+) -> Shipment:
+    tip = commits[-1].commit
+    branch = _keep_on_free_branch(ground, tip, branch_name(wave.wave_id, time.strftime("%Y-%m-%d")))
+    shipment = dataclasses.replace(shipment, branch=branch, committed=True)
+    if ground.remote is None:
+        return _done(shipment, line, commits, "no remote: the branch is in this repository only")
+    return _push(shipment, ground, line, commits, expected=None)
+
+
+def _keep_on_free_branch(ground: RepositoryGround, tip: str, wanted: str) -> str:
+    for number in range(1, _MAX_BRANCH_TRIES):
+        branch = wanted if number == 1 else f"{wanted}-{number}"
+        try:
+            ground.git.keep(ground.repository, tip, f"refs/heads/{branch}")
+        except GitError:
+            if number == _MAX_BRANCH_TRIES - 1:
+                raise
+        else:
+            return branch
+    raise AssertionError("unreachable: the last try raises")
+
+
+def _to_current_branch(
+    shipment: Shipment, ground: RepositoryGround, line: Line, commits: Sequence[Commit]
+) -> Shipment:
+    branch = ground.repository.branch
+    if branch is None:
+        return dataclasses.replace(
+            shipment,
+            error="git_commit_failed",
+            detail="HEAD is detached, so there is no checked-out branch to commit to",
+        )
+    shipment = dataclasses.replace(shipment, branch=branch)
+    if ground.remote is not None:
+        shipment = _push(shipment, ground, line, commits, expected=ground.base)
+        if shipment.error:
+            return shipment
+    return _move_checkout(shipment, ground, line, commits)
+
+
+def _move_checkout(
+    shipment: Shipment, ground: RepositoryGround, line: Line, commits: Sequence[Commit]
+) -> Shipment:
+    tip = commits[-1].commit
+    ground.git.keep(ground.repository, tip, f"refs/tidegate/{tip}")
+    refusal = fast_forward(ground.repository, tip, ground.environ)
+    if not refusal:
+        warning = None if shipment.pushed else "no remote: committed in this repository only"
+        return _done(dataclasses.replace(shipment, committed=True), line, commits, warning)
+    if shipment.pushed:
+        return dataclasses.replace(shipment, warning=f"pushed, but not checked out here: {refusal}")
+    return dataclasses.replace(
+        shipment, error="git_commit_failed", detail=f"{refusal} (kept as refs/tidegate/{tip})"
+    )
+
+
+def _push(
+    shipment: Shipment,
+    ground: RepositoryGround,
+    line: Line,
+    commits: Sequence[Commit],
+    *,
+    expected: str | None,
+) -> Shipment:
+    if ground.remote is None or shipment.branch is None:
+        raise AssertionError("a push needs a remote and a branch")
+    answer = ground.git.push(ground.remote, commits[-1].commit, shipment.branch, expected)
+    if answer.ok:
+        return _done(dataclasses.replace(shipment, pushed=True), line, commits, None)
+    kept = f" (kept on branch {shipment.branch} here)" if shipment.committed else ""
+    return dataclasses.replace(shipment, error="git_push_failed", detail=answer.reason + kept)
+
+
+def _done(
+    shipment: Shipment, line: Line, commits: Sequence[Commit], warning: str | None
+) -> Shipment:
+    pairs = tuple(
+        (planned.slug, commit.commit)
+        for (planned, _), commit in zip(line.entries, commits, strict=True)
+    )
+    return dataclasses.replace(shipment, commits=pairs, committed=True, warning=warning)
+
+
+def _count_files(entries: Sequence[Entry]) -> int:
+    return sum(len(outcome.changes) for _, outcome in entries)

@@ -1,0 +1,74 @@
+"""What agents are told: pure text from an item and its last attempt, no paths of this machine.
+
+The same item always gives the same first prompt, so that a recording can be matched to it.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from driver.manifest import WorkItem
+from driver.outcome import Attempt, RunKind, TestRun
+from driver.text import bounded, safe_text
+
+MAX_OUTPUT_CHARS = 12_000
+MAX_DIFF_CHARS = 24_000
+
+
+def build_prompt(item: WorkItem, *, with_rules: bool) -> str:
+    """The item's own prompt; `with_rules` adds what a backend with file access has to know."""
+    return f"{item.prompt.rstrip()}\n\n{_rules(item)}" if with_rules else item.prompt
+
+
+def repair_prompt(first: str, item: WorkItem, attempt: Attempt, diff: str) -> str:
+    """The first prompt, then what went wrong: command, exit code, bounded output, the own diff."""
+    parts = [first.rstrip(), _complaint(item, attempt)]
+    if attempt.test is not None and attempt.test.output:
+        parts.append(_quoted("Output of the test command", attempt.test.output, MAX_OUTPUT_CHARS))
+    if diff:
+        parts.append(_quoted("Your change so far, against the base", diff, MAX_DIFF_CHARS))
+    parts.append("The files are as you left them. Correct them.")
+    return "\n\n".join(parts) + "\n"
+
+
+def command_text(command: str | tuple[str, ...]) -> str:
+    """A command as one would type it."""
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+def _rules(item: WorkItem) -> str:
+    files = "\n".join(f"  {name}" for name in item.owns_files)
+    return (
+        "Rules of this workspace:\n"
+        f"- Change only these files (they may be new; a name ending in / is a folder):\n{files}\n"
+        f"- Your work counts only when this command succeeds: {command_text(item.test_command)}\n"
+        "  It is run for you afterwards, in a fresh checkout that has your changes to these files"
+        " and nothing else.\n"
+        "- Do not commit, do not switch branches, do not change git's configuration.\n"
+    )
+
+
+def _complaint(item: WorkItem, attempt: Attempt) -> str:
+    test = attempt.test
+    if test is None:
+        return f"That did not work.\nError: {safe_text(attempt.reason)}"
+    return f"{_how_it_ended(test)}\nCommand: {command_text(item.test_command)}\nError: " + safe_text(
+        attempt.reason
+    )
+
+
+def _how_it_ended(test: TestRun) -> str:
+    if test.kind is RunKind.TIMED_OUT:
+        return f"Test timed out after {test.duration_s:.0f} seconds."
+    return f"Test failed with exit code {test.exit_code}."
+
+
+def _quoted(title: str, text: str, limit: int) -> str:
+    # The fence is longer than any inside, so quoted text cannot end it.
+    body = bounded(safe_text(text), limit)
+    fence = "`" * max(3, 1 + max((len(run) for run in _backtick_runs(body)), default=0))
+    return f"{title}:\n{fence}\n{body.rstrip()}\n{fence}"
+
+
+def _backtick_runs(text: str) -> list[str]:
+    return [run for run in "".join(c if c == "`" else " " for c in text).split() if run]

@@ -1,0 +1,235 @@
+"""A wave's result as data, and as the JSON that callers of the source know. Pure.
+
+Every key is always there. `None` means unknown or not applicable; it never stands for zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from driver.agent_driver import Usage
+from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
+from driver.phases.build import BUILD, REPAIR
+from driver.phases.ship import Shipment
+from driver.verdicts import review_word
+from driver.wave_context import Planned
+from state_store.errors import ExitCode
+
+
+@dataclass(frozen=True, slots=True)
+class ItemReport:
+    """One item's line; `commit` is set when it was shipped, `saved_work` when a patch was kept."""
+
+    planned: Planned
+    outcome: ItemOutcome
+    commit: str | None = None
+    ship_error: str | None = None
+    ship_warning: str | None = None
+    saved_work: str | None = None
+
+
+@dataclass(frozen=True)
+class WaveReport:
+    """All that is known at the end. `shipments` is None when no ship was asked for."""
+
+    wave_id: str
+    items: tuple[ItemReport, ...] = ()
+    shipments: tuple[Shipment, ...] | None = None
+    policy: Mapping[str, Any] | None = None
+    ceiling: Mapping[str, Any] | None = None
+    review_mode: str = "policy"
+    abort_reason: str | None = None
+    error: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    preflight_ok: bool = True
+    abort_exit: ExitCode | None = None
+    resumed: bool = False
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What a program ends with: 0 only when everything asked for was done."""
+        if self.abort_exit is not None:
+            return self.abort_exit
+        done = all(item.outcome.verdict is Verdict.VERIFIED for item in self.items)
+        if self.shipments is not None:
+            done = done and all(item.commit for item in self.items)
+        return ExitCode.DONE if done else ExitCode.NOT_ALL_SHIPPED
+
+
+def to_json(report: WaveReport) -> dict[str, Any]:
+    """The dict that `run_wave` returns."""
+    return {
+        "wave_id": report.wave_id,
+        "preflight_ok": report.preflight_ok,
+        "aborted": report.abort_reason is not None,
+        "abort_reason": report.abort_reason,
+        "error": report.error,
+        "built": [_built(item, report.review_mode) for item in report.items],
+        "shipped": None if report.shipments is None else _shipped_slugs(report.items),
+        "shipped_repos": [_shipped_repo(shipment) for shipment in report.shipments or ()],
+        "branch": _only(shipment.branch for shipment in report.shipments or ()),
+        "sha": _only(shipment.tip for shipment in report.shipments or ()),
+        "merged": False,
+        "policy": dict(report.policy) if report.policy is not None else None,
+        "ceiling": dict(report.ceiling) if report.ceiling is not None else None,
+        "resume_stats": (
+            {"skipped_from_journal": 0, "rebuilt": len(report.items)} if report.resumed else None
+        ),
+        "adversarial_review": _wave_review(report),
+        "tokens": token_totals(report.items),
+        "integration": {"green": report.exit_code is ExitCode.DONE},
+        "repairsUsed": sum(item.outcome.repairs for item in report.items),
+        "exit_code": int(report.exit_code),
+        **report.details,
+    }
+
+
+def _shipped_slugs(items: Iterable[ItemReport]) -> list[str]:
+    return [item.planned.slug for item in items if item.commit]
+
+
+def _only(values: Iterable[str | None]) -> str | None:
+    known = [value for value in values if value]
+    return known[0] if len(known) == 1 else None
+
+
+def _wave_review(report: WaveReport) -> str:
+    words = {_review(item, report.review_mode) for item in report.items}
+    return words.pop() if len(words) == 1 else report.review_mode
+
+
+def _review(item: ItemReport, mode: str) -> str:
+    return review_word(required=item.planned.policy.require_review, mode=mode)
+
+
+def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
+    outcome, test = item.outcome, item.outcome.last_test
+    last = outcome.attempts[-1] if outcome.attempts else None
+    verified = outcome.verdict is Verdict.VERIFIED
+    return {
+        "slug": outcome.slug,
+        "id": item.planned.item.item_id,
+        "dispatched": bool(outcome.attempts),
+        "verified": verified,
+        "verdict": str(outcome.verdict),
+        "testExit": test.exit_code if test else None,
+        "repairs": outcome.repairs,
+        "error": None if verified else outcome.reason,
+        "filesWritten": [change.path for change in outcome.changes],
+        "workerId": last.worker_id if last else None,
+        "model": last.model if last else None,
+        "adversarial_review": _review(item, review_mode),
+        "isolation": outcome.isolation,
+        "verificationTier": item.planned.policy.tier,
+        "usage": _usage(sum_usage(attempt.usage for attempt in outcome.attempts)),
+        "attempts": [_attempt(attempt) for attempt in outcome.attempts],
+        "tree": outcome.tree,
+        "commit": item.commit,
+        "ship_error": item.ship_error,
+        "ship_warning": item.ship_warning,
+        "savedWork": item.saved_work,
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "phase": attempt.phase,
+        "verdict": str(attempt.verdict),
+        "reason": attempt.reason or None,
+        "workerId": attempt.worker_id,
+        "model": attempt.model,
+        "durationS": round(attempt.duration_s, 3),
+        "usage": _usage(attempt.usage),
+        "test": _test(attempt.test),
+    }
+
+
+def _test(test: TestRun | None) -> dict[str, Any] | None:
+    if test is None:
+        return None
+    return {
+        "kind": str(test.kind),
+        "command": test.command,
+        "exit": test.exit_code,
+        "durationS": round(test.duration_s, 3),
+        "tree": test.tree,
+        "outputFile": test.output_file,
+    }
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "totalTokens": usage.total_tokens,
+        "costUsd": usage.cost_usd,
+    }
+
+
+def sum_usage(usages: Iterable[Usage]) -> Usage:
+    """The sum of what is known of each field; None where nothing at all is known."""
+    known = list(usages)
+    return Usage(
+        _sum([usage.input_tokens for usage in known]),
+        _sum([usage.output_tokens for usage in known]),
+        _sum([usage.cost_usd for usage in known]),
+    )
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
+
+
+def token_totals(items: Iterable[ItemReport]) -> dict[str, Any]:
+    """Tokens by phase. Where `unmetered` is not 0 the sums say "at least"."""
+    attempts = [attempt for item in items for attempt in item.outcome.attempts]
+    build = sum_usage(attempt.usage for attempt in attempts if attempt.phase == BUILD)
+    repair = sum_usage(attempt.usage for attempt in attempts if attempt.phase == REPAIR)
+    total = sum_usage([build, repair])
+    return {
+        "buildIn": build.input_tokens or 0,
+        "buildOut": build.output_tokens or 0,
+        "repairIn": repair.input_tokens or 0,
+        "repairOut": repair.output_tokens or 0,
+        "verifyIn": 0,
+        "verifyOut": 0,
+        "totalIn": total.input_tokens or 0,
+        "totalOut": total.output_tokens or 0,
+        "total": (total.input_tokens or 0) + (total.output_tokens or 0),
+        "costUsd": total.cost_usd,
+        "unmetered": sum(1 for attempt in attempts if attempt.usage.total_tokens is None),
+    }
+
+
+def _shipped_repo(shipment: Shipment) -> dict[str, Any]:
+    return {
+        "repo": shipment.repo,
+        "committed": shipment.committed,
+        "pushed": shipment.pushed,
+        "branch": shipment.branch,
+        "sha": shipment.tip,
+        "error": shipment.error,
+        "error_detail": shipment.detail[:300] or None,
+        "files_count": shipment.files_count,
+        "warning": shipment.warning,
+    }
+
+
+_COUNTED = ("buildIn", "buildOut", "verifyIn", "verifyOut", "repairIn", "repairOut", "totalIn")
+
+
+def result_to_report(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The short form that ledgers read, from a dict of `run_wave`."""
+    tokens = result.get("tokens") or {}
+    return {
+        "tokens": {**dict.fromkeys((*_COUNTED, "totalOut"), 0), **tokens},
+        "integration": result.get("integration") or {"green": False},
+        "repairsUsed": result.get("repairsUsed", 0),
+        "built": result.get("built", []),
+        "preflight_ok": result.get("preflight_ok", False),
+        "aborted": result.get("aborted", False),
+    }

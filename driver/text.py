@@ -1,0 +1,24 @@
+"""Text from outside made fit to show: bounded, and with nothing in it that acts on a terminal."""
+
+from __future__ import annotations
+
+
+def safe_line(text: str) -> str:
+    """`text` on one line: everything that is not printable is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def safe_text(text: str) -> str:
+    """`text` with its lines and tabs kept and every other control character escaped."""
+    return "\n".join(
+        "\t".join(safe_line(cell) for cell in line.split("\t"))
+        for line in text.replace("\r\n", "\n").split("\n")
+    )
+
+
+def bounded(text: str, limit: int) -> str:
+    """`text`, or its head and tail with a line between them that counts what is missing."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

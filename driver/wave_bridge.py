@@ -1,0 +1,143 @@
+"""Between an item and a backend: what the backend is asked, and what its answer means.
+
+Two ways in: `dispatch` for the engine, and the source's `build_manifest_item` and `dispatch_item`
+on plain dicts for callers of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from driver.agent_driver import (
+    EFFORT_NORMAL,
+    FAILURE_COULD_NOT_RUN,
+    ROLE_WORKER,
+    AgentDriver,
+    CommandResult,
+    WorkerRequest,
+    WorkerResult,
+)
+from driver.ground import Place
+from driver.verification_policy import verification_policy
+from driver.wave_context import Planned, Wave
+
+ROUTE_HARNESS = "harness"
+ROUTE_DRIVER = "driver"
+
+
+def dispatch(
+    planned: Planned, place: Place, wave: Wave, *, phase: str, number: int, prompt: str
+) -> WorkerResult:
+    """Run one agent in the item's place. A backend that raises gave no answer at all."""
+    item = planned.item
+    request = WorkerRequest(
+        prompt=prompt,
+        owned_files=item.owns_files,
+        workdir=str(place.workdir),
+        model=item.model,
+        label=f"dispatch:{item.slug}",
+        phase=item.phase,
+        effort=item.effort,
+        scratch=_fresh_folder(wave.scratch(item.slug) / f"agent-{number}"),
+        environment={
+            "TIDEGATE_ITEM": item.slug,
+            "TIDEGATE_PHASE": phase,
+            "TIDEGATE_ATTEMPT": str(number),
+            "TIDEGATE_WORKSPACE": str(place.top),
+        },
+    )
+    try:
+        return wave.driver.dispatch_worker(request)
+    except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
+        return WorkerResult(
+            worker_id="",
+            error=f"dispatch_item internal error: {error!r}",
+            failure=FAILURE_COULD_NOT_RUN,
+        )
+
+
+def _fresh_folder(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def build_manifest_item(driver: AgentDriver, item: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `item` with its model and the policy of the backend's tier as literal fields.
+
+    Raises ValueError, naming the backend, for a tier that has no policy.
+    """
+    caps = driver.probe_capabilities()
+    try:
+        policy = verification_policy(caps)
+    except ValueError as error:
+        raise ValueError(f"backend {caps.name} has no usable tier: {error}") from error
+    return {
+        **item,
+        "model": driver.resolve_model(ROLE_WORKER),
+        "verificationTier": caps.recommended_verification_tier,
+        "repairCap": policy["repair_cap"],
+        "requireAdversarialReview": policy["require_adversarial_review"],
+        "spotCheckFrac": policy["spot_check_frac"],
+        "validateAllJson": policy["validate_all_json"],
+    }
+
+
+def dispatch_item(
+    driver: AgentDriver, item: Mapping[str, Any], workdir: str | None = None
+) -> dict[str, Any]:
+    """Run one agent on a plain item, then its test, in a folder as it is: no clone, no ship.
+
+    Keys of the answer: route, ok, testExit, filesWritten, error, workerId, verified, and reason
+    when there is no test command. `ok` and `verified` come from exit code 0 and nothing else.
+    """
+    answer: dict[str, Any] = {
+        "route": _route(driver),
+        "ok": False,
+        "testExit": None,
+        "filesWritten": [],
+        "error": None,
+        "workerId": None,
+        "verified": False,
+    }
+    if not item.get("testCmd"):
+        return {**answer, "error": "no testCmd: nothing can be proven", "reason": "no_test_command"}
+    folder = workdir or item.get("workdir") or item.get("workDir") or "."
+    try:
+        return {**answer, **_dispatch_and_test(driver, item, folder)}
+    except Exception as error:  # noqa: BLE001 - the source's contract: an exception is an answer
+        return {**answer, "error": f"dispatch_item internal error: {error}"}
+
+
+def _dispatch_and_test(driver: AgentDriver, item: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    result = driver.dispatch_worker(_plain_request(item, folder))
+    said = {"workerId": result.worker_id, "filesWritten": list(result.files_written)}
+    if not result.ok:
+        return {**said, "error": f"dispatch_worker failed: {result.error}"}
+    test = driver.run_command(item["testCmd"], cwd=folder)
+    green = _is_green(test)
+    error = None if green else f"test failed with exit {test.exit_code}"
+    return {**said, "testExit": test.exit_code, "ok": green, "verified": green, "error": error}
+
+
+def _plain_request(item: Mapping[str, Any], folder: str) -> WorkerRequest:
+    return WorkerRequest(
+        prompt=str(item.get("prompt", "")),
+        owned_files=tuple(item.get("ownsFiles") or ()),
+        workdir=folder,
+        model=item.get("model"),
+        label=f"dispatch:{item.get('slug')}",
+        phase=item.get("phase"),
+        effort=item.get("effort") or EFFORT_NORMAL,
+        environment={"TIDEGATE_ITEM": str(item.get("slug")), "TIDEGATE_PHASE": "build"},
+    )
+
+
+def _route(driver: AgentDriver) -> str:
+    files = driver.probe_capabilities().worker_filesystem_access
+    return ROUTE_HARNESS if files else ROUTE_DRIVER
+
+
+def _is_green(test: CommandResult) -> bool:
+    return test.exit_code == 0 and test.ok

@@ -1,0 +1,99 @@
+"""What the steps of one wave share. Frozen: steps return values, only the recorder remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from driver.agent_driver import AgentDriver
+from driver.gates import Gates
+from driver.ground import Ground
+from driver.manifest import WorkItem
+from driver.ownership import OwnedPath
+from driver.process import Processes
+from driver.progress import Progress
+from driver.recorder import Recorder
+from driver.recording import RecordingWriter
+from driver.stop import Stop
+from driver.verification_policy import Policy
+from state_store.journal import safe_slug
+from tools.settings import Settings
+
+
+@dataclass(frozen=True)
+class WaveOptions:
+    """What a command line may ask for beyond `run_wave`'s own parameters."""
+
+    settings: Settings | None = None
+    repo: Path | None = None
+    recording: RecordingWriter | None = None
+    progress: Progress = field(default_factory=lambda: Progress(None))
+    stop: Stop = field(default_factory=Stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where an item lives: a repository's top and the work folder in it, or a plain folder."""
+
+    top: Path | None
+    folder: Path
+    work_dir: str
+
+    @property
+    def key(self) -> str:
+        """Items with one key share one ground."""
+        return str(self.top or self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An item that passed preflight. `owned` is relative to the repository's top, or in place to
+    the work folder."""
+
+    item: WorkItem
+    policy: Policy
+    home: Home
+    owned: tuple[OwnedPath, ...]
+
+    @property
+    def slug(self) -> str:
+        """The item's name in every report."""
+        return self.item.slug
+
+
+@dataclass(frozen=True)
+class Shipping:
+    """Where verified work goes. `mode`: "branch" (a wave branch), "current" (the checked-out
+    branch) or "none"."""
+
+    mode: str
+    expect_top: str | None = None
+
+
+@dataclass(frozen=True)
+class Wave:
+    """One wave under way."""
+
+    wave_id: str
+    plan: tuple[Planned, ...]
+    grounds: Mapping[str, Ground]
+    driver: AgentDriver
+    settings: Settings
+    shipping: Shipping
+    gates: Gates
+    recorder: Recorder
+    processes: Processes
+    run_dir: Path
+    options: WaveOptions
+
+    def ground_of(self, planned: Planned) -> Ground:
+        """The repository or folder an item works on."""
+        return self.grounds[planned.home.key]
+
+    def scratch(self, slug: str) -> Path:
+        """The folder for everything that one item's agents and tests print."""
+        folder = self.run_dir / safe_slug(slug)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+

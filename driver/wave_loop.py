@@ -1,0 +1,96 @@
+"""Run one wave from a manifest: `run_wave` for callers, and the command line.
+
+The engine is `driver.wave`; this file keeps the source's names and loads nothing that a command
+does not need.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from driver.agent_driver import AgentDriver
+    from driver.wave_context import WaveOptions
+
+
+def run_wave(
+    driver: AgentDriver,
+    manifest: Mapping[str, Any],
+    *,
+    state_dir: str | Path | None = None,
+    git: Mapping[str, Any] | None = None,
+    resume_journal: bool = False,
+    options: WaveOptions | None = None,
+) -> dict[str, Any]:
+    """Bring every item of `manifest` to a verdict and ship what is verified.
+
+    `git` None ships nothing; `{"expectTopLevel": path}` ships to the branch checked out there;
+    with `"mode": "branch"` to a new wave branch. The answer's keys are those of docs/formats.md;
+    bad input is an answer with `aborted` and `error`, never an exception.
+    """
+    from driver import report, wave
+    from driver.wave_bridge import adapted
+    from driver.wave_context import Shipping, WaveOptions
+
+    request = wave.WaveRequest(
+        driver=adapted(driver),
+        manifest=manifest,
+        state_dir=Path(state_dir) if state_dir is not None else None,
+        shipping=Shipping.from_git(git),
+        resume=resume_journal,
+        options=options or WaveOptions(),
+    )
+    return report.to_json(wave.run(request))
+
+
+def result_to_report(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The short form of a result, as ledgers read it."""
+    from driver import report
+
+    return report.result_to_report(result)
+
+
+def __getattr__(name: str) -> Any:
+    from driver import source_names
+
+    if name in source_names.WAVE_LOOP:
+        return getattr(source_names, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    import argparse
+
+    from driver.flags import add_common
+
+    parser = argparse.ArgumentParser(
+        prog="wave_loop.py", description="Run one wave of items with disjoint files."
+    )
+    add = parser.add_argument
+    add("--manifest", metavar="FILE", help="the items: JSON, see docs/formats.md")
+    add("--git", action="store_true", help="ship verified items to a wave branch")
+    add("--one-turn", action="store_true", help="no repair rounds")
+    add_common(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    from driver import command_line
+
+    return command_line.run_manifest(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""One cycle: take the right items from a tracker, run a wave on them, write down what came of it.
+
+The command line, and the source's names. The cycle itself is `driver.cycle`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from typing import Any
+
+    from driver.agent_driver import AgentDriver
+    from driver.wave_context import WaveOptions
+
+DEFAULT_MAX_ITEMS = 5
+
+
+def run_wave_scheduler(
+    tracker_path: str | Path,
+    max_items: int = DEFAULT_MAX_ITEMS,
+    dry_run: bool = False,
+    driver: AgentDriver | None = None,
+    state_dir: str | Path | None = None,
+    *,
+    options: WaveOptions | None = None,
+) -> dict[str, Any]:
+    """One cycle; the answer is the report of docs/formats.md, with `success` and `exit_code`."""
+    from driver import cycle
+
+    return cycle.run(
+        cycle.CycleRequest(
+            tracker=Path(tracker_path),
+            max_items=max_items,
+            dry_run=dry_run,
+            driver=driver,
+            state_dir=Path(state_dir) if state_dir is not None else None,
+            options=options,
+        )
+    )
+
+
+def __getattr__(name: str) -> Any:
+    from driver import source_names
+
+    if name in source_names.WAVE_SCHEDULER:
+        return getattr(source_names, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    import argparse
+
+    from driver.flags import add_common
+
+    parser = argparse.ArgumentParser(
+        prog="wave_scheduler.py", description="Run one wave of a backlog's next items."
+    )
+    add = parser.add_argument
+    add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
+    add("--max-items", metavar="N", type=int, default=DEFAULT_MAX_ITEMS, help="(default: 5)")
+    add("--execute", action="store_true", help="do it; without this flag it is a dry run")
+    add_common(parser)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    from driver import command_line
+
+    return command_line.run_cycle(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
