@@ -13,11 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.model_server import (
-    Billed,
+from tests.support.model_script import (
     Conversation,
     Fault,
-    ModelServer,
     Say,
     Scenario,
     Step,
@@ -27,6 +25,7 @@ from tests.support.model_server import (
     shell,
     write_file,
 )
+from tests.support.model_server import Billed, ModelServer
 
 TOOLS = ("Read", "Write", "Bash")
 SCENARIO = Scenario(

@@ -21,12 +21,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.model_server import (
+from tests.support.model_script import (
     Action,
-    Billed,
     Conversation,
     Fault,
-    ModelServer,
     Say,
     Scenario,
     Step,
@@ -35,6 +33,7 @@ from tests.support.model_server import (
     shell,
     write_file,
 )
+from tests.support.model_server import Billed, ModelServer
 
 CLAUDE = os.environ.get("TIDEGATE_TEST_CLAUDE") or shutil.which("claude")
 pytestmark = pytest.mark.skipif(

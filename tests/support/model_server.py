@@ -1,38 +1,36 @@
 """A model behind a loopback port, scripted by the test, for running real agent programs offline.
 
-Owns the script, which step answers a request, and the bill of what was answered. A wire format is
-one class (`AnthropicMessages` is the first); another is a sibling and a line in `WIRE_FORMATS`.
-Does not start agents, and judges nothing: what an agent did is looked up in its folder.
-
-The step is the number of model turns already in the request, so agents may run side by side and a
-repeated request gets the same answer. Only how often a fault struck is remembered.
+Owns the sockets and the bill of what was answered; `model_script` says what that is. Another wire
+format is a class beside `AnthropicMessages` and a line in `WIRE_FORMATS`. Starts no agents and
+judges nothing: what an agent did is looked up in its folder.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import socket
 import sys
 import threading
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Self
 
-Json = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenUse:
-    """Tokens of one answer; `input_tokens` counts neither cache reads nor cache writes."""
-
-    input_tokens: int = 700
-    output_tokens: int = 40
-    cache_read: int = 300
-    cache_write: int = 50
+from tests.support.anthropic_messages import AnthropicMessages
+from tests.support.model_script import (
+    Asked,
+    Fault,
+    Json,
+    Reply,
+    Say,
+    Scenario,
+    Structured,
+    TokenUse,
+    UseTool,
+    WireFormat,
+    refusal,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,114 +45,6 @@ class Billed:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
-    """The model answers with text and ends its turn."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class UseTool:
-    """The model calls a tool; a request that does not offer it is refused, naming those offered."""
-
-    name: str
-    arguments: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Structured:
-    """The model gives an object: by tool where the agent offers one for it, else as JSON text."""
-
-    value: Json
-
-    def spoken(self, tools: frozenset[str]) -> Say | UseTool:
-        if "StructuredOutput" in tools:
-            return UseTool("StructuredOutput", self.value)
-        return Say(json.dumps(self.value))
-
-
-Action = Say | UseTool | Structured
-
-
-def read_file(path: str) -> UseTool:
-    """Claude Code overwrites only files that its session has read."""
-    return UseTool("Read", {"file_path": path})
-
-
-def write_file(path: str, content: str) -> UseTool:
-    """A relative path is relative to the agent's current directory."""
-    return UseTool("Write", {"file_path": path, "content": content})
-
-
-def shell(command: str) -> UseTool:
-    return UseTool("Bash", {"command": command})
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """An error in place of a step's answer, the first `times` times; None means for ever."""
-
-    status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    times: int | None = 1
-    message: str = "scripted fault"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What the model does in one turn; without `usage` it costs what the scenario says."""
-
-    action: Action
-    usage: TokenUse | None = None
-    fault: Fault | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request, whatever its wire format: what people said in it and how far it has come."""
-
-    text: str
-    turns: int
-    tools: frozenset[str]
-    model: str
-    stream: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """What the model says where the pattern `match` is found in the system or user text.
-
-    A bare action is a step without extras. The last step answers all later turns too.
-    """
-
-    match: str
-    steps: Sequence[Step | Action]
-
-    def step(self, turns: int) -> Step:
-        chosen = self.steps[min(turns, len(self.steps) - 1)]
-        return chosen if isinstance(chosen, Step) else Step(chosen)
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """The first conversation that matches answers; a request that none matches is refused."""
-
-    conversations: Sequence[Conversation]
-    usage: TokenUse = field(default_factory=TokenUse)
-
-    def find(self, asked: Asked) -> tuple[str | None, Step]:
-        """The conversation's pattern and the step that is its turn."""
-        for talk in self.conversations:
-            if re.search(talk.match, asked.text):
-                return talk.match, talk.step(asked.turns)
-        return None, Step(Say(""), fault=refusal("no conversation of the scenario matches"))
-
-
-def refusal(why: str) -> Fault:
-    return Fault(400, times=None, message=f"model server: {why}")
-
-
-@dataclass(frozen=True, slots=True)
 class Exchange:
     """One request and how it was answered; `usage` is None when nothing was billed."""
 
@@ -163,102 +53,6 @@ class Exchange:
     status: int
     usage: TokenUse | None
     body: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer: one JSON document, or the (name, data) events of a stream."""
-
-    document: Json = field(default_factory=dict)
-    events: Sequence[tuple[str, Json]] = ()
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class WireFormat(Protocol):
-    """How requests are read and answers are written; no state and no sockets."""
-
-    def read(self, body: Json) -> Asked: ...
-    def answer(self, asked: Asked, action: Say | UseTool, usage: TokenUse) -> Reply: ...
-    def error(self, fault: Fault) -> Reply: ...
-
-
-class AnthropicMessages:
-    """POST /v1/messages of the Anthropic API, as far as agents use it."""
-
-    ERRORS: ClassVar[Mapping[int, str]] = {
-        400: "invalid_request_error",
-        401: "authentication_error",
-        404: "not_found_error",
-        429: "rate_limit_error",
-        529: "overloaded_error",
-    }
-
-    def read(self, body: Json) -> Asked:
-        messages = body["messages"]
-        said = [m["content"] for m in messages if m["role"] == "user"]
-        return Asked(
-            text="\n".join(self._text(content) for content in [body.get("system"), *said]),
-            turns=sum(m["role"] == "assistant" for m in messages),
-            tools=frozenset(tool["name"] for tool in body.get("tools", ())),
-            model=body["model"],
-            stream=bool(body.get("stream")),
-        )
-
-    @staticmethod
-    def _text(content: Any) -> str:
-        """Tool results are left out, so that what a command printed never picks a script."""
-        if isinstance(content, str):
-            return content
-        return "\n".join(part["text"] for part in content or () if part["type"] == "text")
-
-    def answer(self, asked: Asked, action: Say | UseTool, usage: TokenUse) -> Reply:
-        block, opened, delta = self._block(action)
-        counted = {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cache_read_input_tokens": usage.cache_read,
-            "cache_creation_input_tokens": usage.cache_write,
-        }
-        stop = {"stop_reason": "end_turn" if isinstance(action, Say) else "tool_use"}
-        message = {
-            "id": f"msg_{uuid.uuid4().hex}",
-            "type": "message",
-            "role": "assistant",
-            "model": asked.model,
-        }
-        if not asked.stream:
-            return Reply(message | stop | {"content": [block], "usage": counted})
-        # A stream opens before the model has written: only its end knows the output tokens.
-        so_far = counted | {"output_tokens": 1}
-        early: Json = {"content": [], "stop_reason": None, "usage": so_far}
-        late = {"output_tokens": usage.output_tokens}
-        events: list[tuple[str, Json]] = [
-            ("message_start", {"message": {**message, **early}}),
-            ("content_block_start", {"index": 0, "content_block": opened}),
-            ("content_block_delta", {"index": 0, "delta": delta}),
-            ("content_block_stop", {"index": 0}),
-            ("message_delta", {"delta": stop, "usage": late}),
-            ("message_stop", {}),
-        ]
-        return Reply(events=[(name, {"type": name, **data}) for name, data in events])
-
-    @staticmethod
-    def _block(action: Say | UseTool) -> tuple[Json, Json, Json]:
-        """The content whole, as a stream opens it, and the delta that fills it."""
-        if isinstance(action, Say):
-            opened: dict[str, Any] = {"type": "text", "text": ""}
-            delta = {"type": "text_delta", "text": action.text}
-            return opened | {"text": action.text}, opened, delta
-        call_id = f"toolu_{uuid.uuid4().hex}"
-        opened = {"type": "tool_use", "id": call_id, "name": action.name, "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(action.arguments)}
-        return opened | {"input": action.arguments}, opened, delta
-
-    def error(self, fault: Fault) -> Reply:
-        kind = self.ERRORS.get(fault.status, "api_error")
-        document = {"type": "error", "error": {"type": kind, "message": fault.message}}
-        return Reply(document, status=fault.status, headers=fault.headers)
 
 
 WIRE_FORMATS: Mapping[str, WireFormat] = {"/v1/messages": AnthropicMessages()}
