@@ -5,9 +5,9 @@ Both entry modules look here lazily, so that no command loads what it does not n
 
 from __future__ import annotations
 
-import shlex
 import uuid
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +18,42 @@ from driver.wave_bridge import build_manifest_item
 from state_store import journal
 from tools import cost_ceiling
 
-WAVE_LOOP = (
-    "_safe_slug",
-    "_quote_arg",
-    "_write_journal_entry",
-    "_load_journal_state",
-    "_journal_key_for_item",
-    "_should_skip_from_journal",
-    "_validate_repo_path",
-    "_validate_file_path",
-)
-WAVE_SCHEDULER = (
-    "load_tracker_items",
-    "filter_todo_items",
-    "select_disjoint_items",
-    "build_wave_manifest",
-    "emit_report",
-    "_normalize_path",
-    "_is_valid_owned_path",
-    "_validate_item",
-    "_write_tracker_status_atomic",
-    "_check_halt_file",
-    "_check_cost_ceiling",
-    "_verify_gate_availability",
-)
-__all__ = [*WAVE_LOOP, *WAVE_SCHEDULER]
+_HERE = __name__
+WAVE_LOOP = {
+    "_safe_slug": ("state_store.journal", "safe_slug"),
+    "_quote_arg": ("shlex", "quote"),
+    "_write_journal_entry": (_HERE, "_write_journal_entry"),
+    "_load_journal_state": (_HERE, "_load_journal_state"),
+    "_journal_key_for_item": (_HERE, "_journal_key_for_item"),
+    "_should_skip_from_journal": (_HERE, "_should_skip_from_journal"),
+    "_validate_repo_path": (_HERE, "_validate_repo_path"),
+    "_validate_file_path": (_HERE, "_validate_file_path"),
+}
+WAVE_SCHEDULER = {
+    "load_tracker_items": ("driver.tracker", "load_tracker_items"),
+    "filter_todo_items": ("driver.selection", "filter_todo_items"),
+    "select_disjoint_items": ("driver.selection", "select_disjoint_items"),
+    "build_wave_manifest": (_HERE, "build_wave_manifest"),
+    "emit_report": ("driver.cycle", "emit_report"),
+    "_normalize_path": ("driver.tracker", "_normalize_path"),
+    "_is_valid_owned_path": ("driver.tracker", "_is_valid_owned_path"),
+    "_validate_item": ("driver.tracker", "_validate_item"),
+    "_write_tracker_status_atomic": ("driver.tracker", "_write_tracker_status_atomic"),
+    "_check_halt_file": (_HERE, "_check_halt_file"),
+    "_check_cost_ceiling": (_HERE, "_check_cost_ceiling"),
+    "_verify_gate_availability": (_HERE, "_verify_gate_availability"),
+}
+
+
+def look_up(names: Mapping[str, tuple[str, str]], module: str, name: str) -> Any:
+    """The object behind one of `names`; AttributeError, as of `module`, for any other."""
+    if name not in names:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    home, attribute = names[name]
+    return getattr(import_module(home), attribute)
+
 
 Key = tuple[str | None, str]
-
-
-def _quote_arg(argument: str) -> str:
-    """An argument as a POSIX shell takes it."""
-    return shlex.quote(argument)
 
 
 def _write_journal_entry(

@@ -63,9 +63,7 @@ def result_to_report(result: Mapping[str, Any]) -> dict[str, Any]:
 def __getattr__(name: str) -> Any:
     from driver import source_names
 
-    if name in source_names.WAVE_LOOP:
-        return getattr(source_names, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return source_names.look_up(source_names.WAVE_LOOP, __name__, name)
 
 
 def build_parser() -> argparse.ArgumentParser:

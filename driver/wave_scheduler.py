@@ -50,9 +50,7 @@ def run_wave_scheduler(
 def __getattr__(name: str) -> Any:
     from driver import source_names
 
-    if name in source_names.WAVE_SCHEDULER:
-        return getattr(source_names, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return source_names.look_up(source_names.WAVE_SCHEDULER, __name__, name)
 
 
 def build_parser() -> argparse.ArgumentParser:

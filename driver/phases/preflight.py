@@ -170,8 +170,9 @@ def _check_overlap(items: Sequence[WorkItem], homes: Sequence[Home]) -> None:
     repeated = [slug for slug, count in Counter(item.slug for item in items).items() if count > 1]
     if repeated:
         raise PreflightError("invalid_manifest", f"slugs used twice: {', '.join(repeated)}")
+    several = len({home.folder for home in homes if home.top is None}) > 1
     conflicts = find_conflicts(
-        (item.slug, str(home.top) if home.top else None, _comparable(item, home))
+        (item.slug, str(home.top) if home.top else None, _comparable(item, home, several))
         for item, home in zip(items, homes, strict=True)
     )
     if conflicts:
@@ -186,9 +187,9 @@ def _check_overlap(items: Sequence[WorkItem], homes: Sequence[Home]) -> None:
         )
 
 
-def _comparable(item: WorkItem, home: Home) -> tuple[OwnedPath, ...]:
-    # In place two folders may hold one another, so only whole paths can be compared.
-    if home.top:
+def _comparable(item: WorkItem, home: Home, several_folders: bool) -> tuple[OwnedPath, ...]:
+    # Folders worked on in place may hold one another, so only whole paths can be compared.
+    if home.top or not several_folders:
         return tuple(parse_owned(entry, home.work_dir) for entry in item.owns_files)
     whole = home.folder.relative_to(home.folder.anchor).as_posix()
     return tuple(parse_owned(entry, whole) for entry in item.owns_files)
