@@ -140,7 +140,7 @@ def _skip(text: str, at: int) -> int:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice, _ = (Counter(key for key, _ in pairs) - Counter(found)).popitem()
+        twice, _ = (Counter(key for key, _ in pairs) - Counter(list(found))).popitem()
         raise ValueError(f"the key {twice!r} stands twice in one object")
     return found
 

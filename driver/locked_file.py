@@ -96,7 +96,9 @@ def _lock_handle(handle: int) -> None:
 
 
 def _release(lock: Path, handle: int) -> None:
-    if sys.platform == "win32":  # an open file cannot be removed there: whoever waits keeps it in place
+    if (
+        sys.platform == "win32"
+    ):  # an open file cannot be removed there: whoever waits keeps it in place
         os.close(handle)
         with suppress(OSError):
             lock.unlink()
