@@ -167,7 +167,7 @@ def _parse_toml(path: Path, text: str, found: Found) -> dict[str, Any]:
 
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # its own TOMLDecodeError, or a number of too many digits
         found.unread.append(f"{path} is not valid TOML: {error}")
     except RecursionError:
         found.unread.append(f"{path} is not valid TOML: it is nested too deeply")

@@ -37,9 +37,10 @@ def ledger(state: Path, *rows: str) -> Path:
     return path
 
 
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, cwd: Path, zone: str = "UTC") -> subprocess.CompletedProcess[str]:
     environ = {
         "HOME": str(cwd),
+        "TZ": zone,
         "PATH": os.environ["PATH"],
         "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
     }
@@ -92,6 +93,14 @@ def test_the_day_is_the_utc_day_and_old_rows_are_past(tmp_path: Path) -> None:
     config = limits(max_daily_tokens=6000)
     answer = cost_ceiling.check(period="daily", config=config, state_dir=tmp_path)
     assert (answer["spent"], answer["exceeded"]) == (5111, False)
+
+
+@pytest.mark.parametrize("zone", ["XXX-14", "XXX+12"])
+def test_a_row_without_a_zone_is_utc_wherever_it_is_read(tmp_path: Path, zone: str) -> None:
+    stamps = [NOW - timedelta(minutes=90), NOW - timedelta(minutes=1)]
+    ledger(tmp_path / "state", *(row(f"{one:%Y-%m-%dT%H:%M:%S}", 5, 0) for one in stamps))
+    answer = run("--check", "--window", "60", cwd=tmp_path, zone=zone)
+    assert json.loads(answer.stdout)["spent"] == 5
 
 
 def test_a_wave_counts_its_own_rows_and_an_unnamed_one_none(tmp_path: Path) -> None:

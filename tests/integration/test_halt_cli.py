@@ -163,13 +163,7 @@ def readable_by_nobody(path: Path) -> bool:
     """Whether another user could get here and run our Python at all."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("setpriv") is None:
         return False
-    probe = run(
-        "-c",
-        f"import os; os.stat({str(path)!r}); os.stat({str(PROGRAM)!r})",
-        cwd=Path("/"),
-        program=(),
-        as_nobody=True,
-    )
+    probe = run("--status", "--state-dir", path / "absent", cwd=path, as_nobody=True)
     return probe.returncode == 0
 
 

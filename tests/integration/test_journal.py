@@ -84,7 +84,7 @@ def test_data_cannot_make_an_entry_about_another_item(tmp_path: Path) -> None:
 def test_the_latest_of_two_files_about_one_item_counts(tmp_path: Path) -> None:
     write_entry(tmp_path, "s", "failed", {"timestamp": 20}, repo="/x/proj")
     older = {"slug": "s", "repo": "/x/proj", "phase": "verified", "timestamp": 10, "verified": True}
-    for name in ("proj--s.json", "a.json"):
+    for name in ("proj--s.json", "a.json", "z.json"):
         (tmp_path / "journal" / name).write_text(json.dumps(older), encoding="utf-8")
     assert load_entries(tmp_path)[0]["/x/proj", "s"]["phase"] == "failed"
 

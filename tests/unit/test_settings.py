@@ -223,6 +223,7 @@ WRONG = [
     "limits.max_wave_tokens = '5 million'",
     "limits.max_wave_tokens = -1",
     "limits.max_daily_tokens = true",
+    f"limits.max_daily_tokens = 1{'0' * 400}",
     f"limits.max_daily_tokens = 1{'0' * 400}.5",
     "state_dir = 5",
     "backend = 5",
@@ -245,6 +246,7 @@ def test_a_key_pasted_where_its_name_belongs_is_not_repeated(load: Load) -> None
     [
         (b"[backend]\nname = oops\n", "line 2"),
         (b"\xff\xfe", "not UTF-8"),
+        (b"x = " + b"1" * 5000, "not valid TOML"),
         (b"x = " + b"[" * 5000, "nested too deeply"),
     ],
 )
