@@ -6,7 +6,7 @@ the wave as well, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class Gates:
     state_dir: Path | None
     stop: Stop
     tokens_spent: Callable[[], int | None]
+    config: Mapping[str, Any]
     last_ceiling: dict[str, Any] | None = None
     closed: GateClosedError | None = None
 
@@ -51,9 +52,18 @@ class Gates:
             raise
 
     def _check_ceiling(self, state_dir: Path) -> None:
-        answer = cost_ceiling.check(spent=self.tokens_spent() or 0, trip=True, state_dir=state_dir)
-        self.last_ceiling = answer
-        raise_if_exceeded(answer)
+        spent = self.tokens_spent() or 0
+        self.last_ceiling = cost_ceiling.check(
+            spent=spent, config=self.config, state_dir=state_dir, trip=True
+        )
+        raise_if_exceeded(self.last_ceiling)
+        check_daily(self.config, state_dir, trip=True)
+
+
+def check_daily(config: Mapping[str, Any], state_dir: Path, *, trip: bool) -> None:
+    """Raise GateClosedError when the ledger says that the day's tokens are used up."""
+    answer = cost_ceiling.check(period="daily", config=config, state_dir=state_dir, trip=trip)
+    raise_if_exceeded(answer)
 
 
 def check_halt(state_dir: Path) -> None:

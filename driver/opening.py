@@ -23,6 +23,7 @@ from driver.recorder import Recorder
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workspace import Preparation, Workshop, workspace_root
 from state_store.journal import safe_slug
+from tools import cost_ceiling
 from tools.settings import Settings
 from tools.settings import load as load_settings
 
@@ -47,7 +48,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     settings = options.settings or load_settings(project=base_dir)
     plan = preflight(manifest, driver, request.shipping, base_dir, settings.environ)
     check_ready(driver)
-    gates = Gates(request.state_dir, options.stop, driver.get_tokens_spent)
+    limits = cost_ceiling.load_config(settings)
+    gates = Gates(request.state_dir, options.stop, driver.get_tokens_spent, limits)
     gates.check()
     processes = Processes()
     options.stop.on_set(driver.cancel)
