@@ -14,7 +14,15 @@ from driver import wave_loop
 from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_from
 from driver.dry_run import describe_dry_run
-from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError, check_halt, raise_if_exceeded
+from driver.gates import (
+    CEILING,
+    HALT,
+    UNAVAILABLE,
+    GateClosedError,
+    check_daily,
+    check_halt,
+    raise_if_exceeded,
+)
 from driver.git import toplevel_of
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
 from driver.tracker import Edit, read_tracker, tracker_problems, update_items, validate_item
@@ -129,10 +137,13 @@ def _ask_gates(cycle: Cycle, wave_id: str, *, ceiling: bool) -> None:
     try:
         check_halt(cycle.state_dir)
         if ceiling:
-            raise_if_exceeded(
-                cost_ceiling.check(spent=None, period="wave", state_dir=cycle.state_dir, trip=False)
+            config, folder = cost_ceiling.load_config(cycle.settings), cycle.state_dir
+            answer = cost_ceiling.check(
+                spent=None, period="wave", config=config, state_dir=folder, trip=False
             )
-            check_halt(cycle.state_dir)
+            raise_if_exceeded(answer)
+            check_daily(config, folder, trip=False)
+            check_halt(folder)
     except GateClosedError as closed:
         raise _StoppedAt(_stopped(wave_id, closed)) from closed
 
