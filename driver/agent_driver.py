@@ -222,6 +222,10 @@ class AgentDriver(ABC):
         del limits
         return self.run_command(command, cwd=cwd)
 
+    def command_line(self) -> tuple[str, ...]:
+        """What a dispatch would start, for people; empty when it starts no program."""
+        return ()
+
     def readiness_problems(self) -> tuple[str, ...]:
         """What keeps this backend from running here, a sentence each; empty when ready."""
         return ()

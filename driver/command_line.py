@@ -131,7 +131,10 @@ def _bounded(args: argparse.Namespace, manifest: Any) -> Any:
     items = manifest.get("items")
     if not isinstance(items, list):
         return manifest
-    return {**manifest, "items": [{**i, "repairCap": 0} if isinstance(i, dict) else i for i in items]}
+    return {
+        **manifest,
+        "items": [{**i, "repairCap": 0} if isinstance(i, dict) else i for i in items],
+    }
 
 
 def _prepare_state(state_dir: Path, repo: Path | None, environ: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ from driver.backend_config import driver_from
 from driver.dry_run import describe_dry_run
 from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError, check_halt, raise_if_exceeded
 from driver.git import toplevel_of
-from driver.selection import Selection, select_disjoint
-from driver.tracker import read_tracker, update_items
+from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
+from driver.tracker import Edit, read_tracker, tracker_problems, update_items, validate_item
 from driver.wave_bridge import build_manifest_item
 from driver.wave_context import WaveOptions
 from state_store.errors import ExitCode, InputError, TidegateError
 from tools import cost_ceiling
 from tools.settings import Settings
 from tools.settings import load as load_settings
+from tools.settings import process_environment
 
 INTAKE = "intake"
 MANIFEST = "manifest"
@@ -114,7 +116,7 @@ def _repository(request: CycleRequest) -> Path | None:
     the checkout that Tidegate itself runs from."""
     if request.options is not None and request.options.repo is not None:
         return request.options.repo
-    environ: Mapping[str, str] = load_environment()
+    environ = process_environment()
     top = toplevel_of(request.tracker.parent, environ) or toplevel_of(Path.cwd(), environ)
     if top is not None and top.resolve() == TOOL_CHECKOUT:
         raise InputError(
@@ -129,9 +131,7 @@ def _ask_gates(cycle: Cycle, wave_id: str, *, ceiling: bool) -> None:
         check_halt(cycle.state_dir)
         if ceiling:
             raise_if_exceeded(
-                cost_ceiling.check(
-                    spent=None, period="wave", state_dir=cycle.state_dir, trip=False
-                )
+                cost_ceiling.check(spent=None, period="wave", state_dir=cycle.state_dir, trip=False)
             )
             check_halt(cycle.state_dir)
     except GateClosedError as closed:
@@ -141,14 +141,35 @@ def _ask_gates(cycle: Cycle, wave_id: str, *, ceiling: bool) -> None:
 def _stopped(wave_id: str, closed: GateClosedError) -> dict[str, Any]:
     key = {HALT: "halt_reason", CEILING: "ceiling_reason"}.get(closed.gate, "error")
     return emit_report(
-        closed.gate, wave_id, [], success=False, exit_code=int(closed.exit_code), **{key: str(closed)}
+        closed.gate,
+        wave_id,
+        [],
+        success=False,
+        exit_code=int(closed.exit_code),
+        **{key: str(closed)},
     )
 
 
 def _select(cycle: Cycle) -> Selection:
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
-    return select_disjoint(read_tracker(cycle.tracker).items, cycle.max_items)
+    tracker = read_tracker(cycle.tracker)
+    ambiguous = tracker_problems(tracker.items)
+    if ambiguous:
+        raise InputError(ambiguous)
+    todo = filter_todo_items(tracker.items)
+    broken = [_broken(item, problems) for item in todo if (problems := validate_item(item))]
+    sound = [item for item in todo if not validate_item(item)]
+    if broken and not sound:
+        raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
+    default_repo = str(cycle.repo) if cycle.repo else None
+    selection = select_disjoint(sound, cycle.max_items, default_repo)
+    return Selection(selection.selected, (*broken, *selection.skipped))
+
+
+def _broken(item: Mapping[str, Any], problems: Sequence[str]) -> Skipped:
+    reason, _, detail = problems[0].partition(": ")
+    return Skipped(str(item.get("id") or item.get("slug") or ""), reason, detail=detail)
 
 
 def _manifest(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any]:
@@ -219,20 +240,29 @@ def _edits(
     ids: Mapping[str, str],
     shipped: Sequence[str],
     wave_id: str,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Edit]:
     """What changes in the tracker: shipped items move on, tried ones remember why they did not."""
-    edits: dict[str, dict[str, Any]] = {}
+    edits: dict[str, Edit] = {}
     for slug, item_id in ids.items():
         record = built.get(slug) or {}
         if slug in shipped:
-            edits[item_id] = {"status": "in_progress", "notes+": f" [wave {wave_id[:8]}]"}
+            edits[item_id] = partial(_in_progress, wave_id)
         elif record.get("dispatched"):
-            why = record.get("ship_error") or record.get("error")
-            edits[item_id] = {"attempts+": 1, "lastError": why}
+            edits[item_id] = partial(_tried, record.get("ship_error") or record.get("error"))
     return edits
 
 
-def _update_tracker(cycle: Cycle, edits: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _in_progress(wave_id: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    note = f"{item.get('notes') or ''} [wave {wave_id[:8]}]".strip()
+    return {"status": "in_progress", "notes": note}
+
+
+def _tried(why: str | None, item: Mapping[str, Any]) -> dict[str, Any]:
+    attempts = item.get("attempts")
+    return {"attempts": (attempts if isinstance(attempts, int) else 0) + 1, "lastError": why}
+
+
+def _update_tracker(cycle: Cycle, edits: Mapping[str, Edit]) -> dict[str, Any]:
     if not edits:
         return {"tracker_update_attempted": False}
     try:
@@ -251,9 +281,7 @@ def _update_tracker(cycle: Cycle, edits: Mapping[str, Mapping[str, Any]]) -> dic
     }
 
 
-def _shipped(
-    record: Mapping[str, Any] | None, slug: str, driver: AgentDriver
-) -> dict[str, Any]:
+def _shipped(record: Mapping[str, Any] | None, slug: str, driver: AgentDriver) -> dict[str, Any]:
     return {
         "slug": slug,
         "backend": driver.name,

@@ -74,3 +74,11 @@ def raise_if_exceeded(answer: dict[str, Any]) -> None:
         raise GateClosedError(UNAVAILABLE, f"the cost gate cannot be asked: {answer['error']}")
     if answer["exceeded"]:
         raise GateClosedError(CEILING, str(answer.get("reason") or "cost ceiling reached"))
+
+
+def gate_word(stopped: StoppedByPolicyError) -> str:
+    """The report's word for what stopped a wave."""
+    if not isinstance(stopped, GateClosedError):
+        return "interrupted"
+    words = {CEILING: "cost_ceiling_exceeded", HALT: "halted"}
+    return words.get(stopped.gate, stopped.gate)

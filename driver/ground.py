@@ -225,7 +225,9 @@ def _regular_files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
     for folder, _, names in os.walk(path):
-        yield from (p for p in (Path(folder, n) for n in names) if p.is_file() and not p.is_symlink())
+        yield from (
+            p for p in (Path(folder, n) for n in names) if p.is_file() and not p.is_symlink()
+        )
 
 
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:

@@ -52,8 +52,9 @@ def _complaint(item: WorkItem, attempt: Attempt) -> str:
     test = attempt.test
     if test is None:
         return f"That did not work.\nError: {safe_text(attempt.reason)}"
-    return f"{_how_it_ended(test)}\nCommand: {command_text(item.test_command)}\nError: " + safe_text(
-        attempt.reason
+    return (
+        f"{_how_it_ended(test)}\nCommand: {command_text(item.test_command)}\nError: "
+        + safe_text(attempt.reason)
     )
 
 

@@ -176,6 +176,7 @@ def sum_usage(usages: Iterable[Usage]) -> Usage:
         _sum([usage.input_tokens for usage in known]),
         _sum([usage.output_tokens for usage in known]),
         _sum([usage.cost_usd for usage in known]),
+        _sum([usage.undivided_tokens for usage in known]),
     )
 
 
@@ -199,7 +200,7 @@ def token_totals(items: Iterable[ItemReport]) -> dict[str, Any]:
         "verifyOut": 0,
         "totalIn": total.input_tokens or 0,
         "totalOut": total.output_tokens or 0,
-        "total": (total.input_tokens or 0) + (total.output_tokens or 0),
+        "total": _sum([attempt.usage.total_tokens for attempt in attempts]) or 0,
         "costUsd": total.cost_usd,
         "unmetered": sum(1 for attempt in attempts if attempt.usage.total_tokens is None),
     }

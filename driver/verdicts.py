@@ -120,7 +120,7 @@ def review_missing(*, required: bool, mode: str) -> Judgement | None:
         return None
     return Judgement(
         Verdict.UNDECIDED,
-        "review required, none available: set [review] mode = \"off\" to ship without one,"
+        'review required, none available: set [review] mode = "off" to ship without one,'
         " or [backend] tier = 1 for an agent you trust that far",
     )
 

@@ -6,18 +6,23 @@ on plain dicts for callers of their own.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from driver.agent_driver import (
     EFFORT_NORMAL,
     FAILURE_COULD_NOT_RUN,
     ROLE_WORKER,
     AgentDriver,
+    CommandLimits,
     CommandResult,
+    DriverCapabilities,
+    Usage,
     WorkerRequest,
     WorkerResult,
+    WorkerStatus,
 )
 from driver.ground import Place
 from driver.verification_policy import verification_policy
@@ -25,6 +30,55 @@ from driver.wave_context import Planned, Wave
 
 ROUTE_HARNESS = "harness"
 ROUTE_DRIVER = "driver"
+
+
+class _ForeignDriver(AgentDriver):
+    """A backend that only looks like one: its five operations, and answers in our types."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.name = getattr(inner, "name", type(inner).__name__)
+
+    def probe_capabilities(self) -> DriverCapabilities:
+        return _as_ours(DriverCapabilities, self.inner.probe_capabilities())
+
+    def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
+        return _as_ours(WorkerResult, self.inner.dispatch_worker(request))
+
+    def worker_status(self, worker_id: str) -> WorkerStatus:
+        return _as_ours(WorkerStatus, self.inner.worker_status(worker_id))
+
+    def run_command(
+        self, command: Any, cwd: str | None = None, shell: bool | None = None
+    ) -> CommandResult:
+        return _as_ours(CommandResult, self.inner.run_command(command, cwd=cwd, shell=shell))
+
+    def run_bounded(self, command: Any, cwd: str, limits: CommandLimits) -> CommandResult:
+        del limits
+        return _as_ours(CommandResult, self.inner.run_command(command, cwd=cwd))
+
+    def resolve_model(self, role: str) -> str:
+        return str(self.inner.resolve_model(role))
+
+    def get_tokens_spent(self) -> int | None:
+        tell = getattr(self.inner, "get_tokens_spent", None)
+        return tell() if tell is not None else None
+
+
+Ours = TypeVar("Ours")
+
+
+def _as_ours(kind: type[Ours], theirs: Any) -> Ours:
+    """`theirs` if it is a `kind`, else a `kind` with what theirs has of its fields."""
+    if isinstance(theirs, kind):
+        return theirs
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: getattr(theirs, name) for name in names if hasattr(theirs, name)})
+
+
+def adapted(driver: Any) -> AgentDriver:
+    """`driver` itself, or, when it is no AgentDriver, one that asks its five operations."""
+    return driver if isinstance(driver, AgentDriver) else _ForeignDriver(driver)
 
 
 def dispatch(
@@ -49,13 +103,20 @@ def dispatch(
         },
     )
     try:
-        return wave.driver.dispatch_worker(request)
+        return _metered(wave.driver.dispatch_worker(request))
     except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
         return WorkerResult(
             worker_id="",
             error=f"dispatch_item internal error: {error!r}",
             failure=FAILURE_COULD_NOT_RUN,
         )
+
+
+def _metered(result: WorkerResult) -> WorkerResult:
+    """A backend that tells one number of tokens, and not of which kind, is still metered."""
+    if result.usage.total_tokens is None and result.tokens_spent is not None:
+        result.usage = Usage(undivided_tokens=result.tokens_spent)
+    return result
 
 
 def _fresh_folder(path: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.gates import Gates
@@ -70,6 +71,13 @@ class Shipping:
     mode: str
     expect_top: str | None = None
 
+    @classmethod
+    def from_git(cls, git: Mapping[str, Any] | None) -> Shipping:
+        """From `run_wave`'s `git`: None ships nothing, and without a mode it is the source's."""
+        if git is None:
+            return cls("none")
+        return cls(str(git.get("mode", "current")), git.get("expectTopLevel") or None)
+
 
 @dataclass(frozen=True)
 class Wave:
@@ -96,4 +104,3 @@ class Wave:
         folder = self.run_dir / safe_slug(slug)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-

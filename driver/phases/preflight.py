@@ -87,10 +87,11 @@ def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
             "no item names its repo and no repository was given: add repo, or run inside one",
             {"items_without_repo": unnamed},
         )
-    raise PreflightError(
-        "git_toplevel_missing_or_empty",
-        "expectTopLevel is missing or empty: name the repository that may be shipped to",
-    )
+    if shipping.mode == "current":
+        raise PreflightError(
+            "git_toplevel_missing_or_empty",
+            "expectTopLevel is missing or empty: name the repository that may be shipped to",
+        )
 
 
 def _home(item: WorkItem, default: Path, environ: Mapping[str, str]) -> Home:

@@ -1,0 +1,283 @@
+"""What every backend that runs on this machine shares: commands, ids, status and the token meter.
+
+Owns how an agent program is started (prompt on stdin, a chosen environment, bounded time) and how
+its ending is named. What a program's output means belongs to its adapter.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import tempfile
+import threading
+import uuid
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from driver.agent_driver import (
+    FAILURE_CANCELLED,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_TIMED_OUT,
+    WORKER_DONE,
+    WORKER_FAILED,
+    WORKER_RUNNING,
+    WORKER_UNKNOWN,
+    AgentDriver,
+    CommandLimits,
+    CommandResult,
+    Usage,
+    WorkerRequest,
+    WorkerResult,
+    WorkerStatus,
+)
+from driver.process import (
+    Command,
+    Ending,
+    Finished,
+    Processes,
+    child_environment,
+    could_not_run_reason,
+)
+
+DEFAULT_TIMEOUT_S = 1800.0
+STALLED_AFTER_S = 300.0
+TAIL_CHARACTERS = 2000
+
+NOTHING_SPENT = Usage(0, 0, 0.0)
+
+# Where a shell would put the same news; Finished has no exit code for these endings.
+_EXIT_CODES = {
+    Ending.TIMED_OUT: 124,
+    Ending.COULD_NOT_START: 127,
+    Ending.CANCELLED: 130,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCall:
+    """How one agent program is started; `names` are the parent's variables that it may see."""
+
+    argv: tuple[str, ...]
+    folder: Path
+    names: tuple[str, ...] = ()
+    extra: Mapping[str, str] = field(default_factory=dict)
+    first_signal: int = signal.SIGTERM
+
+
+class TokenMeter:
+    """Adds up what dispatches used; safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: int | None = None
+        self._unmetered = 0
+
+    def add(self, usage: Usage) -> None:
+        """Count one dispatch; unknown use is counted as a dispatch, never as zero tokens."""
+        with self._lock:
+            if usage.total_tokens is None:
+                self._unmetered += 1
+            else:
+                self._known = (self._known or 0) + usage.total_tokens
+
+    @property
+    def known(self) -> int | None:
+        """Tokens of the metered dispatches, None when there was none."""
+        with self._lock:
+            return self._known
+
+    @property
+    def unmetered(self) -> int:
+        """How many dispatches had an unknown use."""
+        with self._lock:
+            return self._unmetered
+
+
+class LocalDriver(AgentDriver):
+    """Base of our adapters. A subclass answers requests; this class runs, names and counts."""
+
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str] | None = None,
+        env: Sequence[str] = (),
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    ) -> None:
+        """`environ` is the parent's environment, `env` the names in it that agents may see too."""
+        self.processes = Processes()
+        self.environ: Mapping[str, str] = dict(environ or {})
+        self.env_names = tuple(env)
+        self.timeout_s = timeout_s
+        self._meter = TokenMeter()
+        self._states: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._cancelled = threading.Event()
+
+    @abstractmethod
+    def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
+        """Run one agent to its end; `status` and `tokens_spent` are filled in by the caller."""
+
+    def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
+        """Run one agent to its end under a new id and meter what it used."""
+        worker_id = f"{self.name}-{uuid.uuid4().hex}"
+        self._mark(worker_id, WORKER_RUNNING)
+        state = WORKER_FAILED
+        try:
+            if self._cancelled.is_set():
+                result = not_run(worker_id, FAILURE_CANCELLED, "cancelled before it started")
+            else:
+                result = self.answer(worker_id, request)
+            state = WORKER_DONE if result.ok else WORKER_FAILED
+        finally:
+            self._mark(worker_id, state)
+        result.status = state
+        result.tokens_spent = result.usage.total_tokens
+        self._meter.add(result.usage)
+        return result
+
+    def worker_status(self, worker_id: str) -> WorkerStatus:
+        """Where a dispatch stands; a running one is called stalled when long silent."""
+        with self._lock:
+            state = self._states.get(worker_id, WORKER_UNKNOWN)
+        if state != WORKER_RUNNING:
+            return WorkerStatus(worker_id, state)
+        ages = [run.last_output_age_s for run in self.processes.running() if run.name == worker_id]
+        age_s = ages[0] if ages else 0.0
+        return WorkerStatus(worker_id, state, stalled=age_s > STALLED_AFTER_S, age_s=age_s)
+
+    def run_command(
+        self, command: Any, cwd: str | None = None, shell: bool | None = None
+    ) -> CommandResult:
+        """Run a string in the shell or a list of arguments, without any limit."""
+        return self._run(_as_argv(command, shell), cwd or ".", CommandLimits())
+
+    def run_bounded(self, command: Any, cwd: str, limits: CommandLimits) -> CommandResult:
+        """Run a command under `limits`, whose environment is the child's whole environment."""
+        return self._run(_as_argv(command, None), cwd, limits)
+
+    def get_tokens_spent(self) -> int | None:
+        """Tokens of all metered dispatches so far, None when there was none."""
+        return self._meter.known
+
+    def get_unmetered_dispatches(self) -> int:
+        """How many dispatches ended without a known use."""
+        return self._meter.unmetered
+
+    def cancel(self) -> None:
+        """End every running dispatch and command soon, and start no further one."""
+        self._cancelled.set()
+        self.processes.cancel()
+
+    def run_agent(self, worker_id: str, request: WorkerRequest, call: AgentCall) -> Finished:
+        """Start an agent program in the workspace and wait for its end."""
+        extra = {**call.extra, **request.environment}
+        names = (*call.names, *self.env_names)
+        command = Command(
+            argv=call.argv,
+            cwd=Path(request.workdir),
+            env=child_environment(self.environ, names, extra),
+            timeout_s=self.timeout_s,
+            stdin=request.prompt.encode("utf-8", "replace"),
+            output=call.folder / "agent",
+            first_signal=call.first_signal,
+        )
+        return self.processes.run(command, name=worker_id)
+
+    def find_program(self, program: str, base: Path) -> str | None:
+        """The absolute path of `program`: one with a folder counts from `base`, else PATH."""
+        if Path(program).name != program:
+            found = shutil.which(base / program)
+        else:
+            found = shutil.which(program, path=self.environ.get("PATH", os.defpath))
+        return str(Path(found).absolute()) if found else None
+
+    def _run(self, argv: tuple[str, ...] | str, cwd: str, limits: CommandLimits) -> CommandResult:
+        env = limits.environment
+        command = Command(
+            argv=argv,
+            cwd=Path(cwd),
+            env=child_environment(self.environ) if env is None else env,
+            timeout_s=limits.timeout_s,
+            output=limits.output,
+        )
+        return command_result(self.processes.run(command))
+
+    def _mark(self, worker_id: str, state: str) -> None:
+        with self._lock:
+            self._states[worker_id] = state
+
+
+@contextmanager
+def dispatch_folder(request: WorkerRequest) -> Iterator[Path]:
+    """The request's scratch folder, or one that is gone when the dispatch is over."""
+    if request.scratch is not None:
+        request.scratch.mkdir(parents=True, exist_ok=True)
+        yield request.scratch
+        return
+    with tempfile.TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def command_result(finished: Finished) -> CommandResult:
+    """The contract's view of how a process ended."""
+    code = finished.exit_code
+    return CommandResult(
+        exit_code=_EXIT_CODES.get(finished.ending, 1) if code is None else code,
+        stdout=finished.stdout,
+        stderr=finished.stderr,
+        timed_out=finished.ending is Ending.TIMED_OUT,
+        cancelled=finished.ending is Ending.CANCELLED,
+        could_not_run=could_not_run_reason(finished),
+        duration_s=finished.duration_s,
+        output_file=None if finished.stdout_file is None else str(finished.stdout_file),
+    )
+
+
+def broken_off(finished: Finished) -> tuple[str, str] | None:
+    """(failure, error) of an agent that did not come to its own end, else None."""
+    if finished.ending is Ending.EXITED:
+        return None
+    if finished.ending is Ending.TIMED_OUT:
+        return FAILURE_TIMED_OUT, f"the agent was ended after {finished.duration_s:.0f} s"
+    if finished.ending is Ending.CANCELLED:
+        return FAILURE_CANCELLED, "the agent was cancelled"
+    reason = could_not_run_reason(finished) or finished.reason
+    return FAILURE_COULD_NOT_RUN, f"the agent could not be run: {reason}"
+
+
+def not_run(worker_id: str, failure: str, error: str) -> WorkerResult:
+    """The result of a dispatch that never started, and so cost nothing."""
+    return WorkerResult(worker_id, error=error, failure=failure, usage=NOTHING_SPENT)
+
+
+def item_of(request: WorkerRequest) -> str:
+    """The item's slug: as the engine says, else from a label such as `dispatch:<slug>`."""
+    named = request.environment.get("TIDEGATE_ITEM")
+    return named or (request.label or "").removeprefix("dispatch:")
+
+
+def phase_of(request: WorkerRequest) -> str:
+    """The phase as the engine says, else the request's, else "build"."""
+    return request.environment.get("TIDEGATE_PHASE") or request.phase or "build"
+
+
+def tail(text: str, limit: int = TAIL_CHARACTERS) -> str:
+    """The end of a text, from the start of a line where that can be."""
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    cut = text[-limit:]
+    return "... " + cut[cut.find("\n") + 1 :].lstrip()
+
+
+def _as_argv(command: Any, shell: bool | None) -> tuple[str, ...] | str:
+    if isinstance(command, str):
+        return tuple(shlex.split(command)) if shell is False else command
+    argv = tuple(str(part) for part in command)
+    return shlex.join(argv) if shell else argv

@@ -1,0 +1,195 @@
+"""Which backend a name stands for: one dict, and the two ways a configuration reaches it.
+
+`driver_from` serves our own programs; the three functions on plain dicts keep the source's shapes
+and error types. What a backend does with its settings is its own module's business.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from driver.agent_driver import MODEL_ROLES, AgentDriver
+from state_store.errors import CannotRunError, InputError
+from tools import settings as tidegate_settings
+from tools.settings_schema import BackendSettings
+
+DEFAULT_BACKEND = "claude"
+DEFAULT_PATH = Path("aesop.config.json")
+
+Environ = Mapping[str, str]
+Factory = Callable[[BackendSettings, Environ], AgentDriver]
+
+
+class BackendConfigError(InputError, ValueError):
+    """A backend configuration that cannot be used."""
+
+
+class BackendConfigTypeError(InputError, TypeError):
+    """A backend configuration of the wrong shape."""
+
+
+def driver_from(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    """The backend that the settings name; nothing is contacted.
+
+    Raises InputError for an unknown name or a setting that is missing, CannotRunError for a
+    backend that this version does not bring.
+    """
+    factory = FACTORIES.get(backend.name)
+    if factory is None:
+        raise InputError(f"[backend] name: {_unknown(backend.name)}")
+    return factory(backend, environ)
+
+
+def load_backend_config(path: str | Path | None = None) -> dict[str, Any]:
+    """The backend section of a JSON file, with every key it has; absent means claude.
+
+    Raises ValueError for unreadable, broken or incomplete content, TypeError for a wrong shape.
+    """
+    path = DEFAULT_PATH if path is None else Path(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return {"backend": DEFAULT_BACKEND}
+    except (OSError, ValueError, RecursionError) as error:
+        raise BackendConfigError(f"{path}: cannot be read as JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise BackendConfigTypeError(f"{path}: must hold a JSON object")
+    nested = content.get("backend")
+    config: dict[str, Any] = nested if isinstance(nested, dict) else content
+    return {**config, "backend": _checked(config, str(path))}
+
+
+def build_driver(
+    config: Mapping[str, Any] | None = None, *, environ: Environ | None = None
+) -> AgentDriver:
+    """The backend for a dict such as `load_backend_config` gives; nothing is contacted.
+
+    Raises ValueError for an unknown backend or a missing key, CannotRunError for a backend that
+    this version does not bring.
+    """
+    config = load_backend_config() if config is None else config
+    name = _checked(config, "backend configuration")
+    if environ is None:
+        environ = tidegate_settings.load().environ
+    return FACTORIES[name](_as_settings(name, config), environ)
+
+
+def describe_backend(config: Mapping[str, Any] | None = None) -> str:
+    """One ASCII line for people; never raises for a backend that is unknown or cannot be built."""
+    config = load_backend_config() if config is None else config
+    name = config.get("backend", DEFAULT_BACKEND)
+    if not isinstance(name, str) or name not in FACTORIES:
+        line = f"unknown backend '{name}'"
+    else:
+        try:
+            line = build_driver(config, environ={}).describe()
+        except (InputError, CannotRunError) as error:
+            line = f"{name}: {error}"
+    return line.encode("ascii", "replace").decode("ascii")
+
+
+def _claude(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    driver: AgentDriver = _adapter("claude_code_driver", "ClaudeCodeDriver")(
+        _models(backend),
+        timeout_s=backend.timeout_s,
+        env=backend.env,
+        environ=environ,
+        extra_args=backend.extra_args,
+        **_given(program=backend.command, tier=backend.tier, max_turns=backend.max_turns),
+    )
+    return driver
+
+
+def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    driver: AgentDriver = _adapter("command_driver", "CommandDriver")(
+        (*backend.command, *backend.extra_args) if backend.command else (),
+        timeout_s=backend.timeout_s,
+        env=backend.env,
+        environ=environ,
+        models=_models(backend),
+        **_given(tier=backend.tier),
+    )
+    return driver
+
+
+def _replay(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    if not backend.recording:
+        raise InputError("the replay backend needs [backend] recording, the file to answer from")
+    driver: AgentDriver = _adapter("replay_driver", "ReplayDriver")(
+        Path(backend.recording),
+        match=backend.match,
+        environ=environ,
+        **_given(tier=backend.tier),
+    )
+    return driver
+
+
+def _later(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    del environ
+    raise CannotRunError(
+        f"the backend {backend.name!r} comes with a later version; "
+        "use claude, command or replay until then"
+    )
+
+
+FACTORIES: dict[str, Factory] = {
+    "claude": _claude,
+    "command": _command,
+    "replay": _replay,
+    "codex": _later,
+    "openai-compatible": _later,
+}
+
+_REQUIRED = {"codex": ("model",), "openai-compatible": ("base_url", "model")}
+
+
+def _adapter(module: str, name: str) -> Callable[..., AgentDriver]:
+    # Imported when needed, so that --help does not pay for backends nobody asked for.
+    adapter: Callable[..., AgentDriver] = getattr(import_module(f"driver.{module}"), name)
+    return adapter
+
+
+def _models(backend: BackendSettings) -> dict[str, str]:
+    everywhere = dict.fromkeys(MODEL_ROLES, backend.model) if backend.model else {}
+    return {**everywhere, **backend.models}
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in (None, ())}
+
+
+def _checked(config: Mapping[str, Any], where: str) -> str:
+    name = config.get("backend", DEFAULT_BACKEND)
+    if not isinstance(name, str):
+        raise BackendConfigTypeError(f"{where}: backend must be a text, not {name!r:.40}")
+    if name not in FACTORIES:
+        raise BackendConfigError(f"{where}: {_unknown(name)}")
+    missing = [key for key in _REQUIRED.get(name, ()) if not config.get(key)]
+    if missing:
+        raise BackendConfigError([f"{where}: backend {name!r} needs {key!r}" for key in missing])
+    return name
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, FACTORIES, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(FACTORIES)}"
+    return f"unknown backend {name!r}; {hint}"
+
+
+def _as_settings(name: str, config: Mapping[str, Any]) -> BackendSettings:
+    models = config.get("model_map") or {}
+    return BackendSettings(
+        name=name,
+        models={role: str(model) for role, model in models.items()},
+        **_given(
+            model=config.get("model"),
+            command=tuple(config.get("command") or ()),
+            recording=config.get("recording"),
+            timeout_s=config.get("timeout_s"),
+        ),
+    )

@@ -1,0 +1,57 @@
+"""Commits to make, and the stream that has `git fast-import` make them. Pure; no I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from driver.git_command import c_quoted, raw
+from driver.outcome import Change
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSpec:
+    """A commit to make: its parent's tree with `changes`; `date` is "seconds +0000"."""
+
+    message: str
+    changes: tuple[Change, ...]
+    author_name: str
+    author_email: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit that exists: its id and that of its tree."""
+
+    commit: str
+    tree: str
+
+
+def import_stream(ref: str, parent: str, specs: Sequence[CommitSpec]) -> bytes:
+    """A chain of commits on `parent`. For each, git answers with its id and a line of its tree."""
+    commands = [
+        _commit_command(ref, spec, parent if number == 0 else "")
+        for number, spec in enumerate(specs)
+    ]
+    return b"".join((b"feature done\n", *commands, b"done\n"))
+
+
+def _commit_command(ref: str, spec: CommitSpec, parent: str) -> bytes:
+    who = f"{_name(spec.author_name)} <{_name(spec.author_email)}> {spec.date}"
+    message = raw(spec.message)
+    lines = [
+        raw(f"commit {ref}\nmark :1\nauthor {who}\ncommitter {who}\n"),
+        b"data %d\n%s\n" % (len(message), message),
+        raw(f"from {parent}\n") if parent else b"",
+    ]
+    # Deletions first: a file may give way to a folder of its name, and the reverse.
+    for change in sorted(spec.changes, key=lambda change: not change.deleted):
+        verb = "D" if change.deleted else f"M {change.mode} {change.blob}"
+        lines.append(raw(verb) + b" " + c_quoted(change.path) + b"\n")
+    return b"".join((*lines, b'\nget-mark :1\nls :1 ""\n'))
+
+
+def _name(text: str) -> str:
+    """A name or address without what would end it early."""
+    return "".join(char for char in text if char not in "<>\n\r\0").strip()

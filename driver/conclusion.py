@@ -1,0 +1,112 @@
+"""From a wave's outcomes and shipments to its report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from driver.gates import CEILING, GateClosedError, gate_word
+from driver.item_line import work_patch
+from driver.outcome import ItemOutcome, Verdict
+from driver.phases.preflight import PreflightError
+from driver.phases.ship import Shipment
+from driver.report import ItemReport, WaveReport
+from driver.stop import InterruptedWaveError
+from driver.verification_policy import verification_policy
+from driver.wave_context import Planned, Wave
+from state_store.errors import ExitCode, InputError, TidegateError
+
+
+def conclude(
+    wave: Wave,
+    outcomes: Sequence[ItemOutcome],
+    shipments: Mapping[str, Shipment] | None,
+    *,
+    resumed: bool,
+) -> WaveReport:
+    """The report of a wave that got as far as its items."""
+    items = tuple(
+        _item_report(wave, planned, outcome, (shipments or {}).get(planned.home.key))
+        for planned, outcome in zip(wave.plan, outcomes, strict=True)
+    )
+    reason, exit_code = _abort(wave, outcomes)
+    return WaveReport(
+        wave_id=wave.wave_id,
+        items=items,
+        shipments=None if shipments is None else tuple(shipments.values()),
+        policy=verification_policy(wave.driver.probe_capabilities()),
+        ceiling=wave.gates.last_ceiling,
+        review_mode=wave.settings.review.mode,
+        abort_reason=reason,
+        error=str(wave.gates.closed) if wave.gates.closed else None,
+        abort_exit=exit_code,
+        resumed=resumed,
+    )
+
+
+def _item_report(
+    wave: Wave, planned: Planned, outcome: ItemOutcome, shipment: Shipment | None
+) -> ItemReport:
+    left_out = dict((p.slug, o) for p, o in shipment.left_out) if shipment else {}
+    outcome = left_out.get(planned.slug, outcome)
+    commit = dict(shipment.commits).get(planned.slug) if shipment else None
+    _record_end(wave, planned, outcome, commit, planned.slug in left_out)
+    patch = work_patch(planned, wave)
+    if commit:
+        patch.unlink(missing_ok=True)
+    failed = shipment is not None and outcome.verdict is Verdict.VERIFIED and not commit
+    return ItemReport(
+        planned=planned,
+        outcome=outcome,
+        commit=commit,
+        ship_error=shipment.detail or shipment.error if failed and shipment else None,
+        ship_warning=shipment.warning if shipment and commit else None,
+        saved_work=str(patch) if patch.exists() else None,
+    )
+
+
+def _record_end(
+    wave: Wave, planned: Planned, outcome: ItemOutcome, commit: str | None, evicted: bool
+) -> None:
+    if commit:
+        wave.recorder.shipped(planned.slug, planned.item.repo, outcome, commit)
+    elif evicted:
+        wave.recorder.settled(planned.slug, planned.item.repo, outcome)
+
+
+def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, ExitCode | None]:
+    if wave.gates.stop.is_set:
+        return "interrupted", wave.gates.stop.exit_code
+    closed = wave.gates.closed
+    if closed is None:
+        return None, None
+    if closed.gate == CEILING:
+        repairing = any(o.verdict is Verdict.OVER_BUDGET and o.attempts for o in outcomes)
+        word = "cost_ceiling_exceeded" + ("_in_repair" if repairing else "")
+        return word, closed.exit_code
+    return gate_word(closed), closed.exit_code
+
+
+def aborted(wave_id: str, error: TidegateError) -> WaveReport:
+    """The report of a wave that was not begun."""
+    details: dict[str, Any] = {}
+    if isinstance(error, InputError):
+        details["problems"] = list(error.problems)
+    if isinstance(error, PreflightError):
+        details |= error.details
+    return WaveReport(
+        wave_id=wave_id,
+        preflight_ok=False,
+        abort_reason=_abort_word(error),
+        error=str(error),
+        details=details,
+        abort_exit=error.exit_code,
+    )
+
+
+def _abort_word(error: TidegateError) -> str:
+    if isinstance(error, PreflightError):
+        return error.abort_reason
+    if isinstance(error, GateClosedError | InterruptedWaveError):
+        return gate_word(error)
+    return "invalid_manifest" if isinstance(error, InputError) else "cannot_run_here"

@@ -1,0 +1,229 @@
+"""Folders that others wrote in: what is there, copying into them, removing them whatever they hold.
+
+Looks at links and special files without following or opening them. Knows nothing of git but
+that `.git` marks a repository.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from state_store.errors import TidegateError
+
+if sys.platform != "win32":
+    import fcntl
+
+MAX_FILE_BYTES = 1 << 29
+MAX_TOUCHED_FILES = 200_000
+
+
+class OversizeError(TidegateError):
+    """What lies in a workspace is too big or too much to be somebody's work on an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    files: list[str] = field(default_factory=list)
+    nested: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+
+def sorted_by_kind(work_tree: Path, paths: Iterable[str]) -> OnDisk:
+    """What each path is on disk now: a file or link, a nested repository, or no file at all."""
+    found, real = OnDisk(), {"": True}
+
+    def is_real(folder: str) -> bool:  # no link on the way, which would lead out of the tree
+        if folder not in real:
+            whole = work_tree / folder
+            real[folder] = is_real(_parent(folder)) and whole.is_dir() and not whole.is_symlink()
+        return real[folder]
+
+    for path in sorted(path.rstrip("/") for path in paths):
+        seen = _lstat(work_tree / path) if is_real(_parent(path)) else None
+        if seen and (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)):
+            _check_size(path, seen.st_size, len(found.files))
+            found.files.append(path)
+        elif seen and stat.S_ISDIR(seen.st_mode) and os.path.lexists(work_tree / path / ".git"):
+            found.nested.append(path)
+        else:
+            found.gone.append(path)
+    return found
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _lstat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _check_size(path: str, size: int, so_far: int) -> None:
+    if size > MAX_FILE_BYTES:
+        raise OversizeError(f"{path!a} has {size} bytes, more than the {MAX_FILE_BYTES} allowed")
+    if so_far >= MAX_TOUCHED_FILES:
+        raise OversizeError(f"more than {MAX_TOUCHED_FILES} files were made or changed")
+
+
+def files_of(work_tree: Path, owned: Iterable[str], made_after_ns: int) -> Iterator[str]:
+    """Owned files and links on disk whose metadata changed after `made_after_ns`."""
+    waiting = [path.rstrip("/") for path in owned if path.endswith("/")]
+    for path in owned:
+        seen = None if path.endswith("/") else _lstat(work_tree / path)
+        if seen and not stat.S_ISDIR(seen.st_mode) and newest_ns(seen) > made_after_ns:
+            yield path
+    while waiting:
+        folder = waiting.pop()
+        whole = work_tree / folder
+        if not whole.is_dir() or whole.is_symlink():
+            continue
+        with os.scandir(whole) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    # A nested repository is git's to report; its insides are not ours.
+                    if entry.name != ".git" and not os.path.lexists(whole / entry.name / ".git"):
+                        waiting.append(path)
+                elif newest_ns(entry.stat(follow_symlinks=False)) > made_after_ns:
+                    yield path
+
+
+def newest_ns(seen: os.stat_result) -> int:
+    """When a file last changed at all; on POSIX nobody can set this back."""
+    return max(seen.st_mtime_ns, seen.st_ctime_ns)
+
+
+Signature = tuple[int, ...]
+
+
+def snapshot(top: Path) -> dict[str, Signature]:
+    """What lies below `top` but `.git` there: path to stat data that no edit leaves as it was.
+
+    Of a folder only the kind and mode count. Raises OSError where it cannot look.
+    """
+    seen: dict[str, Signature] = {}
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(top / folder) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if path == ".git":
+                    continue
+                seen[path] = signature = signature_of(entry.stat(follow_symlinks=False))
+                if len(signature) == 1:
+                    waiting.append(path)
+    return seen
+
+
+def signature_of(seen: os.stat_result) -> Signature:
+    """Stat data of one path, see `snapshot`."""
+    if stat.S_ISDIR(seen.st_mode):
+        return (seen.st_mode,)
+    return (seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino)
+
+
+def copy_into(source: Path, target: Path) -> None:
+    """Copy a file, link or folder, sharing blocks where the file system can.
+
+    Never as hard links: a write on one side would be seen on the other.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir() and not source.is_symlink():
+        shutil.copytree(
+            source, target, symlinks=True, ignore=_special_files, copy_function=_copy_file
+        )
+    else:
+        _copy_file(str(source), str(target))
+
+
+def _special_files(folder: str, names: list[str]) -> list[str]:
+    modes = {name: os.lstat(Path(folder, name)).st_mode for name in names}
+    usual = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+    return [name for name, mode in modes.items() if not any(kind(mode) for kind in usual)]
+
+
+def _copy_file(source: str, target: str) -> None:
+    if Path(source).is_symlink() or not _share_blocks(source, target):
+        shutil.copy2(source, target, follow_symlinks=False)
+    else:
+        shutil.copystat(source, target)
+
+
+def _share_blocks(source: str, target: str) -> bool:
+    if sys.platform != "linux":
+        return False
+    clone_range = 0x40049409  # FICLONE
+    with Path(source).open("rb") as old, Path(target).open("wb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), clone_range, old.fileno())
+        except OSError:
+            return False
+    return True
+
+
+def remove_tree(top: Path) -> None:
+    """Remove a folder with all in it: read-only, too deep for a path, or not there at all.
+
+    Raises OSError with the first thing that stays.
+    """
+    if top.is_symlink() or top.is_file():
+        top.unlink()
+        return
+    if not top.is_dir():
+        return
+    # Each folder is moved up to the top before it is emptied, so no path is ever longer than
+    # two names more than `top`, and no depth needs a stack.
+    numbers = itertools.count()
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        waiting += _empty(folder, top, numbers)
+        if folder != top:
+            folder.rmdir()
+    top.rmdir()
+
+
+def _empty(folder: Path, top: Path, numbers: Iterator[int]) -> list[Path]:
+    """Unlink the files in a folder and move its folders to the top, where they are returned."""
+    _make_writable(folder)
+    moved: list[Path] = []
+    with os.scandir(folder) as entries:
+        found = [(Path(entry.path), entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for path, is_folder in found:
+        if not is_folder:
+            _unlink(path)
+        elif folder == top:
+            moved.append(path)
+        else:
+            _make_writable(path)  # moving a folder writes its `..`
+            moved.append(path.rename(_free_name(top, numbers)))
+    return moved
+
+
+def _free_name(top: Path, numbers: Iterator[int]) -> Path:
+    return next(path for n in numbers if not os.path.lexists(path := top / f"-{n}"))
+
+
+def _make_writable(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.chmod(stat.S_IRWXU)
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink()
+    except PermissionError:  # Windows keeps read-only files
+        path.chmod(stat.S_IWRITE)
+        path.unlink()

@@ -1,0 +1,267 @@
+"""Git as the orchestrator uses it: a bare git dir of our own that borrows the user's objects.
+
+Agents' files are only ever read and written through `PrivateGit`: no configuration, hook, filter,
+exclude file or index of theirs is used. The user's repository is in `repository`, the one push in
+`remote`, the environment git runs in in `git_command`; their public names are importable here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from driver.commits import Commit, CommitSpec, import_stream
+from driver.folders import OversizeError, files_of, sorted_by_kind
+from driver.git_command import (
+    BULK_TIMEOUT_S,
+    LOCAL_TIMEOUT_S,
+    GitError,
+    private_environment,
+    raw,
+    records,
+    run_git,
+    text,
+)
+from driver.outcome import Change
+from driver.process import Captured
+from driver.remote import PushResult, Remote, find_remote, push_commit
+from driver.repository import (
+    CheckoutFingerprint,
+    Repository,
+    borrow_objects,
+    checkout_fingerprint,
+    exclude_from_status,
+    fast_forward,
+    open_repository,
+    toplevel_of,
+)
+
+__all__ = [
+    "CheckoutFingerprint",
+    "Commit",
+    "CommitSpec",
+    "GitError",
+    "OversizeError",
+    "PrivateGit",
+    "PushResult",
+    "Remote",
+    "Repository",
+    "checkout_fingerprint",
+    "exclude_from_status",
+    "fast_forward",
+    "find_remote",
+    "open_repository",
+    "toplevel_of",
+]
+
+NESTED = "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateGit:
+    """A bare git dir no agent can write; safe to use from many threads, each with its own index.
+
+    Every method raises GitError when git fails and CannotRunError when there is no git.
+    """
+
+    path: Path
+    object_format: str
+    environ: Mapping[str, str] = field(repr=False)
+    env: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def create(cls, path: Path, repo: Repository, environ: Mapping[str, str]) -> PrivateGit:
+        """Make it at `path`, which may not exist yet. Nothing is copied but a shallow file."""
+        path.mkdir(parents=True, exist_ok=True)
+        env = private_environment(environ, path)
+        made = ("init", "--quiet", "--bare", "--template=", f"--object-format={repo.object_format}")
+        run_git((*made, str(path)), cwd=path, env=env)
+        borrow_objects(path, repo)
+        return cls(path, repo.object_format, environ, env)
+
+    def checkout(self, tree: str, work_tree: Path, index: Path) -> None:
+        """Write the files of `tree` into a new folder and their stat data into a new index."""
+        work_tree.mkdir(parents=True, exist_ok=True)
+        index.unlink(missing_ok=True)
+        self.switch(tree, work_tree, index)
+
+    def switch(self, tree: str, work_tree: Path, index: Path) -> None:
+        """Make the tracked files exactly those of `tree` again; leave all other files alone.
+
+        Which files need writing is told by stat data, so whoever must not be fooled by a file
+        with its times set back deletes what may have been touched first.
+        """
+        self._in(work_tree, index, "read-tree", "--reset", "-u", tree, timeout_s=BULK_TIMEOUT_S)
+
+    def collect(
+        self, work_tree: Path, index: Path, owned: Sequence[str], *, made_after_ns: int = 0
+    ) -> str:
+        """The tree of what is on disk: tracked, new, and `owned` files even where ignored.
+
+        An entry of `owned` ending in "/" is a folder; missing ones are fine. Ignored owned files
+        whose ctime is not after `made_after_ns` are passed over. Nested repositories become mode
+        160000 with an id that means nothing; pipes, sockets and devices are no files and do not
+        appear. Nothing of the agent's is run. Raises OversizeError before reading too much.
+        """
+        # Not `git add`: for nested repositories it starts `git status` in them, under their own
+        # configuration, and it gives up where one has no commit.
+        listed = self._in(work_tree, index, "ls-files", "-z", "-m", "-o", "--exclude-standard",
+                          timeout_s=BULK_TIMEOUT_S)  # fmt: skip
+        touched = set(records(listed.stdout))
+        touched.update(files_of(work_tree, owned, made_after_ns))
+        found = sorted_by_kind(work_tree, touched)
+        entries = [f"0 {self._no_object}\t{path}" for path in found.gone]
+        entries += [f"{NESTED} {self._any_object}\t{path}" for path in found.nested]
+        self._update_index(work_tree, index, "--index-info", entries)
+        self._update_index(work_tree, index, "--stdin", found.files)
+        return self._id(self._in(work_tree, index, "write-tree"))
+
+    def tampered(
+        self, work_tree: Path, index: Path, suspects: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Tracked paths whose content or mode on disk is not what the index says.
+
+        `suspects` are compared byte for byte, whatever their stat data says.
+        """
+        if not suspects:
+            return self._modified(work_tree, index)
+        with self._temporary_index() as doubt:
+            doubt.write_bytes(index.read_bytes())
+            held = self._in(work_tree, doubt, "ls-files", "-z", "-s", "--", *suspects)
+            # Entries put in by hand carry no stat data, so git has to read the files.
+            self._update_index(work_tree, doubt, "--index-info", records(held.stdout))
+            return tuple(path for path in self._modified(work_tree, doubt) if path in suspects)
+
+    def _modified(self, work_tree: Path, index: Path) -> tuple[str, ...]:
+        listed = self._in(work_tree, index, "ls-files", "-z", "-m", timeout_s=BULK_TIMEOUT_S)
+        return tuple(dict.fromkeys(records(listed.stdout)))
+
+    def tree_of(self, commit: str) -> str:
+        """The id of a commit's tree."""
+        return self._id(self._git("rev-parse", "--verify", "-q", f"{commit}^{{tree}}"))
+
+    def paths_in(self, tree: str) -> tuple[str, ...]:
+        """Every path in a tree, files, links and nested repositories alike."""
+        return tuple(records(self._git("ls-tree", "-r", "-z", "--name-only", tree).stdout))
+
+    def changes(self, base_tree: str, tree: str) -> tuple[Change, ...]:
+        """What differs between two trees, by path; a rename is a deletion and an addition."""
+        if base_tree == tree:
+            return ()
+        told = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree, tree)
+        fields = records(told.stdout)
+        return tuple(map(_change, fields[::2], fields[1::2]))
+
+    def patch(self, base_tree: str, tree: str) -> bytes:
+        """A patch `git apply` takes. Attributes in the trees cannot hide text from it."""
+        options = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff",
+                   "--no-textconv", "--no-color")  # fmt: skip
+        return self._git("diff-tree", *options, base_tree, tree).stdout
+
+    def blob(self, object_id: str) -> bytes:
+        """A file's content, or a link's target."""
+        return self._git("cat-file", "blob", object_id).stdout
+
+    def tree_with(self, base_tree: str, changes: Iterable[Change]) -> str:
+        """The tree that is `base_tree` with these changes and nothing else."""
+        with self._temporary_index() as index:
+            self._in(self.path, index, "read-tree", base_tree)
+            lines = [
+                f"0 {self._no_object}\t{c.path}" if c.deleted else f"{c.mode} {c.blob}\t{c.path}"
+                for c in sorted(changes, key=lambda c: not c.deleted)
+            ]
+            self._update_index(self.path, index, "--index-info", lines)
+            return self._id(self._in(self.path, index, "write-tree"))
+
+    def import_commits(self, parent: str, specs: Sequence[CommitSpec]) -> tuple[Commit, ...]:
+        """Make a chain of commits on `parent`, each the one before with its changes."""
+        if not specs:
+            return ()
+        stream = import_stream(f"refs/tidegate/{uuid.uuid4().hex}", parent, specs)
+        told = self._git("fast-import", "--quiet", "--force", stdin=stream)
+        lines = text(told.stdout).splitlines()
+        trees = [line.split()[2] for line in lines[1::2]]
+        return tuple(map(Commit, lines[::2], trees))
+
+    def keep(self, repo: Repository, commit: str, ref: str) -> None:
+        """Put a commit into the user's repository as a new `ref`; what exists is never moved.
+
+        Raises GitError when `ref` is there with another value; with the same value is fine.
+        """
+        env = self.env
+        at = f"--git-dir={repo.git_dir}"
+        asked = (at, "rev-parse", "-q", "--verify", ref)
+        if text(run_git(asked, cwd=repo.top, env=env, accept=(0, 1)).stdout).strip() == commit:
+            return
+        # --local: only what the user's repository does not have. No fetch, so no FETCH_HEAD.
+        wanted = f"{commit}\n^{repo.head}\n".encode()
+        pack = self._git("pack-objects", "--revs", "--local", "--stdout", "-q", stdin=wanted,
+                         timeout_s=BULK_TIMEOUT_S).stdout  # fmt: skip
+        run_git((at, "index-pack", "--stdin"), cwd=repo.top, env=env, stdin=pack)
+        create = (at, "update-ref", "--no-deref", ref, commit, self._no_object)
+        run_git(create, cwd=repo.top, env=env)
+
+    def push(self, remote: Remote, commit: str, branch: str, expected: str | None) -> PushResult:
+        """Publish a commit as `branch`, which must be at `expected` there (None: absent)."""
+        return push_commit(self.path, self.environ, remote, commit, branch, expected)
+
+    @property
+    def _no_object(self) -> str:
+        return "0" * (64 if self.object_format == "sha256" else 40)
+
+    @property
+    def _any_object(self) -> str:
+        return "f" * len(self._no_object)
+
+    def _git(self, *args: str, stdin: bytes = b"", timeout_s: float = LOCAL_TIMEOUT_S) -> Captured:
+        argv = (f"--git-dir={self.path}", *args)
+        return run_git(argv, cwd=self.path, env=self.env, stdin=stdin, timeout_s=timeout_s)
+
+    def _in(
+        self,
+        work_tree: Path,
+        index: Path,
+        *args: str,
+        stdin: bytes = b"",
+        timeout_s: float = LOCAL_TIMEOUT_S,
+    ) -> Captured:
+        argv = (f"--git-dir={self.path}", f"--work-tree={work_tree}", *args)
+        env = {**self.env, "GIT_INDEX_FILE": str(index)}
+        return run_git(argv, cwd=work_tree, env=env, stdin=stdin, timeout_s=timeout_s)
+
+    def _update_index(self, work_tree: Path, index: Path, how: str, lines: list[str]) -> None:
+        if lines:
+            fed = b"".join(raw(line) + b"\0" for line in lines)
+            self._in(work_tree, index, "update-index", "-z", "--add", "--remove", "--replace", how,
+                     stdin=fed, timeout_s=BULK_TIMEOUT_S)  # fmt: skip
+
+    def _temporary_index(self) -> _TemporaryIndex:
+        return _TemporaryIndex(self.path / f"index-{uuid.uuid4().hex}")
+
+    @staticmethod
+    def _id(done: Captured) -> str:
+        return text(done.stdout).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _TemporaryIndex:
+    path: Path
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def _change(told: str, path: str) -> Change:
+    base_mode, mode, _, blob, status = told.lstrip(":").split(" ")
+    gone = status == "D"
+    return Change(
+        path=path,
+        mode=None if gone else mode,
+        blob=None if gone else blob,
+        base_mode=None if status == "A" else base_mode,
+    )

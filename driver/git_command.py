@@ -1,0 +1,184 @@
+"""How git is started: its environment, its time limits, and the one error when it fails.
+
+Two environments exist. The private one is for our own git dirs and reads no configuration but
+ours, so nothing an agent writes can be executed. The user's one is for reading the user's
+repository: their configuration counts, everything that would run a program is switched off.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from driver.process import Captured, capture
+from state_store.errors import CannotRunError, TidegateError
+
+LOCAL_TIMEOUT_S = 120.0
+BULK_TIMEOUT_S = 900.0  # checkouts and packs: bound by the disk
+NETWORK_TIMEOUT_S = 300.0
+
+_ESSENTIAL = frozenset(
+    {"PATH", "PATHEXT", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "TMPDIR", "TEMP", "TMP"}
+    | {"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "GIT_EXEC_PATH"}
+)
+# Of the GIT_* variables these say where the user's settings are and how to log in; the others
+# (GIT_DIR, GIT_INDEX_FILE ... as set inside a hook) would point git at another repository.
+_USERS_GIT = re.compile(
+    r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|PARAMETERS|KEY_\d+|VALUE_\d+)"
+    r"|EXEC_PATH|SSH.*|ASKPASS|SSL_.*|HTTP_.*|PROXY_.*)"
+)
+_QUIET = {
+    "LC_ALL": "C",
+    "LANGUAGE": "C",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "false",
+    "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+}
+_INERT_CONFIG = (
+    ("core.hooksPath", os.devnull),
+    ("core.fsmonitor", "false"),
+    ("core.protectHFS", "true"),
+    ("core.protectNTFS", "true"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("safe.bareRepository", "explicit"),
+    ("submodule.recurse", "false"),
+    ("protocol.ext.allow", "never"),
+)
+_PRIVATE_CONFIG = (
+    *_INERT_CONFIG,
+    ("core.excludesFile", os.devnull),
+    ("core.attributesFile", os.devnull),
+    ("core.autocrlf", "false"),
+    ("core.safecrlf", "false"),
+    ("core.longPaths", "true"),
+)
+
+
+class GitError(TidegateError):
+    """A git command failed; credentials in URLs are left out of everything it carries.
+
+    `argv` is what ran, `status` git's exit code (None when it was ended at its time limit),
+    `stderr` its last words.
+    """
+
+    def __init__(self, argv: Sequence[str], status: int | None, stderr: bytes) -> None:
+        self.argv = tuple(redacted(word) for word in argv)
+        self.status = status
+        self.stderr = redacted(stderr.decode("utf-8", "replace")).strip()
+        how = "ran into its time limit" if status is None else f"ended with {status}"
+        super().__init__(f"git {verb_of(self.argv)} {how}: {last_words(self.stderr)}")
+
+
+def redacted(text: str) -> str:
+    """The text with user names and passwords inside URLs replaced."""
+    return re.sub(r"(?<=://)[^/\s@]+@", "***@", text)
+
+
+def verb_of(argv: Sequence[str]) -> str:
+    """The subcommand in a git command line."""
+    return next((word for word in argv[1:] if not word.startswith("-")), "")
+
+
+def last_words(stderr: str) -> str:
+    """The lines of git's complaint that say what is wrong, as one line."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    told = [line for line in lines if re.match(r"(fatal|error|remote|!)", line)] or lines[-1:]
+    return "; ".join(told[:6]) or "it said nothing"
+
+
+def with_config(env: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The environment with more configuration; later pairs win over earlier ones and files."""
+    result = dict(env)
+    count = int(result.get("GIT_CONFIG_COUNT") or 0)
+    for key, value in pairs:
+        result |= {f"GIT_CONFIG_KEY_{count}": key, f"GIT_CONFIG_VALUE_{count}": value}
+        count += 1
+    result["GIT_CONFIG_COUNT"] = str(count)
+    return result
+
+
+def private_environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:
+    """For our own git dirs: no configuration but ours, no credentials, `home` holds nothing."""
+    kept = {name: value for name, value in environ.items() if name.upper() in _ESSENTIAL}
+    sealed = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": "tidegate",
+        "GIT_AUTHOR_EMAIL": "tidegate@localhost",
+        "GIT_COMMITTER_NAME": "tidegate",
+        "GIT_COMMITTER_EMAIL": "tidegate@localhost",
+    }
+    return with_config(kept | _QUIET | sealed, _PRIVATE_CONFIG)
+
+
+def user_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """For the user's repository: their settings and log-ins, but no hook, prompt or monitor."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(("GIT_", "SSH_ASKPASS")) or _USERS_GIT.fullmatch(name)
+    }
+    return with_config(kept | _QUIET | {"SSH_ASKPASS_REQUIRE": "never"}, _INERT_CONFIG)
+
+
+def run_git(
+    args: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: bytes = b"",
+    timeout_s: float = LOCAL_TIMEOUT_S,
+    accept: Sequence[int] = (0,),
+) -> Captured:
+    """Run git; exit codes outside `accept` and time-outs raise GitError.
+
+    Raises CannotRunError when there is no git, GitError when `cwd` is gone.
+    """
+    argv = ("git", *args)
+    try:
+        done = capture(argv, cwd=cwd, env=env, timeout_s=timeout_s, stdin=stdin)
+    except (FileNotFoundError, NotADirectoryError) as missing:
+        if not cwd.is_dir():
+            raise GitError(argv, 128, f"fatal: no folder {cwd}".encode()) from missing
+        raise CannotRunError("git was not found on PATH: install git 2.32 or newer") from missing
+    if done.timed_out:
+        raise GitError(argv, None, done.stderr)
+    if done.exit_code not in accept:
+        raise GitError(argv, done.exit_code, done.stderr)
+    return done
+
+
+def text(raw: bytes) -> str:
+    """A path or message of git; bytes that are no UTF-8 survive the way there and back."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def raw(string: str) -> bytes:
+    """The bytes git knows a path or message by."""
+    return string.encode("utf-8", "surrogateescape")
+
+
+def records(out: bytes) -> list[str]:
+    """The NUL-terminated records of a `-z` output."""
+    return [text(record) for record in out.split(b"\0")[:-1]]
+
+
+def c_quoted(path: str) -> bytes:
+    """A path in git's C quoting, for the formats that end a path at the line's end."""
+    quoted = bytearray()
+    for byte in raw(path):
+        plain = 0x20 <= byte < 0x7F and byte not in b'"\\'
+        quoted += bytes([byte]) if plain else b"\\%03o" % byte
+    return b'"%s"' % bytes(quoted)

@@ -1,0 +1,149 @@
+"""Checks of single values of an item, as JSON has them: texts, names, commands, numbers.
+
+A check takes the parsed value and gives the value to keep, or raises `Wrong`. Which keys an item
+has is the manifest's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from driver.agent_driver import EFFORT_LEVELS
+
+Command = str | tuple[str, ...]
+
+MAX_OWNED_FILES = 10_000
+MAX_TEXT = 1_000_000
+MAX_SLUG = 1_000
+MAX_NUMBER = 10**18
+VERIFICATION_TIERS = (1, 2, 3, 4)
+
+_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
+
+
+class Wrong(Exception):
+    """What is wrong with one value; the message follows the name of its key."""
+
+
+def id_of(item: Mapping[str, Any]) -> str | None:
+    """The item's id as text; a number counts, an empty text does not."""
+    found = item.get("id")
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found) if abs(found) < MAX_NUMBER else None
+    return found if isinstance(found, str) and found.strip() else None
+
+
+def is_absolute(folder: str) -> bool:
+    """True for a path that some platform would not take relative to the current folder."""
+    return bool(_ABSOLUTE.match(folder))
+
+
+def text_of(value: object) -> str:
+    """Any text that can be written as UTF-8 and passed to a program."""
+    if not isinstance(value, str):
+        raise Wrong("must be a text")
+    if len(value) > MAX_TEXT:
+        raise Wrong(f"is longer than {MAX_TEXT} characters; shorten it")
+    if "\0" in value:
+        raise Wrong("holds a NUL character; remove it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Wrong("is not valid Unicode; it holds half of a surrogate pair") from None
+    return value
+
+
+def full_text_of(value: object) -> str:
+    """A text that is not blank."""
+    text = text_of(value)
+    if not text.strip():
+        raise Wrong("is empty")
+    return text
+
+
+def slug_of(value: object) -> str:
+    """A text that can name files and branches."""
+    slug = full_text_of(value)
+    if not re.search("[A-Za-z0-9_-]", slug):
+        raise Wrong("has no usable character; use letters, digits, '-' or '_'")
+    if len(slug) > MAX_SLUG:
+        raise Wrong(f"is longer than {MAX_SLUG} characters; shorten it")
+    return slug
+
+
+def identifier_of(value: object) -> str:
+    """A text or a whole number, as text."""
+    if (found := id_of({"id": value})) is None:
+        raise Wrong("must be a text or a whole number")
+    return text_of(found)
+
+
+def label_of(value: object) -> str:
+    """A text, or a whole number as text."""
+    return str(value) if _whole(value) >= 0 else text_of(value)
+
+
+def entries_of(value: object) -> tuple[Any, ...]:
+    """A non-empty list; its entries are checked with the folder they start from."""
+    if not isinstance(value, list | tuple):
+        raise Wrong("must be a list of file names")
+    if not value:
+        raise Wrong("is empty: an item that owns no file can change nothing")
+    if len(value) > MAX_OWNED_FILES:
+        raise Wrong(f"has more than {MAX_OWNED_FILES} entries; own a directory instead")
+    return tuple(value)
+
+
+def command_of(value: object) -> Command:
+    """A test command: a text for the shell or a list of arguments."""
+    if isinstance(value, str):
+        return full_text_of(value)
+    if not isinstance(value, list | tuple):
+        raise Wrong("must be a text or a list of texts")
+    words = tuple(text_of(word) for word in value)
+    if not words or not words[0].strip():
+        raise Wrong("is empty")
+    return words
+
+
+def effort_of(value: object) -> str:
+    """One of the effort levels."""
+    if value not in EFFORT_LEVELS:
+        raise Wrong(f"must be one of {', '.join(EFFORT_LEVELS)}")
+    return str(value)
+
+
+def tier_of(value: object) -> int:
+    """One of the verification tiers."""
+    if _whole(value) not in VERIFICATION_TIERS:
+        raise Wrong(f"must be one of {', '.join(map(str, VERIFICATION_TIERS))}")
+    return _whole(value)
+
+
+def rounds_of(value: object) -> int:
+    """A number of repair rounds."""
+    if not 0 <= _whole(value) <= 100:
+        raise Wrong("must be a whole number from 0 to 100")
+    return _whole(value)
+
+
+def share_of(value: object) -> float:
+    """A share from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise Wrong("must be a number from 0 to 1")
+    return float(value)
+
+
+def flag_of(value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise Wrong("must be true or false")
+    return value
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value < MAX_NUMBER:
+        return value
+    return -1

@@ -1,0 +1,161 @@
+"""JSON files that people write: read strictly, changed without touching the rest of their text.
+
+Knows nothing of trackers and manifests. Refused are sizes, duplicate keys and numbers that other
+readers would understand differently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from state_store.errors import InputError
+
+MAX_BYTES = 100_000_000
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonDocument:
+    """A file's content: `value` parsed, `text` as written, `digest` the SHA-256 of its bytes."""
+
+    value: Any
+    text: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One `"key": value` of an object: where its key starts, where its value stands."""
+
+    key: str
+    start: int
+    value_start: int
+    value_end: int
+
+
+def read_json(path: Path, what: str) -> JsonDocument:
+    """Read and parse `path`, called `what` in errors; every fault is an InputError."""
+    try:
+        if not path.is_file():
+            problem = "is not a regular file" if path.exists() else "does not exist"
+            raise InputError(f"the {what} {path} {problem}; name an existing file")
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"the {what} {path} is larger than {MAX_BYTES} bytes; split it")
+        data = path.read_bytes()
+    except (OSError, ValueError) as fault:  # ValueError: a NUL in the path
+        raise InputError(f"the {what} {path} cannot be read: {fault}") from fault
+    try:
+        return parse_json(data)
+    except InputError as fault:
+        raise InputError(f"the {what} {path} is not usable JSON: {fault}; correct it") from fault
+
+
+def parse_json(data: bytes) -> JsonDocument:
+    """Parse UTF-8 JSON, with or without a byte order mark. Raises InputError with the place."""
+    try:
+        text = data.decode()
+        value = _DECODER.decode(text.removeprefix(_BYTE_ORDER_MARK))
+    except RecursionError as fault:
+        raise InputError("it is nested too deeply") from fault
+    except ValueError as fault:  # bad UTF-8, bad JSON, a number of too many digits
+        raise InputError(str(fault)) from fault
+    return JsonDocument(value, text, hashlib.sha256(data).hexdigest())
+
+
+def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:
+    """Value, start and end of each element of the list at `key`, or of the top-level list.
+
+    `text` must have been parsed by `parse_json` before; nothing is checked again.
+    """
+    start = _skip(text, len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0)
+    if text[start] == "{":
+        start = next(m.value_start for m in members(text, start) if m.key == key)
+    at = _skip(text, start + 1)
+    while text[at] != "]":
+        value, end = _DECODER.raw_decode(text, at)
+        yield value, at, end
+        at = _after_comma(text, end)
+
+
+def members(text: str, start: int) -> Iterator[Member]:
+    """The members of the object that starts at `start` in a text parsed before."""
+    at = _skip(text, start + 1)
+    while text[at] != "}":
+        key, end = _DECODER.raw_decode(text, at)
+        value_start = _skip(text, _skip(text, end) + 1)
+        _, value_end = _DECODER.raw_decode(text, value_start)
+        yield Member(key, at, value_start, value_end)
+        at = _after_comma(text, value_end)
+
+
+def object_with(text: str, start: int, end: int, changes: Mapping[str, Any]) -> str:
+    """The object at text[start:end], not an empty one, with `changes` set.
+
+    Changed values are replaced where they stand; new keys follow the last one, laid out like it.
+    """
+    there = list(members(text, start))
+    pieces, at = [], start
+    for member in there:
+        if member.key in changes:
+            pieces += [text[at : member.value_start], _dumped(text, changes[member.key])]
+            at = member.value_end
+    last = there[-1]
+    pieces.append(text[at : last.value_end])
+    lead = text[len(text[start : last.start].rstrip(" \t\r\n")) + start : last.start]
+    for key in changes:
+        if all(member.key != key for member in there):
+            pieces.append(f",{lead}{_dumped(text, key)}: {_dumped(text, changes[key])}")
+    return "".join([*pieces, text[last.value_end : end]])
+
+
+def _dumped(text: str, value: Any) -> str:
+    plain = json.dumps(value, ensure_ascii=text.isascii(), allow_nan=False)
+    try:
+        plain.encode()
+    except UnicodeEncodeError:  # a file name that is no UTF-8, in somebody's reason
+        return json.dumps(value, allow_nan=False)
+    return plain
+
+
+def _after_comma(text: str, at: int) -> int:
+    at = _skip(text, at)
+    return _skip(text, at + 1) if text[at] == "," else at
+
+
+def _skip(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice, _ = (Counter(key for key, _ in pairs) - Counter(found)).popitem()
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+)

@@ -1,0 +1,290 @@
+"""What a wave will do: its items, checked once and frozen.
+
+This is the edge where the JSON that people and schedulers write becomes data the engine trusts:
+every name, type and size is checked here and all problems are told at once. Whether a repository
+or folder exists is asked later, by the pre-flight.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from driver import item_fields as fields
+from driver.agent_driver import EFFORT_NORMAL
+from driver.item_fields import Command, Wrong, id_of, is_absolute
+from driver.json_document import read_json
+from driver.ownership import OwnedPath, OwnershipError, comparison_key, parse_owned
+from state_store.errors import InputError
+
+MAX_ITEMS = 10_000
+MAX_PROBLEMS_SHOWN = 100
+
+NO_OWNERSHIP = "no_file_ownership"
+INVALID_ENTRIES = "invalid_ownsFiles_entries"
+INVALID_PATH = "invalid_path"
+
+_WAVE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class ManifestError(InputError):
+    """A manifest no wave can run; `problems` has a sentence for each thing to correct."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        left_out = len(problems) - MAX_PROBLEMS_SHOWN
+        shown = [*problems[:MAX_PROBLEMS_SHOWN]]
+        super().__init__([*shown, f"and {left_out} more problems"] if left_out > 0 else shown)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemProblem:
+    """Why an item cannot be built: a word for programs and a sentence for people."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """One piece of work for one agent. None means "as the backend's tier and the config say".
+
+    `owns_files` is as written, relative to `work_dir`; `work_dir` is relative to the repository,
+    or absolute. `extra` holds the keys that Tidegate does not know, unchanged.
+    """
+
+    slug: str
+    prompt: str
+    owns_files: tuple[str, ...]
+    test_command: Command
+    work_dir: str = "."
+    repo: str | None = None
+    item_id: str | None = None
+    title: str | None = None
+    label: str | None = None
+    phase: str | None = None
+    effort: str = EFFORT_NORMAL
+    model: str | None = None
+    self_check: Command | None = None
+    verification_tier: int | None = None
+    repair_cap: int | None = None
+    require_review: bool | None = None
+    spot_check_frac: float | None = None
+    validate_all_json: bool | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def owned_paths(self) -> tuple[OwnedPath, ...]:
+        """The owned names relative to the repository, or to an absolute `work_dir`."""
+        base = "." if is_absolute(self.work_dir) else self.work_dir
+        return tuple(parse_owned(entry, base) for entry in self.owns_files)
+
+    def to_json(self) -> dict[str, Any]:
+        """The manifest's shape, without the keys that have no value."""
+        known = {key: getattr(self, name) for key, (name, _) in _FIELDS.items()}
+        listed = {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}
+        return {**self.extra, **{k: v for k, v in listed.items() if v is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A wave's items in order; slugs and ids are unique, owners may still clash."""
+
+    wave_id: str
+    description: str
+    items: tuple[WorkItem, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The manifest's shape."""
+        return {
+            "wave_id": self.wave_id,
+            "wave_description": self.description,
+            "items": [item.to_json() for item in self.items],
+        }
+
+
+def item_to_json(item: WorkItem) -> dict[str, Any]:
+    """The manifest's shape of one item."""
+    return item.to_json()
+
+
+def load_manifest(path: Path, *, new_wave_id: Callable[[], str]) -> Manifest:
+    """Read and check a manifest file. Raises InputError, ManifestError for its content."""
+    return parse_manifest(read_json(path, "manifest").value, new_wave_id=new_wave_id)
+
+
+def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manifest:
+    """Check a parsed manifest; `new_wave_id` is asked when it names no wave.
+
+    The document is never changed. Raises ManifestError with every problem found.
+    """
+    if not isinstance(document, Mapping):
+        raise ManifestError(['a manifest is an object with a list "items"'])
+    problems: list[str] = []
+    wave_id = _wave_id(document, problems)
+    description = _description(document, problems)
+    items = tuple(_items(document.get("items"), problems))
+    problems += _repeated(items)
+    if problems:
+        raise ManifestError(problems)
+    return Manifest(wave_id or new_wave_id(), description, items)
+
+
+def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProblem, ...]]:
+    """The item as data, or None and everything that is wrong with it."""
+    values, found = _values(item, _FIELDS)
+    if found:
+        return None, tuple(found)
+    given = {name: value for name, value in values.items() if value is not None}
+    extra = {key: value for key, value in item.items() if key not in _FIELDS}
+    return WorkItem(**given, extra=extra), ()
+
+
+def ownership_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
+    """What is wrong with the files of an item and the place they are in."""
+    return tuple(_values(item, ("ownsFiles", "workDir", "repo"))[1])
+
+
+def _values(
+    item: Mapping[str, Any], keys: Iterable[str]
+) -> tuple[dict[str, Any], list[ItemProblem]]:
+    found: list[ItemProblem] = []
+    values = {_FIELDS[key][0]: _checked(_FIELDS[key][1], item, key, found) for key in keys}
+    return values, [*found, *_owned(values)]
+
+
+def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
+    if not isinstance(listed, list | tuple):
+        problems.append('"items" must be a list of items')
+        return
+    if not listed:
+        problems.append('there are no items in "items"; add one or do not start a wave')
+    if len(listed) > MAX_ITEMS:
+        problems.append(f"there are {len(listed)} items, more than {MAX_ITEMS}; split the wave")
+    for number, item in enumerate(islice(listed, MAX_ITEMS), start=1):
+        if not isinstance(item, Mapping):
+            problems.append(f"item {number}: it must be an object")
+            continue
+        work_item, found = check_item(item)
+        problems += [f"{_called(number, item)}: {problem.text}" for problem in found]
+        if work_item:
+            yield work_item
+
+
+def _checked(
+    check: Callable[[Any], Any], item: Mapping[str, Any], key: str, found: list[ItemProblem]
+) -> Any:
+    value = item.get(key)
+    if value is None and key not in _REQUIRED:
+        return None
+    try:
+        if value is None:
+            raise Wrong(f"is missing{_near(item, key)}: {_REQUIRED[key]}")
+        return check(value)
+    except Wrong as wrong:
+        found.append(ItemProblem(_REASONS.get(key, f"invalid_{key}"), f"{key} {wrong}"))
+        return None
+
+
+def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
+    folder = values["work_dir"] or "."
+    base = "." if is_absolute(folder) else folder
+    try:
+        parse_owned("any-name", base)
+    except OwnershipError as fault:
+        base = "."
+        yield ItemProblem(INVALID_PATH, f"workDir {folder!r} cannot be used: {fault.reason}")
+    for entry in values["owns_files"] or ():
+        if not isinstance(entry, str) or not entry.strip():
+            yield ItemProblem(INVALID_ENTRIES, "every entry of ownsFiles must be a file name")
+            continue
+        try:
+            parse_owned(entry, base)
+        except OwnershipError as fault:
+            yield ItemProblem(INVALID_PATH, f"ownsFiles entry {fault}")
+
+
+def _repeated(items: Sequence[WorkItem]) -> Iterator[str]:
+    """Slugs name files and branches, so two that differ only in case would share them."""
+    slugs: dict[str, str] = {}
+    ids: set[str] = set()
+    for item in items:
+        key = comparison_key(item.slug)
+        if key in slugs:
+            also = "" if slugs[key] == item.slug else f" (also as {slugs[key]!r})"
+            yield f"the slug {item.slug!r} is used twice{also}; give each item its own"
+        slugs.setdefault(key, item.slug)
+        if item.item_id is not None and item.item_id in ids:
+            yield f"the id {item.item_id!r} is used twice; give each item its own"
+        ids.add(item.item_id or "")
+
+
+def _called(number: int, item: Mapping[str, Any]) -> str:
+    slug = item.get("slug")
+    return f"item {number} (slug {slug[:80]!r})" if isinstance(slug, str) else f"item {number}"
+
+
+def _near(item: Mapping[str, Any], key: str) -> str:
+    plain = {str(k).replace("_", "").replace("-", "").lower(): k for k in islice(item, 100)}
+    found = plain.get(key.lower())
+    return f" (found {found!r}; write {key!r})" if found and found != key else ""
+
+
+def _description(document: Mapping[str, Any], problems: list[str]) -> str:
+    try:
+        return fields.text_of(document.get("wave_description") or "")
+    except Wrong as wrong:
+        problems.append(f"wave_description {wrong}")
+        return ""
+
+
+def _wave_id(document: Mapping[str, Any], problems: list[str]) -> str | None:
+    given = document.get("wave_id")
+    if given is None:
+        return None
+    wave_id = id_of({"id": given})
+    if wave_id and _WAVE_ID.fullmatch(wave_id) and ".." not in wave_id:
+        return wave_id
+    problems.append(
+        "wave_id names files and branches: use 1 to 100 letters, digits, '.', '_' or '-'"
+    )
+    return None
+
+
+_REQUIRED = {
+    "slug": "it names the item in reports and on branches",
+    "prompt": "it tells the agent what to do",
+    "ownsFiles": "it lists what the agent may change",
+    "testCmd": "without a test nothing can be proven",
+}
+
+_REASONS = {
+    "ownsFiles": NO_OWNERSHIP,
+    "slug": "missing_or_empty_slug",
+    "prompt": "missing_or_empty_prompt",
+    "testCmd": "missing_or_empty_testCmd",
+}
+
+# JSON key -> (field of WorkItem, check of its value)
+_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "ownsFiles": ("owns_files", fields.entries_of),
+    "id": ("item_id", fields.identifier_of),
+    "slug": ("slug", fields.slug_of),
+    "title": ("title", fields.label_of),
+    "prompt": ("prompt", fields.full_text_of),
+    "testCmd": ("test_command", fields.command_of),
+    "workDir": ("work_dir", fields.full_text_of),
+    "repo": ("repo", fields.full_text_of),
+    "selfCheckCmd": ("self_check", fields.command_of),
+    "label": ("label", fields.label_of),
+    "phase": ("phase", fields.label_of),
+    "effort": ("effort", fields.effort_of),
+    "model": ("model", fields.full_text_of),
+    "verificationTier": ("verification_tier", fields.tier_of),
+    "repairCap": ("repair_cap", fields.rounds_of),
+    "requireAdversarialReview": ("require_review", fields.flag_of),
+    "spotCheckFrac": ("spot_check_frac", fields.share_of),
+    "validateAllJson": ("validate_all_json", fields.flag_of),
+}

@@ -1,0 +1,255 @@
+"""Which files an item may write: names checked, compared and matched.
+
+Owns the rules for names in `ownsFiles` and the comparison of owners. Everything here is pure
+except `leaves_tree`, which looks at the disk for symbolic links. What an agent really changed is
+found elsewhere, in git objects.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from state_store.errors import InputError
+
+MAX_COMPONENT_BYTES = 255
+MAX_PATH_BYTES = 4000
+MAX_DEPTH = 40
+
+# Code points that are drawn as nothing. Some file systems drop them when they compare names, so
+# `.g<U+200C>it` can be `.git`.
+_INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
+_TEXT_DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_DRIVE = re.compile("[A-Za-z]:")
+_DEVICE = re.compile(r"con|prn|aux|nul|conin\$|conout\$|com[1-9]|lpt[1-9]")
+
+
+class OwnershipError(InputError):
+    """A name that no item can own; the message is one sentence with the name and the reason."""
+
+    def __init__(self, entry: str, reason: str) -> None:
+        shown = entry if len(entry) <= 120 else entry[:120] + "..."
+        super().__init__(f"{shown!r} cannot be owned: {reason}")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedPath:
+    """A file, or with `is_dir` a directory and all below it.
+
+    `path` is repo-relative with "/" between components and none at its end; the components are
+    spelled as they were given.
+    """
+
+    path: str
+    is_dir: bool = False
+
+    @property
+    def key(self) -> str:
+        """The form for comparing owners; two spellings of one name have one key."""
+        return comparison_key(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two items that claim one file: `slugs` has the earlier item first; `file` is the name as the
+    later one spells it, `other_file` as the earlier one does, `normalized` the key of `file`.
+    """
+
+    file: str
+    normalized: str
+    repo: str | None
+    slugs: tuple[str, str]
+    other_file: str
+
+    def describe(self) -> str:
+        """One sentence for people."""
+        earlier, later = self.slugs
+        if self.file == self.other_file:
+            return f"{later!r} and {earlier!r} both own {self.file!r}"
+        relation = "overlaps"
+        if comparison_key(self.file) == comparison_key(self.other_file):
+            relation = "is, on systems that fold case or Unicode forms, the same file as"
+        return f"{self.file!r} of {later!r} {relation} {self.other_file!r} of {earlier!r}"
+
+    def to_json(self) -> dict[str, object]:
+        """The report's shape: file, normalized, repo, items (the earlier slug first)."""
+        return {
+            "file": self.file,
+            "normalized": self.normalized,
+            "repo": self.repo,
+            "items": list(self.slugs),
+        }
+
+
+@dataclass(slots=True)
+class OwnershipMap:
+    """Who owns what so far, per repository; a look-up costs the depth of a path, not the owners."""
+
+    _held: dict[tuple[str | None, str], tuple[str, OwnedPath]] = field(default_factory=dict)
+    _above: dict[tuple[str | None, str], tuple[str, OwnedPath]] = field(default_factory=dict)
+
+    def clash(self, repo: str | None, owned: OwnedPath) -> tuple[str, OwnedPath] | None:
+        """An owner of this path, of a directory above it or of something below it, if any."""
+        key = owned.key
+        for name in (key, *_parents(key)):
+            if (repo, name) in self._held:
+                return self._held[repo, name]
+        return self._above.get((repo, key))
+
+    def add(self, owner: str, repo: str | None, paths: Iterable[OwnedPath]) -> None:
+        """Let `owner` hold `paths`; where someone holds a path already, the first stays."""
+        for owned in paths:
+            key = owned.key
+            self._held.setdefault((repo, key), (owner, owned))
+            for parent in _parents(key):
+                self._above.setdefault((repo, parent), (owner, owned))
+
+
+def parse_owned(entry: str, work_dir: str = ".") -> OwnedPath:
+    """Read one `ownsFiles` entry, relative to `work_dir`, itself relative to the repository.
+
+    A trailing "/" means the directory and all below it. Raises OwnershipError.
+    """
+    text = entry.replace("\\", "/")
+    parts = [*_components(work_dir, work_dir.replace("\\", "/")), *_components(entry, text)]
+    if not parts:
+        raise OwnershipError(entry, "it is the whole repository; name files or directories in it")
+    path = "/".join(parts)
+    if len(parts) > MAX_DEPTH or len(path.encode()) > MAX_PATH_BYTES:
+        raise OwnershipError(
+            entry, f"it is longer than {MAX_PATH_BYTES} bytes or deeper than {MAX_DEPTH} levels"
+        )
+    return OwnedPath(path, is_dir=text.rsplit("/", 1)[-1] in ("", "."))
+
+
+def comparison_key(path: str) -> str:
+    """`path` without case, Unicode form and invisible code points; only for comparing."""
+    if path.isascii():
+        return path.lower()
+    visible = _INVISIBLE.sub("", path)
+    folded = unicodedata.normalize("NFKC", visible).casefold()
+    return unicodedata.normalize("NFKC", folded)
+
+
+def overlap(a: OwnedPath, b: OwnedPath) -> bool:
+    """True when both cannot be written independently: one name, or one above the other."""
+    shorter, longer = sorted((a.key, b.key), key=len)
+    return shorter == longer or longer.startswith(shorter + "/")
+
+
+def find_conflicts(
+    owners: Iterable[tuple[str, str | None, tuple[OwnedPath, ...]]],
+) -> tuple[Conflict, ...]:
+    """Every path of an item (slug, repository, paths) that an earlier item also claims.
+
+    A path is reported once, against one earlier owner, however many there are.
+    """
+    taken = OwnershipMap()
+    conflicts = []
+    for slug, repo, paths in owners:
+        for owned in paths:
+            if found := taken.clash(repo, owned):
+                other, held = found
+                conflicts.append(Conflict(owned.path, owned.key, repo, (other, slug), held.path))
+        taken.add(slug, repo, paths)
+    return tuple(conflicts)
+
+
+def covers(owned: Iterable[OwnedPath], path: str) -> bool:
+    """True when a change of exactly this repo-relative path is allowed; no case is folded.
+
+    Who owns a directory owns what is below it, not the right to make it a file or a link.
+    """
+    return any(
+        path.startswith(entry.path + "/") if entry.is_dir else path == entry.path for entry in owned
+    )
+
+
+def git_component(component: str) -> bool:
+    """True for `.git` in any spelling that git or some file system would take for it."""
+    for name in re.split(r"[\\/]", comparison_key(component)):
+        stem = name.split(":")[0].rstrip(". ")
+        if stem == ".git" or re.fullmatch(r"git~[0-9]+", stem):
+            return True
+    return False
+
+
+def name_problem(component: str) -> str | None:
+    """Why one component cannot be a name on every system we serve, or None when it can."""
+    if component == "..":
+        return "it climbs out with '..'; name the file from where the item works"
+    if git_component(component):
+        return "git's own folder belongs to no item"
+    if _CONTROL.search(component) or _TEXT_DIRECTION.search(component):
+        return "it holds a control character"
+    return _encoding_problem(component) or _portability_problem(component)
+
+
+def leaves_tree(top: Path, path: str) -> bool:
+    """True when a link on the way of `path` below `top` leads out of it, or into its `.git`.
+
+    The path itself and each existing parent count; a link that cannot be followed also leaves.
+    """
+    parts = path.split("/")
+    try:
+        root = top.resolve()
+        places = [top.joinpath(*parts[: n + 1]).resolve() for n in range(len(parts))]
+    except (OSError, RuntimeError):  # RuntimeError is how pathlib reports a loop of links
+        return True
+    return any(
+        not place.is_relative_to(root) or any(map(git_component, place.relative_to(root).parts))
+        for place in places
+    )
+
+
+def _components(entry: str, text: str) -> list[str]:
+    if not text:
+        raise OwnershipError(entry, "it is empty")
+    if text.startswith("/") or _DRIVE.match(text):
+        raise OwnershipError(entry, "it is absolute; name the file from where the item works")
+    if text[0] in "~-":
+        raise OwnershipError(
+            entry, f"a name that starts with {text[0]!r} means something to shells"
+        )
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    for part in parts:
+        if problem := name_problem(part):
+            raise OwnershipError(entry, problem)
+    return parts
+
+
+def _encoding_problem(component: str) -> str | None:
+    try:
+        size = len(component.encode())
+    except UnicodeEncodeError:
+        return "it is not valid Unicode"
+    if size > MAX_COMPONENT_BYTES:
+        return f"a name in it is longer than {MAX_COMPONENT_BYTES} bytes"
+    return None
+
+
+def _portability_problem(component: str) -> str | None:
+    if "*" in component or "?" in component:
+        return "patterns are not known here; name the files, or a directory with a trailing '/'"
+    if ":" in component:
+        return "':' means a drive or a stream on Windows"
+    if component[-1] in ". \t\n":
+        return "Windows drops a dot or white space at the end of a name"
+    if _DEVICE.fullmatch(comparison_key(component).split(".")[0].rstrip()):
+        return "Windows reserves that name for a device"
+    return None
+
+
+def _parents(key: str) -> Iterator[str]:
+    at = key.rfind("/")
+    while at > 0:
+        yield key[:at]
+        at = key.rfind("/", 0, at)

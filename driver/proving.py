@@ -1,0 +1,175 @@
+"""The kept trees that tests run in: made from the base, set up once, put back between uses.
+
+No agent ever sees one. After each use everything that was not there right after the set-up goes,
+told by stat data that cannot be set back; a tree whose set-up products changed is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.folders import Signature, remove_tree, signature_of, snapshot
+from driver.git import PrivateGit
+
+_TICK_LIMIT_S = 2.5  # the coarsest file system clock still in use counts in twos
+
+
+@dataclass(slots=True)
+class ProvingTree:
+    """A folder holding exactly one git tree plus what the set-up made."""
+
+    path: Path
+    index: Path
+    git: PrivateGit
+    products: Mapping[str, Signature]
+    seen: Mapping[str, Signature]
+
+    def tampered(self) -> tuple[str, ...]:
+        """Tracked paths that are not what the git tree says any more."""
+        suspects = [
+            path
+            for path, before in self.seen.items()
+            if path not in self.products and not _is_folder(before)
+            if _look(self.path / path) != before
+        ]
+        return self.git.tampered(self.path, self.index, suspects) if suspects else ()
+
+    def show(self, tree: str) -> bool:
+        """Become exactly `tree`; False when the tree is spoiled and must be made anew."""
+        try:
+            if not self._put_back():
+                return False
+        except OSError:  # too deep, unreadable, busy: nothing that a fresh tree does not solve
+            return False
+        before = _attributes(self.seen)
+        self._switch(tree)
+        if _attributes(self.seen) != before:
+            # Other attributes may write unchanged files differently: all of them again.
+            self.index.unlink()
+            self._switch(tree)
+        _let_the_clock_pass(self.seen, self.index.with_suffix(".tick"))
+        return True
+
+    def _switch(self, tree: str) -> None:
+        self.git.switch(tree, self.path, self.index)
+        self.seen = snapshot(self.path)
+
+    def _put_back(self) -> bool:
+        now = snapshot(self.path)
+        if any(now.get(path) != before for path, before in self.products.items()):
+            return False
+        for path in sorted(now):
+            before, whole = self.seen.get(path), self.path / path
+            if before == now[path] or not os.path.lexists(whole):
+                continue
+            if before and _is_folder(before) and _is_folder(now[path]):
+                whole.chmod(stat.S_IMODE(before[0]))
+            else:  # new or touched: what is tracked, the switch writes again
+                remove_tree(whole)
+        return True
+
+
+class ProvingTrees:
+    """At most `size` proving trees, lent to one user at a time; safe to use from many threads."""
+
+    def __init__(
+        self, size: int, make: Callable[[int], ProvingTree], show_git: Callable[[ProvingTree], None]
+    ) -> None:
+        self._make = make
+        self._show_git = show_git
+        self._places = threading.BoundedSemaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[ProvingTree] = []
+        self._made = 0
+        self._closed = False
+
+    @contextlib.contextmanager
+    def checkout(self, tree: str) -> Iterator[ProvingTree]:
+        """A tree showing `tree`; waits while all are in use.
+
+        Raises WorkspaceError when one has to be made and its set-up fails.
+        """
+        with self._places:
+            place = self._take()
+            try:
+                if not place.show(tree):
+                    _discard(place)
+                    place = self._new()
+                    place.show(tree)
+                self._show_git(place)
+                yield place
+            finally:
+                self._give_back(place)
+
+    def close(self) -> None:
+        """Remove all trees; one in use goes when it is given back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for place in idle:
+            _discard(place)
+
+    def _take(self) -> ProvingTree:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self._new()
+
+    def _new(self) -> ProvingTree:
+        with self._lock:
+            self._made += 1
+            number = self._made
+        return self._make(number)
+
+    def _give_back(self, place: ProvingTree) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(place)
+                return
+        _discard(place)
+
+
+def _discard(place: ProvingTree) -> None:
+    # What cannot be removed stays behind for `gc`; a new number never meets it.
+    with contextlib.suppress(OSError):
+        remove_tree(place.path)
+    place.index.unlink(missing_ok=True)
+
+
+def _is_folder(signature: Signature) -> bool:
+    return stat.S_ISDIR(signature[0])
+
+
+def _look(path: Path) -> Signature | None:
+    try:
+        return signature_of(path.lstat())
+    except OSError:
+        return None
+
+
+def _attributes(seen: Mapping[str, Signature]) -> dict[str, Signature]:
+    return {path: s for path, s in seen.items() if path.rpartition("/")[2] == ".gitattributes"}
+
+
+def _let_the_clock_pass(seen: Mapping[str, Signature], probe: Path) -> None:
+    """Wait until a new change gets a later time than any seen, so that none can look like it.
+
+    File systems stamp changes with a clock that stands still for some milliseconds.
+    """
+    if os.name == "nt":  # no change time there, and a clock of 100 ns
+        return
+    newest = max((s[3] for s in seen.values() if not _is_folder(s)), default=0)
+    deadline = time.monotonic() + _TICK_LIMIT_S
+    while time.monotonic() < deadline:
+        probe.write_bytes(b"")
+        if probe.stat().st_ctime_ns > newest:
+            break
+        time.sleep(0.001)
+    probe.unlink(missing_ok=True)

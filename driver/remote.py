@@ -1,0 +1,203 @@
+"""Where shipped work goes: the user's remote as it was at the start, and one careful push.
+
+Knows how to find the remote and to publish one commit to one branch, never by force. Which
+commit and which branch is the ship's decision.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from driver.git_command import (
+    NETWORK_TIMEOUT_S,
+    GitError,
+    last_words,
+    private_environment,
+    records,
+    redacted,
+    run_git,
+    text,
+    user_environment,
+    with_config,
+)
+from driver.process import Captured
+from driver.repository import Repository
+from state_store.errors import InputError
+
+_FROZEN = re.compile(r"(credential|http|ssh)\..*|core\.(sshcommand|askpass|gitproxy)", re.DOTALL)
+_LOGIN_PROBLEMS = (
+    "authentication failed",
+    "could not read username",
+    "could not read password",
+    "permission denied",
+    "host key verification failed",
+    "403",
+    "401",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A remote as the user had it at the start; agents cannot redirect it afterwards.
+
+    `url` is the literal push URL; `config` holds how to log in there. Both may carry secrets
+    and stay out of `repr`.
+    """
+
+    name: str
+    url: str = field(repr=False)
+    config: tuple[tuple[str, str], ...] = field(repr=False, default=())
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """How a push ended; `reason` is one sentence without credentials, "" when it went well.
+
+    `kind`: "moved" (the branch is not where it was expected), "hook" (the remote's rules or
+    hooks said no), "login", "unreachable", "unverified" (sent, but not seen there), "failed".
+    """
+
+    ok: bool
+    reason: str = ""
+    kind: str = ""
+
+
+def find_remote(
+    repo: Repository, environ: Mapping[str, str], name: str | None = None
+) -> Remote | None:
+    """The remote to ship to: `name`, else the branch's own, `origin`, or the only one.
+
+    Raises InputError when `name` is not configured.
+    """
+    env = user_environment(environ)
+    at = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}")
+    settings = _settings(run_git((*at, "config", "-z", "--list"), cwd=repo.top, env=env).stdout)
+    chosen = _choose(repo, settings, name)
+    if chosen is None:
+        return None
+    asked = (*at, "remote", "get-url", "--push", chosen)
+    url = text(run_git(asked, cwd=repo.top, env=env).stdout).splitlines()[0]
+    frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
+    return Remote(chosen, _absolute(url, repo.top), frozen)
+
+
+def _settings(listing: bytes) -> list[tuple[str, str]]:
+    pairs = (record.partition("\n") for record in records(listing))
+    # A key without "=" is a true boolean; only a value spelled out survives the environment.
+    return [(key, value if gap else "true") for key, gap, value in pairs]
+
+
+def _choose(repo: Repository, settings: Sequence[tuple[str, str]], name: str | None) -> str | None:
+    there = {key[len("remote.") : -len(".url")]: None for key, _ in settings
+             if key.startswith("remote.") and key.endswith(".url")}  # fmt: skip
+    if name is not None:
+        if name not in there:
+            known = ", ".join(there) or "none"
+            raise InputError(f"{repo.top} has no remote named {name} (it has: {known})")
+        return name
+    last = dict(settings)
+    wanted = (
+        last.get(f"branch.{repo.branch}.pushremote"),
+        last.get("remote.pushdefault"),
+        last.get(f"branch.{repo.branch}.remote"),
+        "origin",
+        next(iter(there)) if len(there) == 1 else None,
+    )
+    return next((one for one in wanted if one in there), None)
+
+
+def _absolute(url: str, top: Path) -> str:
+    """A relative path means one seen from the user's checkout, which is not where we push from."""
+    before_slash = url.split("/", 1)[0]
+    if ":" in before_slash or url.startswith(("/", "~")):
+        return url
+    return str(top / url)
+
+
+def push_commit(
+    git_dir: Path,
+    environ: Mapping[str, str],
+    remote: Remote,
+    commit: str,
+    branch: str,
+    expected: str | None,
+) -> PushResult:
+    """Publish `commit` as `branch` if that is still at `expected` (None: does not exist).
+
+    Publishing what is already there is fine. Nothing on the remote is ever overwritten: the
+    lease only compares, and a commit that does not contain `expected` is not sent at all.
+    """
+    ref = f"refs/heads/{branch}"
+    env = _push_environment(environ, git_dir, remote)
+    if expected is not None and not _contains(git_dir, env, commit, expected):
+        return PushResult(False, f"{branch} was not pushed: it would lose {expected[:12]}", "moved")
+    lease = f"--force-with-lease={ref}:{expected or ''}"
+    sent = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
+            "--recurse-submodules=no", lease, remote.url, f"{commit}:{ref}")  # fmt: skip
+    done = _talk(git_dir, env, sent)
+    if isinstance(done, PushResult):
+        return done
+    if not done.ok:
+        return _failure(branch, done)
+    return _verified(git_dir, env, remote, commit, ref)
+
+
+def _push_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote) -> dict[str, str]:
+    # Credential helpers and ssh are the user's programs and need the user's variables; nothing
+    # of an agent runs in this call. Configuration comes only from the start of the wave.
+    users = user_environment(environ)
+    config_free = {name: v for name, v in users.items() if not name.startswith("GIT_CONFIG_")}
+    sealed = private_environment({}, git_dir)
+    kept = {name: v for name, v in sealed.items() if name not in ("HOME", "XDG_CONFIG_HOME")}
+    env = with_config(config_free | kept, remote.config)
+    command = users.get("GIT_SSH_COMMAND") or dict(remote.config).get("core.sshcommand") or "ssh"
+    if PurePath(command.split()[0]).stem == "ssh" and "GIT_SSH" not in users:
+        env["GIT_SSH_COMMAND"] = f"{command} -oBatchMode=yes"
+    return env
+
+
+def _contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str) -> bool:
+    asked = (f"--git-dir={git_dir}", "merge-base", "--is-ancestor", expected, commit)
+    return run_git(asked, cwd=git_dir, env=env, accept=(0, 1, 128)).ok
+
+
+def _talk(git_dir: Path, env: Mapping[str, str], args: Sequence[str]) -> Captured | PushResult:
+    argv = (f"--git-dir={git_dir}", *args)
+    try:
+        return run_git(
+            argv, cwd=git_dir, env=env, timeout_s=NETWORK_TIMEOUT_S, accept=range(-64, 256)
+        )
+    except GitError as slow:
+        return PushResult(False, str(slow), "unreachable")
+
+
+def _failure(branch: str, done: Captured) -> PushResult:
+    said = redacted(text(done.stdout) + "\n" + text(done.stderr))
+    status = re.search(r"^!\t\S+\t(.*)$", said, re.MULTILINE)
+    told = last_words(redacted(text(done.stderr)))
+    if status and "[remote rejected]" in status[1]:
+        return PushResult(False, f"the remote refused {branch}: {status[1]}: {told}", "hook")
+    if status and "[rejected]" in status[1]:
+        return PushResult(False, f"{branch} has moved on the remote: {status[1]}", "moved")
+    lowered = told.lower()
+    login = any(sign in lowered for sign in _LOGIN_PROBLEMS)
+    if login:
+        return PushResult(False, f"the remote did not accept the log-in: {told}", "login")
+    kind = "failed" if status else "unreachable"
+    return PushResult(False, f"{branch} was not pushed: {told}", kind)
+
+
+def _verified(
+    git_dir: Path, env: Mapping[str, str], remote: Remote, commit: str, ref: str
+) -> PushResult:
+    seen = _talk(git_dir, env, ("ls-remote", remote.url, ref))
+    if isinstance(seen, PushResult):
+        return PushResult(False, f"pushed, but not verified: {seen.reason}", "unverified")
+    there = {line.partition("\t")[2]: line.partition("\t")[0] for line in
+             text(seen.stdout).splitlines()}  # fmt: skip
+    if there.get(ref) == commit:
+        return PushResult(True)
+    return PushResult(False, f"pushed, but the remote shows {there.get(ref)} there", "unverified")

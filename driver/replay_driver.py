@@ -1,0 +1,159 @@
+"""The backend that answers from a recording: no agent, no network, the same files every time.
+
+Owns how recorded changes are put into a workspace, never outside it and never through a link.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from driver.agent_cli import LocalDriver, item_of, not_run, phase_of
+from driver.agent_driver import (
+    FAILURE_COULD_NOT_RUN,
+    DriverCapabilities,
+    WorkerRequest,
+    WorkerResult,
+)
+from driver.recording import (
+    MODE_LINK,
+    MODE_PROGRAM,
+    Recorded,
+    RecordedFile,
+    load_recording,
+    prompt_sha256,
+)
+from state_store.errors import InputError
+
+MATCHES = ("prompt", "item")
+
+
+class ReplayDriver(LocalDriver):
+    """Gives the recorded answer for an item, phase and attempt; with `match="prompt"` only to the
+    prompt that was recorded.
+    """
+
+    name = "replay"
+
+    def __init__(
+        self,
+        recording: Path,
+        *,
+        match: str = "prompt",
+        environ: Mapping[str, str] | None = None,
+        tier: int = 4,
+    ) -> None:
+        """Read the whole recording. Raises InputError for a bad one and for an unknown `match`."""
+        super().__init__(environ=environ)
+        if match not in MATCHES:
+            raise InputError(f"[backend] match must be one of {', '.join(MATCHES)}, not {match!r}")
+        self._path = recording
+        self._match = match
+        self._tier = tier
+        self._entries = load_recording(recording)
+
+    def probe_capabilities(self) -> DriverCapabilities:
+        """Files and nothing else; a replay proves nothing about any agent."""
+        models = {entry.model for entry in self._entries.values() if entry.model}
+        return DriverCapabilities(
+            name=self.name,
+            parallel_dispatch=True,
+            worker_filesystem_access=True,
+            structured_output=True,
+            native_cost_tracking=True,
+            recommended_verification_tier=self._tier,
+            available_models=tuple(sorted(models)),
+            notes="answers from a recording; usage is what was recorded",
+        )
+
+    def resolve_model(self, role: str) -> str:
+        """Always empty: the model is whatever was recorded."""
+        del role
+        return ""
+
+    def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
+        """Put the recorded files into the workspace and repeat the recorded result."""
+        try:
+            entry = self._find(request)
+            top = Path(request.environment.get("TIDEGATE_WORKSPACE") or request.workdir)
+            apply_files(top, entry.files)
+        except _Refusal as refusal:
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, str(refusal))
+        return WorkerResult(
+            worker_id,
+            ok=entry.ok,
+            structured=entry.structured,
+            text=entry.text,
+            error=entry.error,
+            usage=entry.usage,
+            model=entry.model,
+            failure=entry.failure,
+        )
+
+    def _find(self, request: WorkerRequest) -> Recorded:
+        item, phase = item_of(request), phase_of(request)
+        number = request.environment.get("TIDEGATE_ATTEMPT") or "1"
+        entry = self._entries.get((item, phase, int(number) if number.isdecimal() else 0))
+        if entry is None:
+            raise _Refusal(f"{self._path} holds no answer for item {item!r}, {phase} {number}")
+        if self._match == "prompt" and prompt_sha256(entry.prompt) != prompt_sha256(request.prompt):
+            raise _Refusal(
+                f"{self._path} was recorded with another prompt for item {item!r}, {phase} "
+                f'{number}; record again, or set [backend] match to "item"'
+            )
+        return entry
+
+
+class _Refusal(Exception):
+    """The recording cannot answer this request; the message is the dispatch's error."""
+
+
+def apply_files(top: Path, files: tuple[RecordedFile, ...]) -> None:
+    """Bring recorded changes into the tree at `top`: deletions first, then the rest, in order."""
+    for file in sorted(files, key=lambda file: file.mode is not None):
+        try:
+            place = _place(top, file.path)
+            _remove(top, place)
+            if file.mode is not None:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                _write(place, file)
+        except OSError as error:
+            raise _Refusal(f"cannot replay {file.path!r}: {error}") from error
+
+
+def _place(top: Path, path: str) -> Path:
+    """Where a path lies. Its folders are looked at one by one, for `resolve` follows links."""
+    place = top.joinpath(*path.split("/"))
+    for folder in reversed(place.parents[: path.count("/")]):
+        if _is_link(folder):
+            raise _Refusal(f"cannot replay {path!r}: {folder.name!r} on its way is a link")
+    return place
+
+
+def _is_link(folder: Path) -> bool:
+    # isjunction is new in Python 3.12; a junction is Windows' other kind of link to a folder.
+    is_junction = getattr(os.path, "isjunction", None)
+    return folder.is_symlink() or (is_junction is not None and bool(is_junction(folder)))
+
+
+def _remove(top: Path, place: Path) -> None:
+    """Delete a file or link, and the folders that this leaves empty, as git does."""
+    if not os.path.lexists(place) or stat.S_ISDIR(place.lstat().st_mode):
+        return
+    place.unlink()
+    for folder in place.parents:
+        if folder == top or any(folder.iterdir()):
+            return
+        folder.rmdir()
+
+
+def _write(place: Path, file: RecordedFile) -> None:
+    if file.mode == MODE_LINK:
+        place.symlink_to(os.fsdecode(file.data))
+        return
+    # "x" because whatever was here is gone: nothing can be written through a link.
+    with place.open("xb") as stream:
+        stream.write(file.data)
+    place.chmod(0o755 if file.mode == MODE_PROGRAM else 0o644)

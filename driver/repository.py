@@ -1,0 +1,282 @@
+"""The user's repository, which is only read: where it is, what it is on, whether it changed.
+
+Also the two deliberate writes there: one line in `info/exclude`, and a fast-forward when the
+user asked to ship on the checked-out branch. What is built and pushed belongs to `git`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.git_command import (
+    BULK_TIMEOUT_S,
+    GitError,
+    c_quoted,
+    private_environment,
+    raw,
+    records,
+    run_git,
+    text,
+    user_environment,
+    with_config,
+)
+from state_store.errors import CannotRunError, InputError
+
+_OLDEST_GIT = (2, 32)  # GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT: before it, nothing can be sealed off
+_HASHED_WHOLE = 1 << 20  # larger untracked files are told apart by their stat data
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A checkout of the user's; `branch` is None on a detached HEAD, all paths are absolute."""
+
+    top: Path
+    git_dir: Path
+    common_dir: Path
+    head: str
+    branch: str | None
+    object_format: str
+    shallow: bool
+    objects: Path
+
+
+def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
+    """The checkout that `path` lies in.
+
+    Raises InputError when there is none, it is bare or has no commit yet; CannotRunError when
+    git is missing or too old, or refuses because someone else owns the repository.
+    """
+    env = user_environment(environ)
+    if not path.is_dir():
+        raise InputError(f"{path} is not a folder: name a folder inside a git repository")
+    _check_version(path, env)
+    top, git_dir, common_dir, object_format, shallow = _locate(path, env)
+    at = (f"--git-dir={git_dir}", f"--work-tree={top}")
+    head = run_git((*at, "rev-parse", "-q", "--verify", "HEAD^{commit}"), cwd=top, env=env,
+                   accept=(0, 1))  # fmt: skip
+    if not head.ok:
+        raise InputError(f"{top} has no commit yet: make one first")
+    ref = run_git((*at, "symbolic-ref", "-q", "HEAD"), cwd=top, env=env, accept=(0, 1))
+    return Repository(
+        top=top,
+        git_dir=git_dir,
+        common_dir=common_dir,
+        head=text(head.stdout).strip(),
+        branch=text(ref.stdout).strip().removeprefix("refs/heads/") if ref.ok else None,
+        object_format=object_format,
+        shallow=shallow,
+        objects=common_dir / "objects",
+    )
+
+
+def _check_version(cwd: Path, env: Mapping[str, str]) -> None:
+    told = text(run_git(("version",), cwd=cwd, env=env).stdout).strip()
+    found = re.search(r"(\d+)\.(\d+)", told)
+    if found and (int(found[1]), int(found[2])) < _OLDEST_GIT:
+        raise CannotRunError(f"{told} is too old: install git 2.32 or newer")
+
+
+def _locate(path: Path, env: Mapping[str, str]) -> tuple[Path, Path, Path, str, bool]:
+    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--absolute-git-dir",
+             "--git-common-dir", "--show-object-format", "--is-shallow-repository")  # fmt: skip
+    done = run_git(asked, cwd=path, env=env, accept=(0, 128))
+    if not done.ok:
+        raise _refusal(path, done.argv, done.stderr)
+    lines = text(done.stdout).splitlines()
+    if len(lines) != 5:
+        raise InputError(f"the path of the repository at {path} has a line break: rename it")
+    top, git_dir, common_dir = (Path(line) for line in lines[:3])
+    return top, git_dir, common_dir, lines[3], lines[4] == "true"
+
+
+def _refusal(path: Path, argv: Sequence[str], stderr: bytes) -> Exception:
+    if b"dubious ownership" in stderr or b"unsafe repository" in stderr:
+        return CannotRunError(
+            f"git does not trust the repository at {path} because another user owns it: "
+            f"run git config --global --add safe.directory '{path}'"
+        )
+    if b"not a git repository" in stderr:
+        return InputError(f"{path} is not inside a git repository: run git init there, or --repo")
+    if b"must be run in a work tree" in stderr or b"bare repository" in stderr:
+        return InputError(f"{path} has no checkout (a bare repository or a git dir): name one")
+    return GitError(argv, 128, stderr)
+
+
+def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
+    """The top of the checkout that `path` is in, or would be in once made; None outside any."""
+    nearest = path.absolute()
+    while not nearest.is_dir():
+        nearest = nearest.parent
+    # A foreign owner does not make it less of a checkout, and asking runs nothing of its own.
+    env = with_config(user_environment(environ), (("safe.directory", "*"),))
+    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel")
+    done = run_git(asked, cwd=nearest, env=env, accept=(0, 128))
+    return Path(text(done.stdout).removesuffix("\n")) if done.ok else None
+
+
+def exclude_from_status(repo: Repository, pattern: str) -> None:
+    """Have git in the user's checkout ignore `pattern`; asking twice adds one line."""
+    path = Path(os.path.realpath(repo.common_dir / "info" / "exclude"))
+    before = path.read_bytes() if path.exists() else b""
+    if raw(pattern) in before.splitlines():
+        return
+    path.parent.mkdir(exist_ok=True)
+    gap = b"" if not before or before.endswith(b"\n") else b"\n"
+    fresh = path.with_name(f"exclude.{os.getpid()}")
+    fresh.write_bytes(before + gap + raw(pattern) + b"\n")
+    fresh.replace(path)
+
+
+def fast_forward(repo: Repository, commit: str, environ: Mapping[str, str]) -> str:
+    """Move the user's checkout ahead to `commit`; "" when done, else why git refused.
+
+    Git itself keeps uncommitted work from being lost. The user's own filters apply, as the
+    files are theirs; no hook runs.
+    """
+    done = run_git(
+        ("merge", "--ff-only", "--no-autostash", "--no-stat", "--quiet", commit),
+        cwd=repo.top,
+        env=user_environment(environ),
+        timeout_s=BULK_TIMEOUT_S,
+        accept=(0, 1, 2, 128),
+    )
+    return "" if done.ok else GitError(done.argv, done.exit_code, done.stderr).args[0]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutFingerprint:
+    """What must not change in the user's checkout while a wave runs."""
+
+    parts: tuple[tuple[str, str], ...]
+
+    def differences(self, other: CheckoutFingerprint) -> tuple[str, ...]:
+        """What is not the same in both, as people call it: "index", "file README.md" ..."""
+        mine, theirs = dict(self.parts), dict(other.parts)
+        names = sorted(mine.keys() | theirs.keys())
+        return tuple(name for name in names if mine.get(name) != theirs.get(name))
+
+
+def checkout_fingerprint(repo: Repository, environ: Mapping[str, str]) -> CheckoutFingerprint:
+    """Look at the user's checkout without locking or executing anything in it.
+
+    The index counts by its entries, so that an editor's `git status` refreshing stat data is no
+    difference. Unmodified files count by the index, modified and untracked ones by content.
+    """
+    env = user_environment(environ)
+    heads = ("rev-parse", "-q", "--verify")
+    parts = {name: _ref(repo, (*heads, ref), env) for name, ref in _WATCHED_REFS}
+    parts["branch"] = _ref(repo, ("symbolic-ref", "-q", "HEAD"), env)
+    parts["config"] = _digest(*(_content(p) for p in _settings(repo)))
+    parts["hooks"] = _digest(*(_content(p) for p in sorted((repo.common_dir / "hooks").rglob("*"))))
+    asked = ("config", "--path", "--get", "core.excludesFile")
+    ignores = text(run_git(asked, cwd=repo.top, env=env, accept=(0, 1)).stdout).rstrip("\n")
+    with _scratch_git(repo, environ, ignores) as (at, sealed):
+        listed = run_git((*at, "ls-files", "-z", "-v", "-s"), cwd=repo.top, env=sealed)
+        touching = (*at, "ls-files", "-z", "-m", "-o", "--exclude-standard")
+        touched = run_git(touching, cwd=repo.top, env=sealed, timeout_s=BULK_TIMEOUT_S)
+    parts["index"] = _digest(listed.stdout)
+    parts |= {f"file {p}": _digest(_content(repo.top / p)) for p in records(touched.stdout)}
+    return CheckoutFingerprint(tuple(sorted(parts.items())))
+
+
+_WATCHED_REFS = (("HEAD", "HEAD"), ("stash", "refs/stash"))
+
+
+def _ref(repo: Repository, asked: Sequence[str], env: Mapping[str, str]) -> str:
+    argv = (f"--git-dir={repo.git_dir}", *asked)
+    return text(run_git(argv, cwd=repo.top, env=env, accept=(0, 1)).stdout).strip()
+
+
+def _settings(repo: Repository) -> list[Path]:
+    common, own = repo.common_dir, repo.git_dir
+    return [common / "config", own / "config.worktree", common / "info" / "attributes"]
+
+
+@contextlib.contextmanager
+def _scratch_git(
+    repo: Repository, environ: Mapping[str, str], ignores: str
+) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+    """A git dir of ours over the user's files and index: their filters cannot run from it."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        scratch = Path(folder)
+        lay_git_dir(scratch, repo, head=repo.head)
+        for name in ("index", *(path.name for path in repo.git_dir.glob("sharedindex.*"))):
+            if (repo.git_dir / name).exists():
+                shutil.copy2(repo.git_dir / name, scratch / name)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(repo.common_dir / "info" / "exclude", scratch / "info" / "exclude")
+        env = private_environment(environ, scratch)
+        env = with_config(env, (("core.excludesFile", ignores or _default_ignores(environ)),))
+        yield (f"--git-dir={scratch}", f"--work-tree={repo.top}"), env
+
+
+def _default_ignores(environ: Mapping[str, str]) -> str:
+    home = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
+    return f"{home}/git/ignore"
+
+
+def _content(path: Path) -> bytes:
+    """Enough of a path's name, kind and bytes to notice any change of it."""
+    try:
+        seen = path.lstat()
+        if stat.S_ISLNK(seen.st_mode):
+            body = os.fsencode(path.readlink())
+        elif stat.S_ISREG(seen.st_mode) and seen.st_size <= _HASHED_WHOLE:
+            body = path.read_bytes()
+        else:  # a folder, a pipe that would hang, or too big to read before every wave
+            size = (seen.st_size, seen.st_mtime_ns) if stat.S_ISREG(seen.st_mode) else ()
+            body = repr(size).encode()
+    except FileNotFoundError:
+        return b"missing"
+    except OSError as trouble:
+        return f"unreadable {trouble.errno}".encode()
+    return b"%s\0%o\0%s" % (raw(path.name), seen.st_mode, body)
+
+
+def _digest(*parts: bytes) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(b"%d\0%s" % (len(part), part))
+    return whole.hexdigest()
+
+
+def lay_git_dir(
+    path: Path,
+    repo: Repository,
+    *,
+    head: str,
+    branch: str | None = None,
+    config: str = "",
+) -> None:
+    """Write a git dir that borrows the user's objects: no template, no hook, no remote.
+
+    Files instead of `git clone --shared`: six small writes, against a process of 40 ms.
+    """
+    sha256 = repo.object_format == "sha256"
+    for folder in ("objects/info", "refs/heads", "info"):
+        (path / folder).mkdir(parents=True, exist_ok=True)
+    lines = f"[core]\n\trepositoryformatversion = {int(sha256)}\n"
+    lines += "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
+    (path / "config").write_text(lines + config, encoding="utf-8", newline="\n")
+    if branch is not None:
+        ref = f"refs/heads/{branch}"
+        (path / "packed-refs").write_bytes(raw(f"{head} {ref}\n"))
+    (path / "HEAD").write_bytes(raw(f"ref: refs/heads/{branch}\n" if branch else f"{head}\n"))
+    borrow_objects(path, repo)
+
+
+def borrow_objects(git_dir: Path, repo: Repository) -> None:
+    """Let a git dir read the user's objects, and know where a shallow history ends."""
+    line = c_quoted(repo.objects.as_posix())
+    (git_dir / "objects" / "info" / "alternates").write_bytes(line + b"\n")
+    if repo.shallow:
+        shutil.copyfile(repo.common_dir / "shallow", git_dir / "shallow")

@@ -1,0 +1,139 @@
+"""Names that callers of the source import from `wave_loop` and `wave_scheduler`, and their homes.
+
+Both entry modules look here lazily, so that no command loads what it does not need.
+"""
+
+from __future__ import annotations
+
+import shlex
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from driver.agent_driver import AgentDriver
+from driver.cycle import emit_report
+from driver.gates import GateClosedError, check_halt, raise_if_exceeded
+from driver.ownership import OwnershipError, parse_owned
+from driver.selection import filter_todo_items, select_disjoint_items
+from driver.tracker import (
+    _is_valid_owned_path,
+    _normalize_path,
+    _validate_item,
+    _write_tracker_status_atomic,
+    load_tracker_items,
+)
+from driver.wave_bridge import build_manifest_item
+from state_store import journal
+from state_store.journal import safe_slug as _safe_slug
+from tools import cost_ceiling
+
+WAVE_LOOP = (
+    "_safe_slug",
+    "_quote_arg",
+    "_write_journal_entry",
+    "_load_journal_state",
+    "_journal_key_for_item",
+    "_should_skip_from_journal",
+    "_validate_repo_path",
+    "_validate_file_path",
+)
+WAVE_SCHEDULER = (
+    "load_tracker_items",
+    "filter_todo_items",
+    "select_disjoint_items",
+    "build_wave_manifest",
+    "emit_report",
+    "_normalize_path",
+    "_is_valid_owned_path",
+    "_validate_item",
+    "_write_tracker_status_atomic",
+    "_check_halt_file",
+    "_check_cost_ceiling",
+    "_verify_gate_availability",
+)
+__all__ = [*WAVE_LOOP, *WAVE_SCHEDULER]
+
+Key = tuple[str | None, str]
+
+
+def _quote_arg(argument: str) -> str:
+    """An argument as a POSIX shell takes it."""
+    return shlex.quote(argument)
+
+
+def _write_journal_entry(
+    state_dir: str | Path, slug: str, phase: str, data: Mapping[str, Any], repo: str | None = None
+) -> None:
+    journal.write_entry(Path(state_dir), slug, phase, data, repo=repo)
+
+
+def _load_journal_state(state_dir: str | Path) -> dict[Key, dict[str, Any]]:
+    """The readable entries by repo and slug."""
+    entries, _unreadable = journal.load_entries(Path(state_dir))
+    return dict(entries)
+
+
+def _journal_key_for_item(item: Mapping[str, Any]) -> Key:
+    return item.get("repo"), item["slug"]
+
+
+def _should_skip_from_journal(entry: Mapping[str, Any] | None) -> bool:
+    """Never: that an item was verified once says nothing about the tree of today."""
+    del entry
+    return False
+
+
+def _validate_repo_path(repo: str) -> tuple[bool, str]:
+    if not Path(repo).is_absolute():
+        return False, f"repo {repo} is not absolute"
+    return (True, "") if Path(repo).is_dir() else (False, f"repo {repo} is no folder")
+
+
+def _validate_file_path(path: str) -> tuple[bool, str]:
+    try:
+        parse_owned(path)
+    except OwnershipError as error:
+        return False, str(error)
+    return True, ""
+
+
+def build_wave_manifest(
+    items: Iterable[Mapping[str, Any]], driver: AgentDriver
+) -> tuple[dict[str, Any], list[str]]:
+    """A manifest of the items, and the ids of those that cannot be in one."""
+    built: list[dict[str, Any]] = []
+    failed: list[str] = []
+    for item in items:
+        try:
+            built.append(build_manifest_item(driver, item))
+        except ValueError:
+            failed.append(str(item.get("id")))
+    manifest = {
+        "wave_id": str(uuid.uuid4()),
+        "items": built,
+        "wave_description": f"{len(built)} items",
+    }
+    return manifest, failed
+
+
+def _check_halt_file(state_dir: str | Path) -> str | None:
+    """Why the wave is halted, or None."""
+    try:
+        check_halt(Path(state_dir))
+    except GateClosedError as closed:
+        return str(closed)
+    return None
+
+
+def _check_cost_ceiling(state_dir: str | Path) -> dict[str, Any]:
+    """The gate's answer. RuntimeError when the gate itself fails."""
+    answer = cost_ceiling.check(spent=None, period="wave", state_dir=Path(state_dir), trip=False)
+    if answer.get("error"):
+        raise RuntimeError(str(answer["error"]))
+    return answer
+
+
+def _verify_gate_availability() -> bool:
+    """Both gates are plain imports of this module, so they are here when it is."""
+    return callable(check_halt) and callable(raise_if_exceeded)

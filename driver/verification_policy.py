@@ -1,0 +1,77 @@
+"""How hard a backend's work is checked: its tier's table, and what an item asks for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from driver.agent_driver import DriverCapabilities
+from driver.manifest import WorkItem
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the engine does with one item; `spot_check_frac` is a share from 0 to 1."""
+
+    tier: int
+    validate_all_json: bool
+    spot_check_frac: float
+    repair_cap: int
+    require_review: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The table's keys and the tier, for the report."""
+        return {
+            "tier": self.tier,
+            "validate_all_json": self.validate_all_json,
+            "spot_check_frac": self.spot_check_frac,
+            "repair_cap": self.repair_cap,
+            "require_adversarial_review": self.require_review,
+        }
+
+
+_TIERS = {
+    policy.tier: policy
+    for policy in (
+        Policy(1, validate_all_json=False, spot_check_frac=0.1, repair_cap=1, require_review=False),
+        Policy(2, validate_all_json=True, spot_check_frac=0.5, repair_cap=2, require_review=True),
+        Policy(3, validate_all_json=True, spot_check_frac=1.0, repair_cap=2, require_review=True),
+        Policy(4, validate_all_json=True, spot_check_frac=1.0, repair_cap=3, require_review=True),
+    )
+}
+TIERS = tuple(_TIERS)
+
+T = TypeVar("T")
+
+
+def verification_policy(caps: DriverCapabilities) -> dict[str, Any]:
+    """The four knobs of a backend's recommended tier; ValueError for any tier but 1 to 4."""
+    knobs = _policy_of_tier(caps.recommended_verification_tier).to_json()
+    del knobs["tier"]
+    return knobs
+
+
+def policy_for(caps: DriverCapabilities, item: WorkItem) -> Policy:
+    """The item's tier, else the backend's; every knob the item names itself wins over the table.
+
+    Raises ValueError for a tier other than 1 to 4.
+    """
+    tier = item.verification_tier
+    base = _policy_of_tier(caps.recommended_verification_tier if tier is None else tier)
+    return Policy(
+        tier=base.tier,
+        validate_all_json=_given(item.validate_all_json, base.validate_all_json),
+        spot_check_frac=_given(item.spot_check_frac, base.spot_check_frac),
+        repair_cap=_given(item.repair_cap, base.repair_cap),
+        require_review=_given(item.require_review, base.require_review),
+    )
+
+
+def _policy_of_tier(tier: object) -> Policy:
+    if not isinstance(tier, int) or isinstance(tier, bool) or tier not in _TIERS:
+        raise ValueError(f"verification tier {tier!r} is unknown; use one of {TIERS}")
+    return _TIERS[tier]
+
+
+def _given(asked: T | None, default: T) -> T:
+    return default if asked is None else asked

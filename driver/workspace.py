@@ -1,0 +1,283 @@
+"""Where agents work: a private clone for each item, furnished like the user's checkout.
+
+Makes clones and the base state of proving trees, and tells what an agent changed since its clone
+was ready. Whether those changes may ship is judged elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from driver.folders import copy_into, newest_ns, remove_tree, snapshot
+from driver.git import PrivateGit, Repository, toplevel_of
+from driver.outcome import Change
+from driver.proving import ProvingTree, ProvingTrees
+from driver.repository import lay_git_dir
+from state_store.errors import CannotRunError, InputError
+
+Command = str | tuple[str, ...]
+
+# The clone is the agent's, but the user's global settings reach into it: no monitor process per
+# clone, no hook of theirs on an agent's commit, no passphrase prompt, line ends as committed.
+_CLONE_CONFIG = f"""
+[core]
+\tbare = false
+\tautocrlf = false
+\tfsmonitor = false
+\tuntrackedCache = false
+\thooksPath = {os.devnull}
+[commit]
+\tgpgSign = false
+[tag]
+\tgpgSign = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+
+
+class WorkspaceError(CannotRunError):
+    """A workspace or proving tree could not be made, set up or removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a fresh checkout needs before anyone works or tests there.
+
+    `copy` names untracked paths of the user's checkout; `setup` commands run after it, by `run`,
+    which returns "" or the sentence that says what went wrong.
+    """
+
+    copy: tuple[str, ...] = ()
+    setup: tuple[Command, ...] = ()
+    run: Callable[[Command, Path], str] = field(default=lambda command, folder: "")
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What an agent made: the base tree with exactly its changes, and those changes."""
+
+    tree: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One item's clone. `start` is its tree right after set-up, which nobody is blamed for."""
+
+    path: Path
+    index: Path
+    git: PrivateGit
+    base_tree: str
+    start: str
+    started_ns: int
+
+    def collect(self, owned: Sequence[str]) -> Collected:
+        """Everything changed since the set-up, told from the disk; see `PrivateGit.collect`."""
+        now = self.git.collect(self.path, self.index, owned, made_after_ns=self.started_ns)
+        if self.start == self.base_tree:
+            tree = now
+        else:
+            tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
+        return Collected(tree, self.git.changes(self.base_tree, tree))
+
+    def remove(self) -> None:
+        """Remove the clone; fine when it is gone. Raises WorkspaceError naming what stays."""
+        try:
+            remove_tree(self.path)
+        except OSError as trouble:
+            raise WorkspaceError(f"the workspace {self.path} was not removed: {trouble}") from None
+        self.index.unlink(missing_ok=True)
+
+
+class Workshop:
+    """Makes workspaces and proving trees of one repository at one base commit, below `root`.
+
+    Raises InputError for `copy` paths that are missing, tracked or outside the checkout, and
+    WorkspaceError when `root` cannot be used. Safe to use from many threads.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        git: PrivateGit,
+        repo: Repository,
+        base: str,
+        prepare: Preparation,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._root = root
+        self._git = git
+        self._repo = repo
+        self._base = base
+        self._base_tree = git.tree_of(base)
+        self._prepare = prepare
+        self._tracked = frozenset(git.paths_in(self._base_tree))
+        _check_copies(repo.top, prepare.copy, self._tracked)
+        _own_folder(root, environ)
+        for name in ("items", "proving", "indexes"):
+            (root / name).mkdir(exist_ok=True)
+
+    def workspace(self, name: str) -> Workspace:
+        """A fresh clone called `name`, a slug; what an earlier one left there is removed."""
+        path, index = self._root / "items" / name, self._root / "indexes" / name
+        self._furnish(path, index)
+        start, started_ns = self._base_tree, 0
+        if self._starts_dirty():
+            # Before the start tree is taken: that takes longer than the tick of any clock here.
+            started_ns = _file_system_time(index.with_suffix(".tick"))
+            start = self._git.collect(path, index, ())
+            shutil.copyfile(index, path / ".git" / "index")
+        return Workspace(path, index, self._git, self._base_tree, start, started_ns)
+
+    def proving_trees(self, size: int) -> ProvingTrees:
+        """A pool of at most `size` trees to test in; each is made when first needed."""
+        return ProvingTrees(size, self._proving_tree, lambda place: self._lay_git(*_sides(place)))
+
+    def _proving_tree(self, number: int) -> ProvingTree:
+        path = self._root / "proving" / str(number)
+        index = self._root / "indexes" / f"proving-{number}.index"
+        self._furnish(path, index)
+        folders = {str(above) for path in self._tracked for above in PurePosixPath(path).parents}
+        for cache in folders:
+            # Compiled from the base's files: with size and second the same as the next tree's,
+            # Python would run the base instead of what is to be proven.
+            remove_tree(path / cache / "__pycache__")
+        seen = snapshot(path)
+        known = self._tracked | folders
+        products = {name: signature for name, signature in seen.items() if name not in known}
+        return ProvingTree(path, index, self._git, products, seen)
+
+    def _starts_dirty(self) -> bool:
+        """Whether a furnished clone may differ from the base: set-up, or line-end attributes."""
+        attributes = any(path.rpartition("/")[2] == ".gitattributes" for path in self._tracked)
+        return bool(self._prepare.copy or self._prepare.setup or attributes)
+
+    def _furnish(self, path: Path, index: Path) -> None:
+        with _all_or_nothing(path):
+            remove_tree(path)
+            self._git.checkout(self._base_tree, path, index)
+            self._lay_git(path, index)
+            for name in self._prepare.copy:
+                copy_into(self._repo.top / name, path / name)
+            for command in self._prepare.setup:
+                if problem := self._prepare.run(command, path):
+                    raise WorkspaceError(f"set-up command {command!r} failed: {problem}")
+
+    def _lay_git(self, path: Path, index: Path) -> None:
+        own = path / ".git"
+        remove_tree(own)
+        config = (self._git.path / "config").read_text(encoding="utf-8") + _CLONE_CONFIG
+        branch = self._repo.branch
+        lay_git_dir(own, self._repo, head=self._base, branch=branch, config=config)
+        shutil.copyfile(index, own / "index")
+
+
+def _sides(place: ProvingTree) -> tuple[Path, Path]:
+    return place.path, place.index
+
+
+@contextlib.contextmanager
+def _all_or_nothing(path: Path) -> Iterator[None]:
+    """Remove what a failure leaves of a place, and call trouble with the disk by its name."""
+    try:
+        yield
+    except BaseException as trouble:
+        with contextlib.suppress(OSError):
+            remove_tree(path)
+        if isinstance(trouble, OSError):
+            raise WorkspaceError(f"the workspace {path} was not made: {trouble}") from trouble
+        raise
+
+
+def _file_system_time(probe: Path) -> int:
+    probe.write_bytes(b"")
+    now = newest_ns(probe.stat())
+    probe.unlink()
+    return now
+
+
+def _check_copies(top: Path, paths: Sequence[str], tracked: frozenset[str]) -> None:
+    problems = [
+        f"copy {path!r}: {why}" for path in paths if (why := _objection(top, path, tracked))
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _objection(top: Path, path: str, tracked: frozenset[str]) -> str:
+    pure = PurePosixPath(path)
+    parts = [part.casefold() for part in path.replace("\\", "/").split("/")]
+    if not pure.parts or pure.is_absolute() or ":" in parts[0] or ".." in parts:
+        return f"name a path inside {top}"
+    if ".git" in parts:
+        return "a git dir is never copied"
+    mine = {str(pure), *map(str, pure.parents)} - {"."}
+    if mine & tracked or any(one.startswith(f"{pure}/") for one in tracked):
+        return "it is tracked and so in every workspace already"
+    source = top / path
+    if not os.path.lexists(source):
+        return f"{source} does not exist"
+    usual = source.is_symlink() or source.is_file() or source.is_dir()
+    return "" if usual else "it is no file, link or folder"
+
+
+def _own_folder(root: Path, environ: Mapping[str, str]) -> None:
+    """Make `root` for this user only; a folder of that name made by another user is a trap."""
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = root.stat().st_uid
+    except OSError as trouble:
+        raise WorkspaceError(f"no workspaces can be made in {root}: {trouble}") from trouble
+    if sys.platform != "win32" and owner != os.geteuid():
+        raise WorkspaceError(f"{root} belongs to another user: set another workspace folder")
+    if outer := toplevel_of(root, environ):
+        # An agent that lost its own .git would find that one, and commit there.
+        raise InputError(f"{root} lies inside the checkout {outer}: choose a folder outside any")
+
+
+def workspace_root(configured: Path | None, environ: Mapping[str, str], repo: Repository) -> Path:
+    """Where workspaces of this repository go: as configured, or a folder in the user's cache.
+
+    Raises InputError when the configured one lies inside a git checkout or a git dir.
+    """
+    if configured is None:
+        name = hashlib.sha256(os.fsencode(repo.top.resolve())).hexdigest()[:12]
+        root = _cache_folder(environ) / "tidegate" / name
+        if toplevel_of(root, environ) is None:
+            return root
+        return _temporary_folder(environ) / name  # a home folder kept in git
+    root = configured.absolute()
+    inside = toplevel_of(root, environ)
+    if inside is None and root.resolve().is_relative_to(repo.common_dir.resolve()):
+        inside = repo.common_dir
+    if inside is not None:
+        raise InputError(f"workspace folder {root} lies inside {inside}: choose one outside any")
+    return root
+
+
+def _cache_folder(environ: Mapping[str, str]) -> Path:
+    home = environ.get("USERPROFILE" if sys.platform == "win32" else "HOME")
+    if sys.platform == "win32":
+        local = environ.get("LOCALAPPDATA")
+        return Path(local) if local else _temporary_folder(environ)
+    if sys.platform == "darwin" and home:
+        return Path(home) / "Library" / "Caches"
+    if cache := environ.get("XDG_CACHE_HOME"):
+        return Path(cache)
+    return Path(home) / ".cache" if home else _temporary_folder(environ)
+
+
+def _temporary_folder(environ: Mapping[str, str]) -> Path:
+    temporary = environ.get("TMPDIR") or environ.get("TEMP") or tempfile.gettempdir()
+    user = "" if sys.platform == "win32" else f"-{os.geteuid()}"
+    return Path(temporary) / f"tidegate{user}"

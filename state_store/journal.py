@@ -1,0 +1,122 @@
+"""One small JSON file per item: the readable copy that lets a wave resume without the database.
+
+Owns the file names and the shape of an entry. Whether an entry still fits the item it names is
+the reader's question; the entry carries what it takes to answer (wave, content hash, commit).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from state_store.errors import CannotRunError
+from state_store.files import BadFileError, read_json, write_json_atomic
+
+FOLDER = "journal"
+_MAX_SLUG = 200
+_MAX_BASENAME = 20  # with the slug and both hashes a name stays under 255 bytes
+_MAX_BYTES = 2**20
+
+Key = tuple[str | None, str]
+
+
+def safe_slug(slug: str) -> str:
+    """`slug` as part of a file name: its letters, digits, `_` and `-`, marked by a hash if changed.
+
+    Raises ValueError when nothing of it is left.
+    """
+    kept = _kept(slug, _MAX_SLUG)
+    if not kept:
+        raise ValueError(f"the slug {slug!r} has no letter or digit to name a file after")
+    return kept if kept == slug else f"{kept}-{_hash(slug)}"
+
+
+def entry_path(state_dir: Path, slug: str, repo: str | Path | None = None) -> Path:
+    """Where an item's entry is kept; two repositories of one name do not share it."""
+    name = safe_slug(slug)
+    if repo is not None:
+        where = Path(repo)
+        basename = _kept(where.name, _MAX_BASENAME) or "repo"
+        name = f"{basename}-{_hash(str(where))}--{name}"
+    return state_dir / FOLDER / f"{name}.json"
+
+
+def write_entry(
+    state_dir: Path, slug: str, phase: str, data: Mapping[str, Any], repo: str | Path | None = None
+) -> Path:
+    """Replace the item's entry, durably, and return its path.
+
+    `data` gives `verified`, `testExit`, `repairs`, `instance_id`, `error` and whatever else the
+    resume needs; it cannot change which item the entry is about. A `timestamp` in it (seconds
+    since the epoch) is kept. Raises CannotRunError when the disk says no.
+    """
+    path = entry_path(state_dir, slug, repo)
+    identity = {"slug": slug, "repo": None if repo is None else str(repo), "phase": phase}
+    facts = {"timestamp": time.time(), "verified": False, "testExit": None}
+    entry = {**identity, **facts, **data, **identity}
+    if repo is None:
+        del entry["repo"]
+    write_json_atomic(path, entry)
+    return path
+
+
+def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path, ...]]:
+    """All entries by (repo or None, slug), the latest of each, and the files that are not entries.
+
+    Raises CannotRunError when the folder is there and cannot be listed.
+    """
+    entries: dict[Key, dict[str, Any]] = {}
+    unreadable: list[Path] = []
+    for path in _files(state_dir / FOLDER):
+        entry = _read_entry(path)
+        if entry is None:
+            unreadable.append(path)
+            continue
+        key = (entry.get("repo"), entry["slug"])
+        if key not in entries or entries[key]["timestamp"] <= entry["timestamp"]:
+            entries[key] = entry
+    return entries, tuple(unreadable)
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - Path.glob hides that a folder is unreadable
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CannotRunError(f"{folder} cannot be read: {error.strerror or error}") from error
+    return sorted(folder / name for name in names if name.endswith(".json"))
+
+
+def _read_entry(path: Path) -> dict[str, Any] | None:
+    try:
+        entry = read_json(path, _MAX_BYTES)
+    except BadFileError:
+        return None
+    return entry if isinstance(entry, dict) and _is_entry(entry) else None
+
+
+def _is_entry(entry: dict[str, Any]) -> bool:
+    stamp = entry.get("timestamp")
+    return (
+        isinstance(entry.get("slug"), str)
+        and isinstance(entry.get("phase"), str)
+        and isinstance(entry.get("repo"), str | None)
+        and isinstance(entry.get("verified"), bool)
+        and isinstance(stamp, int | float)
+        and not isinstance(stamp, bool)
+    )
+
+
+def _kept(text: str, limit: int) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "", text)[:limit]
+
+
+def _hash(text: str) -> str:
+    raw = text.encode("utf-8", "surrogatepass")
+    return hashlib.sha1(raw, usedforsecurity=False).hexdigest()[:8]

@@ -1,0 +1,152 @@
+"""The contract for Claude Code, with a stand-in that speaks lines taken from the real program."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
+from driver.claude_code_driver import ClaudeCodeDriver
+from state_store.errors import InputError
+from tests.contracts.driver_contract import (
+    PARENT,
+    SECRET,
+    Place,
+    Plan,
+    ProgramDriverContract,
+)
+
+SPEECH = """
+for line in plan["lines"]:
+    print(line)
+sys.exit(plan["exit"])
+"""
+INIT = {"type": "system", "subtype": "init", "model": "claude-haiku-4-5", "permissionMode": "x"}
+
+
+def result_line(plan: Plan, **changes: object) -> dict[str, object]:
+    usage = plan.usage
+    models = {
+        "claude-haiku-4-5": {
+            "inputTokens": usage.input_tokens if usage else 0,
+            "outputTokens": usage.output_tokens if usage else 0,
+            "cacheReadInputTokens": 0,
+            "cacheCreationInputTokens": 0,
+        }
+    }
+    return {
+        "type": "result",
+        "subtype": "success",
+        "is_error": plan.fails,
+        "api_error_status": 400 if plan.fails else None,
+        "result": "API Error: 400 it went wrong" if plan.fails else "Done.",
+        "total_cost_usd": usage.cost_usd if usage else 0,
+        "modelUsage": models,
+        "permission_denials": [],
+        **changes,
+    }
+
+
+def speaking(place: Place, plan: Plan, lines: list[object], code: int = 0) -> tuple[str, str]:
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    return place.program(plan, SPEECH, lines=texts, exit=code)
+
+
+class TestClaudeCodeDriver(ProgramDriverContract):
+    def driver(self, place: Place, plan: Plan, **options: object) -> ClaudeCodeDriver:
+        program = speaking(place, plan, [INIT, result_line(plan)], int(plan.fails))
+        return ClaudeCodeDriver(program=program, environ=PARENT, **options)  # type: ignore[arg-type]
+
+    def without_program(self, place: Place) -> ClaudeCodeDriver:
+        return ClaudeCodeDriver(program="no-such-claude", environ=PARENT)
+
+    def test_it_promises_what_the_source_promised(self) -> None:
+        driver = ClaudeCodeDriver()
+        capabilities = driver.probe_capabilities()
+        assert (driver.name, capabilities.name) == ("claude-code", "claude-code")
+        assert capabilities.structured_output
+        assert capabilities.worktree_isolation
+        assert capabilities.native_cost_tracking
+        assert capabilities.native_stall_detection
+        assert (capabilities.tool_use_accuracy, capabilities.recommended_verification_tier) == (
+            0.99,
+            1,
+        )
+        assert capabilities.available_models == ("haiku", "sonnet", "opus")
+        models = [driver.resolve_model(role) for role in ("worker", "setup", "verify", "other")]
+        assert models == ["haiku", "sonnet", "haiku", "haiku"]
+
+    def test_the_command_line_bounds_turns_tools_and_settings(self, place: Place) -> None:
+        driver = self.driver(place, Plan(), max_turns=7, extra_args=("--effort", "low"))
+        driver.dispatch_worker(place.request("the prompt", model="opus"))
+        argv = json.loads(place.seen_file.read_text(encoding="utf-8"))["argv"]
+        assert " ".join(argv) == (
+            "-p --output-format stream-json --verbose --permission-mode acceptEdits "
+            "--tools Read,Write,Edit,Bash --model opus --max-turns 7 --setting-sources user "
+            "--strict-mcp-config --no-session-persistence --effort low"
+        )
+
+    def test_a_schema_is_asked_for_and_its_object_handed_on(self, place: Place) -> None:
+        lines = [INIT, result_line(Plan(), structured_output={"verdict": "pass"})]
+        program = speaking(place, Plan(), lines)
+        driver = ClaudeCodeDriver(program=program, environ=PARENT)
+        result = driver.dispatch_worker(place.request(result_schema={"type": "object"}))
+        argv = json.loads(place.seen_file.read_text(encoding="utf-8"))["argv"]
+        assert argv[-2:] == ["--json-schema", '{"type": "object"}']
+        assert (result.ok, result.structured) == (True, {"verdict": "pass"})
+
+    def test_a_schema_that_was_not_followed_is_a_failed_dispatch(self, place: Place) -> None:
+        request = place.request(result_schema={"type": "object"})
+        result = self.driver(place, Plan()).dispatch_worker(request)
+        assert (result.ok, result.failure) == (False, FAILURE_AGENT)
+        assert "structured" in (result.error or "")
+
+    def test_its_account_and_its_bounds_are_in_its_environment(self, place: Place) -> None:
+        parent = {**PARENT, "ANTHROPIC_API_KEY": "sk-ant", "CLAUDECODE": "1"}
+        program = speaking(place, Plan(), [INIT, result_line(Plan())])
+        ClaudeCodeDriver(program=program, environ=parent).dispatch_worker(place.request())
+        seen = place.environment
+        assert seen["ANTHROPIC_API_KEY"] == "sk-ant"
+        assert seen["CLAUDE_CODE_MAX_RETRIES"] == "3"
+        assert seen["DISABLE_AUTOUPDATER"] == "1"
+        assert "CLAUDECODE" not in seen
+        assert SECRET not in seen.values()
+
+    def test_a_bound_that_the_settings_name_comes_from_the_parent(self, place: Place) -> None:
+        program = speaking(place, Plan(), [INIT, result_line(Plan())])
+        parent = {**PARENT, "API_TIMEOUT_MS": "5000"}
+        driver = ClaudeCodeDriver(program=program, environ=parent, env=("API_TIMEOUT_MS",))
+        driver.dispatch_worker(place.request())
+        assert place.environment["API_TIMEOUT_MS"] == "5000"
+
+    @pytest.mark.parametrize("code", [0, 1])
+    def test_no_result_line_is_a_failure_whatever_the_exit_code(
+        self, place: Place, code: int
+    ) -> None:
+        program = speaking(place, Plan(), [INIT], code)
+        result = ClaudeCodeDriver(program=program, environ=PARENT).dispatch_worker(place.request())
+        assert (result.ok, result.failure, result.usage) == (False, FAILURE_AGENT, Usage())
+        assert "without a result" in (result.error or "")
+
+    def test_a_program_that_never_began_a_session_could_not_run(self, place: Place) -> None:
+        program = speaking(place, Plan(), ["error: unknown option '--tools'"], 1)
+        result = ClaudeCodeDriver(program=program, environ=PARENT).dispatch_worker(place.request())
+        assert result.failure == FAILURE_COULD_NOT_RUN
+        assert "unknown option" in (result.error or "")
+
+    def test_a_result_beyond_what_is_kept_in_memory_is_still_read(self, place: Place) -> None:
+        noise = [{"type": "user", "text": "x" * 50_000}] * 4
+        tail = [{"type": "system", "subtype": "later", "text": "y" * 50_000}]
+        program = speaking(place, Plan(), [INIT, *noise, result_line(Plan()), *tail])
+        result = ClaudeCodeDriver(program=program, environ=PARENT).dispatch_worker(place.request())
+        assert (result.ok, result.text, result.model) == (True, "Done.", "claude-haiku-4-5")
+
+    def test_a_success_with_a_failing_exit_code_is_no_success(self, place: Place) -> None:
+        program = speaking(place, Plan(), [INIT, result_line(Plan())], 3)
+        result = ClaudeCodeDriver(program=program, environ=PARENT).dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, FAILURE_AGENT)
+
+    def test_no_turns_at_all_is_refused_because_the_cli_reads_it_as_no_limit(self) -> None:
+        with pytest.raises(InputError, match="max_turns"):
+            ClaudeCodeDriver(max_turns=0)

@@ -1,0 +1,151 @@
+"""Names to backends, and the source's three functions on plain dicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from driver.backend_config import (
+    FACTORIES,
+    build_driver,
+    describe_backend,
+    driver_from,
+    load_backend_config,
+)
+from driver.recording import RecordingWriter
+from state_store.errors import CannotRunError, InputError
+from tools.settings_schema import BackendSettings
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "aesop.config.json"
+
+
+def test_the_default_is_claude_at_tier_1() -> None:
+    driver = driver_from(BackendSettings(), {"PATH": "/bin"})
+    assert driver.name == "claude-code"
+    assert driver.probe_capabilities().recommended_verification_tier == 1
+    assert driver.resolve_model("setup") == "sonnet"
+
+
+def test_settings_reach_the_backend() -> None:
+    backend = BackendSettings(
+        command=("agent",), tier=3, model="large", models={"verify": "small"}, name="command"
+    )
+    driver = driver_from(backend, {})
+    assert driver.probe_capabilities().recommended_verification_tier == 3
+    roles = [driver.resolve_model(role) for role in ("worker", "setup", "verify")]
+    assert roles == ["large", "large", "small"]
+
+
+def test_one_model_serves_every_role_of_claude() -> None:
+    driver = driver_from(BackendSettings(model="opus"), {})
+    assert {driver.resolve_model(role) for role in ("worker", "setup", "verify")} == {"opus"}
+
+
+def test_a_recording_is_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "wave.jsonl"
+    RecordingWriter(path)
+    backend = BackendSettings(name="replay", recording=path, match="item", tier=2)
+    driver = driver_from(backend, {})
+    assert (driver.name, driver.probe_capabilities().recommended_verification_tier) == ("replay", 2)
+
+
+@pytest.mark.parametrize(
+    ("backend", "problem"),
+    [
+        (BackendSettings(name="claud"), "did you mean 'claude'"),
+        (BackendSettings(name="zzz"), "known are claude, command, replay"),
+        (BackendSettings(name="command"), r"\[backend\] command"),
+        (BackendSettings(name="replay"), r"\[backend\] recording"),
+    ],
+)
+def test_a_backend_that_cannot_be_meant_is_bad_input(
+    backend: BackendSettings, problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        driver_from(backend, {})
+
+
+@pytest.mark.parametrize("name", ["codex", "openai-compatible"])
+def test_a_known_backend_that_is_not_here_yet_cannot_run(name: str) -> None:
+    with pytest.raises(CannotRunError, match="later version"):
+        driver_from(BackendSettings(name=name), {})
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({}, {"backend": "claude"}),
+        ({"state_root": "s"}, {"backend": "claude", "state_root": "s"}),
+        ({"backend": "codex", "model": "m"}, {"backend": "codex", "model": "m"}),
+        (
+            {"backend": {"backend": "codex", "model": "m", "extra": 1}, "other": 2},
+            {"backend": "codex", "model": "m", "extra": 1},
+        ),
+        (
+            {"backend": "openai-compatible", "model": "m", "base_url": "http://127.0.0.1/v1"},
+            {"backend": "openai-compatible", "model": "m", "base_url": "http://127.0.0.1/v1"},
+        ),
+    ],
+)
+def test_a_config_is_nested_or_flat_and_keeps_its_keys(
+    config: Path, content: dict[str, object], expected: dict[str, object]
+) -> None:
+    config.write_text(json.dumps(content), encoding="utf-8")
+    assert load_backend_config(config) == expected
+
+
+def test_no_file_means_claude(config: Path) -> None:
+    assert load_backend_config(config) == {"backend": "claude"}
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("{", ValueError),
+        ("[" * 100_000, ValueError),
+        ('{"backend": "gpt"}', ValueError),
+        ('{"backend": "codex"}', ValueError),
+        ('{"backend": "openai-compatible", "model": "m"}', ValueError),
+        ("[]", TypeError),
+        ('{"backend": 7}', TypeError),
+        ('{"backend": {"backend": null}}', TypeError),
+    ],
+)
+def test_a_bad_config_has_the_sources_error_type_and_our_exit_code(
+    config: Path, content: str, error: type[Exception]
+) -> None:
+    config.write_text(content, encoding="utf-8")
+    with pytest.raises(error, match=r"aesop\.config\.json") as caught:
+        load_backend_config(config)
+    assert isinstance(caught.value, InputError)
+
+
+def test_a_folder_in_place_of_the_file_is_a_value_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_backend_config(tmp_path)
+
+
+def test_a_dict_builds_a_driver_without_contacting_anything() -> None:
+    config = {"backend": "claude", "model_map": {"worker": "opus"}, "tier": 3}
+    driver = build_driver(config, environ={})
+    assert driver.resolve_model("worker") == "opus"
+    assert driver.probe_capabilities().recommended_verification_tier == 1
+
+
+def test_an_unknown_backend_is_a_value_error_to_build_and_a_line_to_describe() -> None:
+    with pytest.raises(ValueError, match="'gpt'"):
+        build_driver({"backend": "gpt"}, environ={})
+    assert describe_backend({"backend": "gpt"}) == "unknown backend 'gpt'"
+
+
+@pytest.mark.parametrize("name", [*FACTORIES, "h\u00e9"])
+def test_every_backend_is_described_in_one_ascii_line(name: str) -> None:
+    line = describe_backend({"backend": name})
+    assert line.isascii()
+    assert line
+    assert "\n" not in line

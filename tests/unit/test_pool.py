@@ -1,0 +1,69 @@
+"""The pool: bounded, ordered, and able to leave."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from driver.pool import run_all
+
+
+def test_results_come_in_the_order_of_the_jobs() -> None:
+    gates = [threading.Event() for _ in range(4)]
+
+    def work(number: int) -> int:
+        if number < 3:
+            assert gates[number + 1].wait(5)
+        gates[number].set()
+        return number * 10
+
+    assert run_all(range(4), work, width=4) == [0, 10, 20, 30]
+
+
+def test_no_more_than_width_jobs_run_at_once() -> None:
+    lock, running, most = threading.Lock(), [0], [0]
+    both = threading.Barrier(2, timeout=5)
+
+    def work(_number: int) -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        both.wait()
+        with lock:
+            running[0] -= 1
+
+    run_all(range(8), work, width=2)
+    assert most[0] == 2
+
+
+def test_an_error_of_one_job_is_raised_after_the_others_ended() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        if number == 0:
+            raise LookupError("first")
+        done.append(number)
+
+    with pytest.raises(LookupError, match="first"):
+        run_all(range(4), work, width=1)
+    assert done == [1, 2, 3]
+
+
+def test_after_a_stop_a_job_that_does_not_come_back_is_left_behind() -> None:
+    release = threading.Event()
+
+    def work(number: int) -> str:
+        if number == 1:
+            release.wait(30)
+        return "done"
+
+    results = run_all(
+        range(2), work, width=2, is_stopped=lambda: True, abandoned=lambda n: f"left {n}"
+    )
+    release.set()
+    assert results == ["done", "left 1"]
+
+
+def test_no_jobs_need_no_threads() -> None:
+    assert run_all([], lambda job: job, width=8) == []

@@ -1,0 +1,178 @@
+"""The kill switch: a file whose existence stops every run that uses the state folder.
+
+Owns the file and its meaning: whatever lies there, and whatever keeps us from looking, is a halt.
+Ending what already runs is the engine's work.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
+
+if TYPE_CHECKING:
+    import argparse
+
+HALT_FILE = ".HALT"
+HALTED = 1  # the exit code of --status, as scripts of the source expect it
+_MAX_BYTES = 2**16
+
+
+def halt(reason: str, state_dir: str | Path | None = None) -> dict[str, Any]:
+    """Stop every run of this state folder; returns what `get_halt_info` will say.
+
+    Raises CannotRunError when the switch could not be set, InputError for an empty reason.
+    """
+    from state_store.files import write_json_atomic
+
+    if not reason.strip():
+        raise InputError("a halt needs a reason, so that others know when to end it")
+    path = _halt_path(state_dir)
+    try:
+        write_json_atomic(path, {"reason": reason, "timestamp": _now()})
+    except CannotRunError:
+        if not _lies_there(path):  # a folder or the like in its place halts as well
+            raise
+    return _info(path)
+
+
+def is_halted(state_dir: str | Path | None = None) -> bool:
+    """True when the file exists in any form, or when that cannot be found out."""
+    return _lies_there(_halt_path(state_dir), otherwise=True)
+
+
+def get_halt_info(state_dir: str | Path | None = None) -> dict[str, Any] | None:
+    """None when not halted, else `reason` (always a readable text) and `timestamp` (or None)."""
+    path = _halt_path(state_dir)
+    return _info(path) if _lies_there(path, otherwise=True) else None
+
+
+def clear_halt(state_dir: str | Path | None = None) -> bool:
+    """End the halt; False when there was none. Raises CannotRunError when it cannot be ended."""
+    path = _halt_path(state_dir)
+    try:
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        why = error.strerror or error
+        raise CannotRunError(f"{path} cannot be removed: {why}; remove it by hand") from error
+    return True
+
+
+def load_config() -> dict[str, Any]:
+    """What the config found from the current folder says of the state folder: `state_root`."""
+    from tools import settings
+
+    return {"state_root": str(settings.resolve_state_dir())}
+
+
+def resolve_state_dir(config: Mapping[str, Any] | None = None) -> Path:
+    """The state folder: environment, `state_root` of `config` (or of the files), else `state`."""
+    from tools import settings
+
+    if config is None:
+        return settings.resolve_state_dir()
+    configured = config.get("state_root") or config.get("state_dir")
+    if configured is not None and not isinstance(configured, str | Path):
+        raise InputError(f"state_root must be a path, not {configured!r:.60}")
+    return settings.place_state_dir(configured)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    parser = _parser()
+    asked = parser.parse_args(argv)
+    if (asked.action == "set") != (asked.reason is not None) or not _one_action(asked):
+        parser.print_usage(sys.stderr)
+        print('halt: give one of: set "<reason>", --status, --clear', file=sys.stderr)
+        return ExitCode.BAD_INPUT
+    try:
+        return _act(asked)
+    except TidegateError as error:
+        print(f"halt: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="halt", description="Stop all runs, or let them go on.")
+    parser.add_argument("action", nargs="?", choices=("set",), help="set the halt")
+    parser.add_argument("reason", nargs="?", help="why; kept for whoever meets the halt")
+    parser.add_argument("--status", action="store_true", help="exit 1 when halted, 0 when not")
+    parser.add_argument("--clear", action="store_true", help="end the halt")
+    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    return parser
+
+
+def _one_action(asked: argparse.Namespace) -> bool:
+    return [asked.action == "set", asked.status, asked.clear].count(True) == 1
+
+
+def _act(asked: argparse.Namespace) -> int:
+    from tools import settings
+
+    folder = settings.resolve_state_dir(asked.state_dir)
+    if asked.action == "set":
+        _print(folder, {"halted": True, **halt(asked.reason, folder)})
+    elif asked.clear:
+        _print(folder, {"halted": False, "cleared": clear_halt(folder)})
+    else:
+        info = get_halt_info(folder)
+        _print(folder, {"halted": info is not None, **(info or {})})
+        return HALTED if info else ExitCode.DONE
+    return ExitCode.DONE
+
+
+def _print(folder: Path, answer: Mapping[str, Any]) -> None:
+    import json
+
+    print(json.dumps({**answer, "file": str(folder / HALT_FILE)}))
+
+
+def _halt_path(state_dir: str | Path | None) -> Path:
+    return (resolve_state_dir() if state_dir is None else Path(state_dir)) / HALT_FILE
+
+
+def _lies_there(path: Path, *, otherwise: bool = False) -> bool:
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return otherwise
+    return True
+
+
+def _info(path: Path) -> dict[str, Any]:
+    from state_store.files import BadFileError, read_json
+
+    try:
+        held = read_json(path, _MAX_BYTES)
+    except BadFileError as error:
+        return {"reason": f"halted, for a reason nobody can read: {error}", "timestamp": None}
+    reason = held.get("reason") if isinstance(held, dict) else None
+    stamp = held.get("timestamp") if isinstance(held, dict) else None
+    if not isinstance(reason, str) or not reason.strip():
+        reason = f"halted, without a reason in {path}"
+    return {"reason": reason, "timestamp": stamp if isinstance(stamp, str) else None}
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""The settings of a run, from flags, environment and files: the only reader of both.
+
+`load` merges per key, flag > environment > project file > user file > default, and tells every
+problem at once. What a value means to a backend is the backend's business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from state_store.errors import InputError
+from tools.settings_schema import (
+    KINDS,
+    OPTIONAL,
+    SECTIONS,
+    STATE_DIR,
+    BackendSettings,
+    LimitsSettings,
+    ReviewSettings,
+    ShipSettings,
+    VerifySettings,
+    WorkspaceSettings,
+)
+from tools.settings_sources import Entry, Found, from_environment, from_flags, read_files
+
+STATE_VARIABLES = ("TIDEGATE_STATE_DIR", "AESOP_STATE_ROOT")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of a run. `environ` is the environment they were read with, `files` the config
+    files that were read, the weakest first."""
+
+    backend: BackendSettings
+    verify: VerifySettings
+    workspace: WorkspaceSettings
+    review: ReviewSettings
+    ship: ShipSettings
+    limits: LimitsSettings
+    state_dir: Path
+    environ: Mapping[str, str] = field(repr=False)
+    files: tuple[Path, ...] = ()
+
+
+def load(
+    *,
+    project: Path | None = None,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Read and check all settings; `project` and `environ` default to the current ones.
+
+    `config` is read instead of the project's files. `flags` is keyed by dotted name
+    ("limits.max_workers", "state_dir"); None in it means not given. Raises InputError with every
+    problem of every source.
+    """
+    where = _Where.of(project, config, environ, cwd)
+    found = where.read()
+    from_environment(where.environ, where.cwd, found)
+    from_flags(flags or {}, where.cwd, found)
+    values = _accepted(found, where.environ)
+    if problems := found.unread + found.problems:
+        raise InputError(problems)
+    sections = {name: _section(name, values) for name in SECTIONS}
+    state_dir = _state_dir((flags or {}).get(STATE_DIR), values.get(STATE_DIR), where)
+    return Settings(
+        **sections, state_dir=state_dir, environ=where.environ, files=tuple(found.files)
+    )
+
+
+def resolve_state_dir(
+    flag: str | Path | None = None,
+    *,
+    project: Path | None = None,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Path:
+    """The state folder that `load` would give, without judging the other settings.
+
+    No file is read when the flag or the environment decides, so a broken file never keeps
+    anyone from stopping a run. Raises InputError when a file that decides cannot be read.
+    """
+    where = _Where.of(project, config, environ, cwd)
+    if flag is not None and not str(flag).strip():
+        raise InputError("the state folder's name is empty; name a folder or leave it out")
+    if flag is not None or where.state_variable:
+        return _state_dir(flag, None, where)
+    read = where.read()
+    found = Found([entry for entry in read.entries if entry.name == STATE_DIR])
+    configured = _accepted(found, where.environ).get(STATE_DIR)
+    if problems := read.unread + found.problems:
+        raise InputError(problems)
+    return _state_dir(None, configured, where)
+
+
+def place_state_dir(
+    configured: str | Path | None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Path:
+    """The state folder for a `state_root` somebody already read: environment, it, `state`."""
+    return _state_dir(None, configured, _Where.of(None, None, environ, cwd))
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    project: Path
+    config: Path | None
+    environ: Mapping[str, str]
+    cwd: Path
+
+    @classmethod
+    def of(
+        cls,
+        project: Path | None,
+        config: Path | None,
+        environ: Mapping[str, str] | None,
+        cwd: Path | None,
+    ) -> _Where:
+        here = Path.cwd() if cwd is None else cwd.absolute()
+        variables = dict(os.environ if environ is None else environ)
+        named = None if config is None else here / config
+        return cls(here / (project or here), named, MappingProxyType(variables), here)
+
+    def read(self) -> Found:
+        found = Found()
+        read_files(self.project, self.cwd, self.config, self.environ, found)
+        return found
+
+    @property
+    def state_variable(self) -> str:
+        return next(filter(None, (self.environ.get(name) for name in STATE_VARIABLES)), "")
+
+
+def _state_dir(flag: str | Path | None, configured: str | Path | None, where: _Where) -> Path:
+    if chosen := flag or where.state_variable:
+        return where.cwd / _expanded(Path(chosen), where.environ)
+    root = where.cwd / where.environ.get("AESOP_ROOT", "")
+    if configured:
+        return root / _expanded(Path(configured), where.environ)
+    return where.cwd / "state"
+
+
+def _accepted(found: Found, environ: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for entry in found.entries:
+        kind = KINDS[entry.name]
+        try:
+            values[entry.name] = _value(entry, environ)
+        except (ValueError, OverflowError):
+            shown = "" if kind.private else f", not {repr(entry.raw)[:60]}"
+            found.problems.append(f"{entry.spoken} must be {kind.says}{shown}")
+    return values
+
+
+def _value(entry: Entry, environ: Mapping[str, str]) -> Any:
+    if entry.raw is None and entry.name in OPTIONAL:
+        return None
+    kind = KINDS[entry.name]
+    raw = kind.parse(entry.raw) if entry.is_text and kind.parse else entry.raw
+    value = kind.accept(raw)
+    if isinstance(value, Path) and entry.name != STATE_DIR:
+        return entry.base / _expanded(value, environ)
+    return value
+
+
+def _expanded(path: Path, environ: Mapping[str, str]) -> Path:
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    if path.parts[:1] == ("~",) and home:
+        return Path(home, *path.parts[1:])
+    return path
+
+
+def _section(section: str, values: Mapping[str, Any]) -> Any:
+    shape = SECTIONS[section]
+    named = {key.name: f"{section}.{key.name}" for key in fields(shape)}
+    return shape(**{key: values[name] for key, name in named.items() if name in values})

@@ -1,0 +1,256 @@
+"""Every setting: its name, type, range and default, as dataclasses whose fields carry a `Kind`.
+
+Knows nothing of where values come from. A new setting is one field here and one row in
+docs/configuration.md.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
+from typing import Any
+
+ROLES = ("worker", "setup", "verify")
+WEEK_S = 604_800.0
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SWITCHES = {"true": True, "yes": True, "on": True, "1": True}
+_SWITCHES |= {"false": False, "no": False, "off": False, "0": False}
+
+Command = str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What values a setting takes.
+
+    `accept` turns a raw value into the kept one or raises ValueError; `says` completes "must be
+    ..."; `parse` reads text from the environment, None where the environment cannot set it;
+    a `private` value is not repeated in messages.
+    """
+
+    says: str
+    accept: Callable[[Any], Any]
+    parse: Callable[[str], Any] | None = None
+    private: bool = False
+
+
+def _require(condition: bool) -> None:
+    if not condition:
+        raise ValueError
+
+
+def _text(raw: Any) -> str:
+    _require(isinstance(raw, str) and bool(raw.strip()) and raw.isprintable())
+    _require(not raw.startswith("-"))  # or a program might take it for an option
+    return str(raw)
+
+
+def _path(raw: Any) -> Path:
+    return Path(_text(str(raw) if isinstance(raw, Path) else raw))
+
+
+def _switch(raw: Any) -> bool:
+    _require(isinstance(raw, bool))
+    return bool(raw)
+
+
+def _seconds(raw: Any) -> float:
+    _require(isinstance(raw, int | float) and not isinstance(raw, bool))
+    _require(0 < raw <= WEEK_S)  # beyond some weeks the platforms' own timers overflow
+    return float(raw)
+
+
+def _variable(raw: Any) -> str:
+    _require(_VARIABLE.fullmatch(_text(raw)) is not None)
+    return str(raw)
+
+
+def _address(raw: Any) -> str:
+    _require(_text(raw).startswith(("http://", "https://")))
+    return str(raw)
+
+
+def _inside(raw: Any) -> str:
+    parts = PurePosixPath(_text(raw).replace("\\", "/"))
+    outside = parts.is_absolute() or PureWindowsPath(raw).drive or ".." in parts.parts
+    _require(not outside and parts.name != "")
+    return parts.as_posix()
+
+
+def _argument(raw: Any) -> str:
+    _require(isinstance(raw, str) and "\0" not in raw)
+    return str(raw)
+
+
+def _argv(raw: Any) -> tuple[str, ...]:
+    _require(isinstance(raw, list | tuple) and bool(raw) and bool(raw[0]))
+    return tuple(_argument(word) for word in raw)
+
+
+def _argv_or_none(raw: Any) -> tuple[str, ...]:
+    return () if raw in ([], ()) else _argv(raw)
+
+
+def _command(raw: Any) -> Command:
+    if not isinstance(raw, str):
+        return _argv(raw)
+    _require(bool(raw.strip()) and "\0" not in raw)
+    return raw
+
+
+def _models(raw: Any) -> Mapping[str, str]:
+    _require(isinstance(raw, Mapping) and set(raw) <= set(ROLES))
+    return MappingProxyType({role: _text(model) for role, model in raw.items()})
+
+
+def _list_of(accept: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def accept_all(raw: Any) -> tuple[Any, ...]:
+        _require(isinstance(raw, list | tuple))
+        return tuple(accept(one) for one in raw)
+
+    return accept_all
+
+
+def _parse_switch(text: str) -> bool:
+    _require(text.strip().lower() in _SWITCHES)
+    return _SWITCHES[text.strip().lower()]
+
+
+def whole_number(low: int, high: int | None = None) -> Kind:
+    """A whole number from `low` to `high`; 5e6 is one, True and "5" are not."""
+
+    def accept(raw: Any) -> int:
+        _require(isinstance(raw, int | float) and not isinstance(raw, bool))
+        _require(math.isfinite(raw) and raw == int(raw) and raw >= low)
+        _require(high is None or raw <= high)
+        return int(raw)
+
+    bound = f"of at least {low}" if high is None else f"from {low} to {high}"
+    return Kind(f"a whole number {bound}", accept, int)
+
+
+def one_of(*names: str) -> Kind:
+    """One of a few words."""
+
+    def accept(raw: Any) -> str:
+        _require(isinstance(raw, str) and raw in names)
+        return str(raw)
+
+    return Kind(" or ".join(f'"{name}"' for name in names), accept, str)
+
+
+TEXT = Kind("a line of text that does not start with -", _text, str)
+REMOTE = Kind("the name or address of a git remote", _text, str, private=True)
+PATH = Kind("a path", _path, str)
+SWITCH = Kind("true or false", _switch, _parse_switch)
+SECONDS = Kind(f"a number of seconds above 0 and at most {WEEK_S:.0f}", _seconds, float)
+VARIABLE = Kind("the name of an environment variable", _variable, str, private=True)
+ADDRESS = Kind("an http or https address", _address, str, private=True)
+ARGV = Kind("a list of arguments, the program first", _argv_or_none)
+ARGUMENTS = Kind("a list of texts", _list_of(_argument))
+VARIABLES = Kind(
+    "a list of names of environment variables, without values", _list_of(_variable), private=True
+)
+INSIDE = Kind("a list of paths inside the repository", _list_of(_inside))
+COMMANDS = Kind("a list of commands, each a text or a list of arguments", _list_of(_command))
+MODELS = Kind(f"a table of models by role ({', '.join(ROLES)})", _models)
+TOKENS = whole_number(0)
+COUNT = whole_number(1)
+
+
+def _key(kind: Kind, default: Any = None) -> Any:
+    return field(default=default, metadata={"kind": kind})
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSettings:
+    """Which agents do the work and how they are started; None means the backend's own default."""
+
+    name: str = _key(TEXT, "claude")
+    model: str | None = _key(TEXT)
+    models: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({}), metadata={"kind": MODELS}
+    )
+    command: tuple[str, ...] = _key(ARGV, ())
+    extra_args: tuple[str, ...] = _key(ARGUMENTS, ())
+    env: tuple[str, ...] = _key(VARIABLES, ())
+    timeout_s: float = _key(SECONDS, 1800.0)
+    tier: int | None = _key(whole_number(1, 4))
+    max_turns: int | None = _key(COUNT)
+    recording: Path | None = field(default=None, metadata={"kind": PATH})
+    match: str = _key(one_of("prompt", "item"), "prompt")
+    base_url: str | None = _key(ADDRESS)
+    api_key_env: str | None = _key(VARIABLE)
+    is_local: bool = _key(SWITCH, False)
+    max_retries: int | None = _key(whole_number(0))
+    max_owned_bytes: int | None = _key(COUNT)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifySettings:
+    """How test commands run."""
+
+    env: tuple[str, ...] = _key(VARIABLES, ())
+    timeout_s: float = _key(SECONDS, 900.0)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSettings:
+    """How the places where agents and tests work are prepared."""
+
+    setup: tuple[Command, ...] = _key(COMMANDS, ())
+    copy: tuple[str, ...] = _key(INSIDE, ())
+    root: Path | None = field(default=None, metadata={"kind": PATH})
+    setup_timeout_s: float = _key(SECONDS, 900.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewSettings:
+    """Whether a second role reads each change."""
+
+    mode: str = _key(one_of("policy", "always", "off"), "policy")
+
+
+@dataclass(frozen=True, slots=True)
+class ShipSettings:
+    """Where verified work goes and under whose name it is committed."""
+
+    remote: str | None = _key(REMOTE)
+    bot_name: str = _key(TEXT, "Tidegate")
+    bot_email: str = _key(TEXT, "tidegate@localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsSettings:
+    """Bounds on a run; None is no bound of the user's."""
+
+    max_workers: int | None = _key(COUNT)
+    max_parallel_tests: int | None = _key(COUNT)
+    max_wave_tokens: int | None = _key(TOKENS)
+    max_daily_tokens: int | None = _key(TOKENS)
+
+
+SECTIONS: Mapping[str, type[Any]] = {
+    "backend": BackendSettings,
+    "verify": VerifySettings,
+    "workspace": WorkspaceSettings,
+    "review": ReviewSettings,
+    "ship": ShipSettings,
+    "limits": LimitsSettings,
+}
+STATE_DIR = "state_dir"
+KINDS: Mapping[str, Kind] = {STATE_DIR: PATH} | {
+    f"{section}.{key.name}": key.metadata["kind"]
+    for section, shape in SECTIONS.items()
+    for key in fields(shape)
+}
+OPTIONAL = frozenset(
+    f"{section}.{key.name}"
+    for section, shape in SECTIONS.items()
+    for key in fields(shape)
+    if key.default is None
+)

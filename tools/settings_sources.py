@@ -1,0 +1,229 @@
+"""Where settings come from: each source read into entries `section.key -> raw value`.
+
+Knows the files' places and shapes, not what a value means. Reads no variable by itself: the
+environment comes in as an argument. All that is wrong is collected, nothing raised.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from state_store.errors import InputError
+from tools.settings_schema import KINDS, SECTIONS, STATE_DIR
+
+PROJECT_FILE = "tidegate.toml"
+SOURCE_FILE = "aesop.config.json"
+PREFIX = "TIDEGATE_"
+_STATE_NAMES = (STATE_DIR, "state_root")
+# The source's flat keys; what else its file holds belongs to its other tools.
+_SOURCE_KEYS = {
+    "backend": "backend.name",
+    "model": "backend.model",
+    "model_map": "backend.models",
+    "base_url": "backend.base_url",
+    "api_key_env": "backend.api_key_env",
+    "is_local": "backend.is_local",
+    "max_owned_bytes": "backend.max_owned_bytes",
+    "max_retries": "backend.max_retries",
+    "timeout_s": "backend.timeout_s",
+    "tier": "backend.tier",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value of one source. `spoken` is how a message calls it; `base` is what its paths are
+    relative to; `is_text` says that it must first be read as text."""
+
+    name: str
+    raw: Any
+    spoken: str
+    base: Path
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What all sources said, the weakest first, and the files that said it; `problems` are values
+    that are wrong, `unread` files whose values nobody knows."""
+
+    entries: list[Entry] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+def read_files(
+    project: Path, cwd: Path, config: Path | None, environ: Mapping[str, str], found: Found
+) -> None:
+    """Add the user's file, then the project's (or `config` instead of it), to `found`."""
+    if (user := user_file(environ)) is not None:
+        _read_toml(user, found)
+    if config is not None:
+        _read_named(config, found)
+        return
+    for folder in (project, cwd):
+        if _read_source_file(folder / SOURCE_FILE, found):
+            break
+    if not _read_toml(project / PROJECT_FILE, found):
+        _read_pyproject(project / "pyproject.toml", found)
+
+
+def user_file(environ: Mapping[str, str]) -> Path | None:
+    """The user's own file on this platform; None when the environment tells no home."""
+    if sys.platform == "win32":
+        home = environ.get("APPDATA", "")
+    else:
+        home = environ.get("XDG_CONFIG_HOME", "")
+        if not Path(home).is_absolute() and environ.get("HOME"):
+            home = str(Path(environ["HOME"]) / ".config")
+    return Path(home) / "tidegate" / PROJECT_FILE if Path(home).is_absolute() else None
+
+
+def from_environment(environ: Mapping[str, str], cwd: Path, found: Found) -> None:
+    """Add TIDEGATE_<SECTION>_<KEY>; an empty variable counts as unset, other names are not ours."""
+    for variable in sorted(environ):
+        section, _, key = variable.removeprefix(PREFIX).lower().partition("_")
+        if not variable.startswith(PREFIX) or section not in SECTIONS or not environ[variable]:
+            continue
+        name = f"{section}.{key}"
+        if name in KINDS and KINDS[name].parse is None:
+            found.problems.append(f"{variable} cannot be set in the environment; use a file")
+        elif name in KINDS:
+            found.entries.append(Entry(name, environ[variable], variable, cwd, is_text=True))
+        else:
+            known = {PREFIX + one.replace(".", "_").upper(): one for one in KINDS if "." in one}
+            found.problems.append(f"{variable} is no known variable{nearest(variable, known)}")
+
+
+def from_flags(flags: Mapping[str, Any], cwd: Path, found: Found) -> None:
+    """Add the command line's values, by dotted name; None means the flag was not given."""
+    for name, raw in flags.items():
+        if raw is None:
+            continue
+        if name in KINDS:
+            is_text = isinstance(raw, str) and KINDS[name].parse is not None
+            found.entries.append(Entry(name, raw, f"the flag for {name}", cwd, is_text=is_text))
+        else:
+            found.problems.append(f"the flag for {name} sets no known key{nearest(name, KINDS)}")
+
+
+def nearest(name: str, known: Mapping[str, Any]) -> str:
+    """`; did you mean ...?`, or nothing when no known name is like it."""
+    from difflib import get_close_matches
+
+    last = name.rpartition(".")[2]
+    elsewhere = [one for one in known if one.rpartition(".")[2] == last]
+    close = elsewhere or get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _read_named(path: Path, found: Found) -> None:
+    reader = _read_source_file if path.suffix == ".json" else _read_toml
+    if not reader(path, found):
+        found.unread.append(f"{path} does not exist; name a config file that does")
+
+
+def _read_toml(path: Path, found: Found) -> bool:
+    text = _text_of(path, found)
+    if text is not None:
+        found.files.append(path)
+        table = _parse_toml(path, text, found)
+        found.entries.extend(_entries(path, table, str(path), found))
+    return text is not None
+
+
+def _read_pyproject(path: Path, found: Found) -> None:
+    text = _text_of(path, found)
+    if text is None or "tidegate" not in text:
+        return  # most are of no concern to us, and not worth parsing
+    tool = _parse_toml(path, text, found).get("tool")
+    table = tool.get("tidegate") if isinstance(tool, dict) else None
+    if isinstance(table, dict):
+        found.files.append(path)
+        found.entries.extend(_entries(path, table, f"{path} [tool.tidegate]", found))
+    elif table is not None:
+        found.problems.append(f"{path}: tool.tidegate must be a table")
+
+
+def _text_of(path: Path, found: Found) -> str | None:
+    from state_store.files import MissingFileError, read_text
+
+    try:
+        return read_text(path)
+    except MissingFileError:
+        return None
+    except InputError as error:
+        found.unread.extend(error.problems)
+        return ""
+
+
+def _parse_toml(path: Path, text: str, found: Found) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found.unread.append(f"{path} is not valid TOML: {error}")
+    except RecursionError:
+        found.unread.append(f"{path} is not valid TOML: it is nested too deeply")
+    return {}
+
+
+def _entries(path: Path, table: Mapping[str, Any], spoken: str, found: Found) -> Iterator[Entry]:
+    for name, raw, known in _flattened(table):
+        if name in KINDS:
+            yield Entry(name, raw, f"{spoken}: {name}", path.parent)
+        elif name in SECTIONS:
+            found.problems.append(f"{spoken}: {name} must be a table of keys")
+        else:
+            word = "key" if "." in name or not isinstance(raw, dict) else "section"
+            found.problems.append(f"{spoken}: {name} is no known {word}{nearest(name, known)}")
+
+
+def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+    for name, raw in table.items():
+        if name in SECTIONS and isinstance(raw, dict):
+            for key, value in raw.items():
+                yield f"{name}.{key}", value, KINDS
+        elif name in _STATE_NAMES:
+            yield STATE_DIR, raw, KINDS
+        else:
+            yield name, raw, SECTIONS if isinstance(raw, dict) else KINDS
+
+
+def _read_source_file(path: Path, found: Found) -> bool:
+    from state_store.files import MissingFileError, read_json
+
+    try:
+        document = read_json(path)
+    except MissingFileError:
+        return False
+    except InputError as error:
+        found.unread.extend(error.problems)
+        return True
+    found.files.append(path)
+    if isinstance(document, dict):
+        found.entries.extend(_source_entries(path, document, found))
+    else:
+        found.unread.append(f"{path} must hold a JSON object")
+    return True
+
+
+def _source_entries(path: Path, document: Mapping[str, Any], found: Found) -> Iterator[Entry]:
+    nested = document.get("backend")
+    backend = nested if isinstance(nested, dict) else document
+    limits = document.get("limits") or {}
+    if not isinstance(limits, dict):
+        found.problems.append(f"{path}: limits must be an object")
+        limits = {}
+    values = [(name, key, backend[key]) for key, name in _SOURCE_KEYS.items() if key in backend]
+    values += [(f"limits.{key}", f"limits.{key}", limits[key]) for key in limits]
+    values += [(STATE_DIR, key, document[key]) for key in _STATE_NAMES if key in document]
+    for name, key, raw in values:
+        if name in KINDS:
+            yield Entry(name, raw, f"{path}: {key}", path.parent)
