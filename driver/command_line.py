@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from driver import wave_loop, wave_scheduler
-from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_from
 from driver.dry_run import describe_dry_run
 from driver.git import exclude_from_status, open_repository, toplevel_of
-from driver.manifest import read_document
-from driver.progress import Progress, to_stderr
+from driver.json_document import read_json
+from driver.progress import to_stderr
 from driver.recording import RecordingWriter
 from driver.stop import Stop, listening
-from driver.text import safe_line
 from driver.wave_context import WaveOptions
 from state_store.errors import ExitCode, InputError, TidegateError
 from state_store.files import write_text_atomic
-from tools.settings import Settings
+from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings
 
 Job = Callable[[argparse.Namespace, Stop], dict[str, Any]]
@@ -63,7 +61,7 @@ def _demo_report(args: argparse.Namespace, stop: Stop) -> dict[str, Any]:
 def _manifest_report(args: argparse.Namespace, stop: Stop) -> dict[str, Any]:
     if not args.manifest:
         raise InputError("--manifest is missing: name the JSON file with the wave's items")
-    manifest = read_document(Path(args.manifest))
+    manifest = read_json(Path(args.manifest), "manifest").value
     repo = _repository(args)
     settings = _settings(args, repo)
     driver = driver_from(settings.backend, settings.environ)

@@ -47,7 +47,7 @@ def conclude(
 def _item_report(
     wave: Wave, planned: Planned, outcome: ItemOutcome, shipment: Shipment | None
 ) -> ItemReport:
-    left_out = dict((p.slug, o) for p, o in shipment.left_out) if shipment else {}
+    left_out = {p.slug: o for p, o in shipment.left_out} if shipment else {}
     outcome = left_out.get(planned.slug, outcome)
     commit = dict(shipment.commits).get(planned.slug) if shipment else None
     _record_end(wave, planned, outcome, commit, planned.slug in left_out)

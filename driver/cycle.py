@@ -22,9 +22,8 @@ from driver.wave_bridge import build_manifest_item
 from driver.wave_context import WaveOptions
 from state_store.errors import ExitCode, InputError, TidegateError
 from tools import cost_ceiling
-from tools.settings import Settings
+from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings
-from tools.settings import process_environment
 
 INTAKE = "intake"
 MANIFEST = "manifest"
@@ -64,7 +63,7 @@ class Cycle:
     options: WaveOptions | None
 
 
-class _StoppedAt(Exception):  # noqa: N818 - a signal that ends the cycle early, not an error
+class _StoppedAt(Exception):
     """`report` is the cycle's report."""
 
     def __init__(self, report: dict[str, Any]) -> None:

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from driver.agent_git import head_moved, put_back_head
 from driver.git import CheckoutFingerprint, PrivateGit, Remote, Repository, checkout_fingerprint
 from driver.outcome import Change
 from driver.ownership import OwnedPath, leaves_tree
-from driver.workspace import ProvingTrees, Workshop, Workspace
+from driver.proving import ProvingTrees
+from driver.workspace import Workshop, Workspace
 
 CLONE = "clone"
 IN_PLACE = "in_place"
@@ -113,9 +115,8 @@ class RepositoryGround:
         return _ClonePlace(self, self.workshop.workspace(slug), work_dir, owned)
 
     def close(self) -> None:
-        """Remove the proving trees and the private git dir."""
+        """Remove the proving trees."""
         self.trees.close()
-        self.workshop.close()
 
 
 class _ClonePlace:
@@ -140,7 +141,7 @@ class _ClonePlace:
         return Observed(
             collected.changes,
             collected.tree,
-            self._workspace.moved_head(),
+            head_moved(self.top, self._ground.base, self._ground.repository.branch),
             tuple(path for path in links if leaves_tree(self.top, path)),
         )
 
@@ -156,7 +157,7 @@ class _ClonePlace:
         return self._ground.git.patch(self._ground.base_tree, tree) if tree else b""
 
     def forget_commits(self) -> None:
-        self._workspace.reset_head()
+        put_back_head(self.top, self._ground.base, self._ground.repository.branch)
 
     def close(self) -> None:
         self._workspace.remove()

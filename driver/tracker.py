@@ -21,6 +21,7 @@ from driver.ownership import OwnershipError, comparison_key, parse_owned
 from state_store.errors import CannotRunError, InputError
 
 Item = Mapping[str, Any]
+Edit = Callable[[Item], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,10 @@ def tracker_problems(items: Sequence[Item]) -> tuple[str, ...]:
     )
 
 
-def update_items(path: Path, edits: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Set the given fields of the items with these ids; returns the ids that are not there.
+def update_items(path: Path, edits: Mapping[str, Edit]) -> tuple[str, ...]:
+    """Set fields of the items with these ids; returns the ids that are not there.
 
+    An edit is given the item as it is in the file now and answers with the fields to set.
     Everything else in the file keeps its text. Raises InputError for a tracker that cannot be
     read, CannotRunError when it cannot be written.
     """
@@ -91,7 +93,7 @@ def update_items(path: Path, edits: Mapping[str, Mapping[str, Any]]) -> tuple[st
         if name is None or name not in edits:
             return {}
         found.add(name)
-        return edits[name]
+        return edits[name](item)
 
     _rewrite(path, change)
     return tuple(name for name in edits if name not in found)
@@ -167,7 +169,7 @@ def _tracker(path: Path, read: JsonDocument) -> Tracker:
 
 
 def _rewrite(
-    path: Path, change: Callable[[Item], Mapping[str, Any]], expected: str | None = None
+    path: Path, change: Edit, expected: str | None = None
 ) -> bool:
     """Apply `change` to every item; False, and nothing written, when `expected` does not match."""
     path = Path(os.path.realpath(path))  # replacing a link would leave the file behind it stale
@@ -184,7 +186,7 @@ def _rewrite(
                 return True
 
 
-def _changed(text: str, change: Callable[[Item], Mapping[str, Any]]) -> str:
+def _changed(text: str, change: Edit) -> str:
     pieces, at = [], 0
     for item, start, end in item_spans(text, "items"):
         changes = change(item) if isinstance(item, dict) else {}

@@ -38,10 +38,11 @@ def run_wave(
     bad input is an answer with `aborted` and `error`, never an exception.
     """
     from driver import report, wave
+    from driver.opening import WaveRequest
     from driver.wave_bridge import adapted
     from driver.wave_context import Shipping, WaveOptions
 
-    request = wave.WaveRequest(
+    request = WaveRequest(
         driver=adapted(driver),
         manifest=manifest,
         state_dir=Path(state_dir) if state_dir is not None else None,

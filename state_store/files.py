@@ -63,7 +63,11 @@ def write_text_atomic(path: Path, text: str) -> None:
     Makes the folder when missing and keeps the permissions of the file it replaces.
     Raises CannotRunError naming the file when the disk says no.
     """
-    data = text.encode("utf-8")
+    write_bytes_atomic(path, text.encode("utf-8"))
+
+
+def write_bytes_atomic(path: Path, data: bytes) -> None:
+    """`write_text_atomic` for bytes."""
     temporary = path.parent / f".{os.urandom(8).hex()}.tmp"  # short: `path` may be at the limit
     try:
         _make_folder(path.parent)

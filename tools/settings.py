@@ -75,6 +75,11 @@ def load(
     )
 
 
+def process_environment() -> Mapping[str, str]:
+    """This process's environment as it is now, read-only."""
+    return MappingProxyType(dict(os.environ))
+
+
 def resolve_state_dir(
     flag: str | Path | None = None,
     *,

@@ -10,7 +10,7 @@ from driver.wave_context import Planned, Wave
 
 
 def may_repair(last: Attempt, repair_cap: int) -> bool:
-    """Whether another round is allowed: only for the work's own faults, and at most `repair_cap`."""
+    """Another round is allowed for the work's own faults only, at most `repair_cap` times."""
     return last.verdict in REPAIRABLE and last.number <= repair_cap
 
 

@@ -1,0 +1,65 @@
+"""Where the HEAD of an agent's clone is, read as plain files: git itself is never run in there.
+
+The clone's git dir is the agent's to write, so its configuration and hooks must not act.
+"""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+_MAX_BYTES = 1_000_000
+
+
+def head_moved(clone: Path, base: str, branch: str | None) -> str:
+    """What an agent did to its HEAD, as a sentence; "" when it is where the clone was made."""
+    head = _read(clone / ".git" / "HEAD")
+    expected = f"ref: refs/heads/{branch}" if branch else base
+    if head is None:
+        return "the agent replaced the .git of its workspace"
+    if head != expected:
+        return f"the agent switched its workspace to {head.removeprefix('ref: refs/heads/')}"
+    commit = _ref(clone / ".git", f"refs/heads/{branch}") if branch else head
+    if commit != base:
+        return f"the agent committed by itself (its HEAD is {(commit or 'gone')[:12]})"
+    return ""
+
+
+def put_back_head(clone: Path, base: str, branch: str | None) -> None:
+    """Let HEAD be as the clone was made; the files stay as they are."""
+    git_dir = clone / ".git"
+    if _read(git_dir / "HEAD") is None:
+        return
+    if branch:
+        ref = git_dir / "refs" / "heads" / branch
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        _replace(ref, base)
+    _replace(git_dir / "HEAD", f"ref: refs/heads/{branch}" if branch else base)
+
+
+def _replace(path: Path, line: str) -> None:
+    # Unlinked first, so that a link the agent put there is not written through.
+    path.unlink(missing_ok=True)
+    path.write_bytes(f"{line}\n".encode("utf-8", "surrogateescape"))
+
+
+def _ref(git_dir: Path, name: str) -> str | None:
+    loose = _read(git_dir / name)
+    if loose is not None:
+        return loose
+    for line in (_read(git_dir / "packed-refs") or "").splitlines():
+        commit, _, ref = line.partition(" ")
+        if ref == name:
+            return commit
+    return None
+
+
+def _read(path: Path) -> str | None:
+    """A small regular file's text; None for anything else, which an agent may have put there."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
+            return None
+        return path.read_bytes().decode("utf-8", "surrogateescape").strip()
+    except OSError:
+        return None
