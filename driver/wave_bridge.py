@@ -136,7 +136,7 @@ def build_manifest_item(driver: AgentDriver, item: Mapping[str, Any]) -> dict[st
         raise ValueError(f"backend {caps.name} has no usable tier: {error}") from error
     return {
         **item,
-        "model": driver.resolve_model(ROLE_WORKER),
+        "model": driver.resolve_model(ROLE_WORKER) or None,
         "verificationTier": caps.recommended_verification_tier,
         "repairCap": policy["repair_cap"],
         "requireAdversarialReview": policy["require_adversarial_review"],
