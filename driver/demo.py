@@ -103,8 +103,8 @@ def _shipped(report: Mapping[str, Any]) -> str:
     line = f"demo: {shipped} of {asked} items shipped"
     if report.get("branch"):
         line += f" to branch {report['branch']}, each commit proven by its own test"
-    repairs = (report.get("wave") or {}).get("repairsUsed")
-    return line + (f" ({repairs} after a repair round)" if repairs else "")
+    rounds = (report.get("wave") or {}).get("repairsUsed")
+    return line + (f" (repair rounds: {rounds})" if rounds else "")
 
 
 def _where_to_look(folder: Path, report: Mapping[str, Any]) -> str:
@@ -174,7 +174,7 @@ def _record(path: Path, items: list[dict[str, Any]]) -> None:
             raise AssertionError(f"{item['slug']} is no valid item")
         answers = _FILES / "answers" / work_item.slug
         for number, answer in enumerate(sorted(answers.iterdir()), start=1):
-            files = (RecordedFile(path, MODE_FILE, text.encode()) for path, text in _stored(answer))
+            files = (RecordedFile(name, MODE_FILE, text.encode()) for name, text in _stored(answer))
             recording.write(
                 Recorded(
                     item=work_item.slug,
