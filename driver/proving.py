@@ -17,6 +17,7 @@ from pathlib import Path
 
 from driver.folders import Signature, remove_tree, signature_of, snapshot
 from driver.git import PrivateGit
+from state_store.errors import CannotRunError
 
 _TICK_LIMIT_S = 2.5  # the coarsest file system clock still in use counts in twos
 
@@ -97,13 +98,8 @@ class ProvingTrees:
         Raises WorkspaceError when one has to be made and its set-up fails.
         """
         with self._places:
-            place = self._take()
+            place = self._showing(tree)
             try:
-                if not place.show(tree):
-                    _discard(place)
-                    place = self._new()
-                    place.show(tree)
-                self._show_git(place)
                 yield place
             finally:
                 self._give_back(place)
@@ -116,17 +112,32 @@ class ProvingTrees:
         for place in idle:
             _discard(place)
 
-    def _take(self) -> ProvingTree:
+    def _showing(self, tree: str) -> ProvingTree:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return self._new()
-
-    def _new(self) -> ProvingTree:
+            kept = self._idle.pop() if self._idle else None
+        if kept is not None and self._shows(kept, tree):
+            return kept
         with self._lock:
             self._made += 1
             number = self._made
-        return self._make(number)
+        fresh = self._make(number)
+        if not self._shows(fresh, tree):
+            raise CannotRunError(
+                f"the set-up in {fresh.path} goes on changing files after it ended: "
+                "leave nothing running in the background"
+            )
+        return fresh
+
+    def _shows(self, place: ProvingTree, tree: str) -> bool:
+        shown = False
+        try:
+            shown = place.show(tree)
+            if shown:
+                self._show_git(place)
+        finally:
+            if not shown:
+                _discard(place)
+        return shown
 
     def _give_back(self, place: ProvingTree) -> None:
         with self._lock:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.folders import copy_into, newest_ns, remove_tree, snapshot
@@ -49,6 +49,10 @@ class WorkspaceError(CannotRunError):
     """A workspace or proving tree could not be made, set up or removed."""
 
 
+def _no_commands(command: Command, folder: Path) -> str:
+    return f"nothing runs {command!r} in {folder}"
+
+
 @dataclass(frozen=True, slots=True)
 class Preparation:
     """What a fresh checkout needs before anyone works or tests there.
@@ -59,7 +63,7 @@ class Preparation:
 
     copy: tuple[str, ...] = ()
     setup: tuple[Command, ...] = ()
-    run: Callable[[Command, Path], str] = field(default=lambda command, folder: "")
+    run: Callable[[Command, Path], str] = _no_commands
 
 
 @dataclass(frozen=True, slots=True)
