@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 
 from driver.locked_file import locked, replace_unchanged
 from driver.tracker import (
+    Edit,
+    Item,
     _is_valid_owned_path,
     _normalize_path,
     _validate_item,
@@ -51,6 +54,16 @@ HAND_WRITTEN = """\
 
 """
 
+
+def fixed(fields: Mapping[str, Mapping[str, Any]]) -> dict[str, Edit]:
+    """Edits that set the same fields whatever the item is by now."""
+    return {name: partial(_answer, values) for name, values in fields.items()}
+
+
+def _answer(values: Mapping[str, Any], _item: Item) -> Mapping[str, Any]:
+    return values
+
+
 # A program for an update in a process of its own; prints how it ended, if not well.
 UPDATE = """\
 import sys
@@ -58,7 +71,7 @@ from pathlib import Path
 from state_store.errors import TidegateError
 from driver.tracker import update_items
 try:
-    update_items(Path(sys.argv[1]), {name: {"status": "done"} for name in sys.argv[2:]})
+    update_items(Path(sys.argv[1]), {name: lambda item: {"status": "done"} for name in sys.argv[2:]})
 except TidegateError as fault:
     print(type(fault).__name__, int(fault.exit_code), fault)
 """
@@ -130,7 +143,7 @@ def test_a_broken_tracker_is_bad_input_not_an_empty_backlog(
     with pytest.raises(InputError, match=said):
         read_tracker(path)
     with pytest.raises(InputError, match=said):
-        update_items(path, {"1": {"status": "done"}})
+        update_items(path, fixed({"1": {"status": "done"}}))
     assert load_tracker_items(path) == []
     assert path.read_bytes() == content
     assert [p.name for p in tmp_path.iterdir()] == ["t.json"]
@@ -141,7 +154,7 @@ def test_a_missing_tracker_is_bad_input(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="the tracker"):
             read_tracker(path)
         with pytest.raises(InputError, match="the tracker"):
-            update_items(path, {})
+            update_items(path, fixed({}))
         assert load_tracker_items(path) == []
     assert list(tmp_path.iterdir()) == []
 
@@ -209,11 +222,13 @@ def test_ids_and_slugs_that_name_two_items_are_told() -> None:
 def test_an_update_changes_only_the_values_it_sets(tracker: Path) -> None:
     missing = update_items(
         tracker,
-        {
-            "T-2": {"status": "done", "attempts": 2, "reason": "\u00fc"},
-            "7": {"status": "failed"},
-            "nobody": {"status": "done"},
-        },
+        fixed(
+            {
+                "T-2": {"status": "done", "attempts": 2, "reason": "\u00fc"},
+                "7": {"status": "failed"},
+                "nobody": {"status": "done"},
+            }
+        ),
     )
     assert missing == ("nobody",)
     expected = HAND_WRITTEN.replace('"status" : "todo"', '"status" : "done"')
@@ -236,20 +251,20 @@ def test_an_update_changes_only_the_values_it_sets(tracker: Path) -> None:
 def test_any_layout_survives(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(text.encode())
-    assert update_items(path, {"1": {"status": "done"}}) == ()
+    assert update_items(path, fixed({"1": {"status": "done"}})) == ()
     assert path.read_bytes() == text.replace('"todo"', '"done"').encode()
 
 
 def test_a_reason_that_is_no_utf8_can_still_be_written(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text('[{"id": "1", "s": "\u00fc"}]', encoding="utf-8")
-    update_items(path, {"1": {"reason": "bad name a\udcff"}})
+    update_items(path, fixed({"1": {"reason": "bad name a\udcff"}}))
     assert read_tracker(path).items[0]["reason"] == "bad name a\udcff"
 
 
 def test_nothing_to_change_writes_nothing(tracker: Path) -> None:
     before = tracker.stat()
-    assert update_items(tracker, {"T-1": {"status": "todo"}, "T-2": {}}) == ()
+    assert update_items(tracker, fixed({"T-1": {"status": "todo"}, "T-2": {}})) == ()
     after = tracker.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -260,7 +275,7 @@ def test_a_persons_edit_since_intake_is_merged_by_item(tracker: Path) -> None:
         '{"id":7}', '{"id":7},\n      {"id": "T-9", "status": "todo"}'
     )
     tracker.write_text(edited)
-    update_items(tracker, {"T-1": {"status": "done"}})
+    update_items(tracker, fixed({"T-1": {"status": "done"}}))
     items = {item["id"]: item for item in read_tracker(tracker).items}
     assert items["T-1"]["slug"] == "renamed"
     assert items["T-1"]["status"] == "done"
@@ -296,7 +311,7 @@ def test_updates_of_many_threads_and_processes_all_arrive(tmp_path: Path) -> Non
 def test_a_lock_left_by_a_dead_process_holds_nobody_up(tracker: Path) -> None:
     lock = tracker.with_name("tracker.json.lock")
     lock.write_bytes(b"left over")
-    assert update_items(tracker, {"T-1": {"status": "done"}}) == ()
+    assert update_items(tracker, fixed({"T-1": {"status": "done"}})) == ()
     assert not lock.exists()
 
 
@@ -327,7 +342,7 @@ def test_a_link_to_the_tracker_and_its_mode_stay(tracker: Path, tmp_path: Path) 
     tracker.chmod(0o640)
     link = tmp_path / "link.json"
     link.symlink_to(tracker.name)
-    update_items(link, {"T-1": {"status": "done"}})
+    update_items(link, fixed({"T-1": {"status": "done"}}))
     assert link.is_symlink()
     assert tracker.stat().st_mode & 0o777 == 0o640
     assert read_tracker(tracker).items[0]["status"] == "done"
