@@ -71,7 +71,8 @@ from pathlib import Path
 from state_store.errors import TidegateError
 from driver.tracker import update_items
 try:
-    update_items(Path(sys.argv[1]), {name: lambda item: {"status": "done"} for name in sys.argv[2:]})
+    done = lambda item: {"status": "done"}
+    update_items(Path(sys.argv[1]), dict.fromkeys(sys.argv[2:], done))
 except TidegateError as fault:
     print(type(fault).__name__, int(fault.exit_code), fault)
 """
@@ -298,7 +299,7 @@ def test_updates_of_many_threads_and_processes_all_arrive(tmp_path: Path) -> Non
         for n in range(0, 20, 5)
     ]
     updates += [
-        threading.Thread(target=update_items, args=(path, {str(n): {"status": "done"}}))
+        threading.Thread(target=update_items, args=(path, fixed({str(n): {"status": "done"}})))
         for n in range(20, 60)
     ]
     for update in updates:
