@@ -1,0 +1,155 @@
+"""What a run is and how it ended, as frozen data, with the sentences that explain it. No I/O.
+
+Also what a child may see of our environment. Running is the business of `driver.process`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+
+_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR")
+_PASSED_ON_WINDOWS = (
+    *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP"),
+    *("USERPROFILE", "APPDATA", "LOCALAPPDATA"),
+)
+# With one of these a git in the child works on another repository than the one it stands in.
+_NEVER_PASSED = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"),
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES"),
+    *("GIT_PREFIX", "GIT_CONFIG*", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_QUARANTINE_PATH"),
+    *("GIT_IMPLICIT_WORK_TREE", "GIT_REPLACE_REF_BASE", "GIT_NO_REPLACE_OBJECTS"),
+)
+
+
+class Ending(StrEnum):
+    """How a run ended; only EXITED has an exit code."""
+
+    EXITED = "exited"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    COULD_NOT_START = "could_not_start"
+    LOST = "lost"  # the supervisor vanished, so nothing is known
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to run. A string `argv` is run by a shell (`shell_argv`).
+
+    `env` is the complete environment. `output` is a path prefix: the whole text stays in
+    `<output>.out` and `<output>.err`. On time-out or cancel the tree gets `first_signal`, then
+    after `grace_s` seconds KILL. `keep_bytes` of each stream, half head and half tail, come back.
+    """
+
+    argv: tuple[str, ...] | str
+    cwd: Path
+    env: Mapping[str, str]
+    timeout_s: float | None
+    stdin: bytes = b""
+    output: Path | None = None
+    first_signal: int = signal.SIGTERM
+    grace_s: float = 2.0
+    keep_bytes: int = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a run ended. `exit_code` is negative for a signal and None unless `ending` is EXITED.
+
+    `survivors` counts the processes that outlived the leader (on time-out or cancel: the grace)
+    and had to be killed. `reason` is one sentence for every ending that has no exit code.
+    """
+
+    ending: Ending
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    duration_s: float
+    survivors: int = 0
+    reason: str = ""
+    stdout_file: Path | None = None
+    stderr_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A tree that runs now; `pid` is its leader, `last_output_age_s` the time since it printed."""
+
+    name: str
+    pid: int
+    started_monotonic: float
+    last_output_age_s: float
+
+
+def unusable(command: Command) -> str:
+    """What no system could run, as a sentence; "" when there is nothing of the kind."""
+    if not command.argv:
+        return "the command is empty"
+    argv = (command.argv,) if isinstance(command.argv, str) else command.argv
+    texts = [*argv, *command.env, *command.env.values()]
+    try:
+        if any(b"\0" in os.fsencode(text) for text in texts):
+            return "an argument or environment variable holds a NUL character"
+    except UnicodeEncodeError:
+        return "an argument or environment variable holds text that this system cannot pass on"
+    if any(not name or "=" in name for name in command.env):
+        return "an environment variable has a name that is empty or holds an equals sign"
+    return ""
+
+
+def why_not(program: str, problem: OSError) -> str:
+    """Why a program could not be started, as a sentence with the remedy where one is known."""
+    known = {
+        errno.ENOENT: "it was not found; install it or correct the name or PATH",
+        errno.EACCES: "it may not be executed; check its permissions",
+        errno.ENOEXEC: "it is not a program for this system; a script needs a #! line",
+        errno.E2BIG: "its arguments and environment are too long; pass text on stdin instead",
+        errno.EMFILE: "too many files are open here; raise the limit or run fewer at once",
+    }
+    where = "" if problem.filename in (None, program) else f" ({problem.filename})"
+    system = problem.strerror or os.strerror(problem.errno or 0)
+    said = system if where else known.get(problem.errno or 0, system)
+    return f"cannot start {program}: {said}{where}"
+
+
+def could_not_run_reason(finished: Finished) -> str:
+    """Why this run says nothing about the work, as a sentence; "" when it does."""
+    if finished.ending in (Ending.COULD_NOT_START, Ending.LOST):
+        return finished.reason
+    if finished.exit_code not in (NOT_FOUND, NOT_EXECUTABLE):
+        return ""
+    fault = "not found" if finished.exit_code == NOT_FOUND else "not executable"
+    said = finished.stderr.strip().rpartition("\n")[2]
+    return f"a command was {fault} (exit {finished.exit_code}){': ' if said else ''}{said}"
+
+
+def child_environment(
+    parent: Mapping[str, str],
+    names: Iterable[str] = (),
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The complete environment of a child: a short list, `names` of `parent`, and `extra`.
+
+    A name that ends in `*` is a prefix. What would point a git elsewhere never comes from `parent`;
+    `extra` is the engine's own word and passes as it is.
+    """
+    wanted = (*_PASSED, *(_PASSED_ON_WINDOWS if os.name == "nt" else ()), *names)
+    passed = {
+        name: value
+        for name, value in parent.items()
+        if any(_matches(name, pattern) for pattern in wanted)
+        and not any(_matches(name, pattern) for pattern in _NEVER_PASSED)
+    }
+    return passed | dict(extra or {})
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

@@ -1,0 +1,65 @@
+"""Processes that tests start: found again by a marker in their environment, never by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from driver.process import Command
+
+MARKER = "TIDEGATE_TEST_MARKER"
+
+
+class Marked:
+    """Commands whose whole tree carries one marker, and the search for what is left of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.marker = uuid.uuid4().hex
+        self.env = {"PATH": os.defpath + ":/usr/bin:/bin", MARKER: self.marker}
+
+    def shell(self, text: str, **options: Any) -> Command:
+        return self.command(text, **options)
+
+    def python(self, text: str, *args: str, **options: Any) -> Command:
+        return self.command((sys.executable, "-I", "-S", "-c", text, *args), **options)
+
+    def command(self, argv: tuple[str, ...] | str, **options: Any) -> Command:
+        env = self.env | options.pop("env", {})
+        return Command(argv, self.folder, env, options.pop("timeout_s", 20.0), **options)
+
+    def alive(self) -> list[int]:
+        """The living processes of this marker; needs /proc."""
+        wanted = f"{MARKER}={self.marker}".encode()
+        return [pid for pid in map(int, _pids()) if wanted in _environment(pid)]
+
+    def end(self) -> None:
+        for pid in self.alive():
+            os.kill(pid, signal.SIGKILL)
+
+
+def _pids() -> list[str]:
+    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:  # empty for zombies
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def eventually(holds: Callable[[], object], within_s: float = 5.0) -> bool:
+    """Wait until a condition holds; False when it did not in time."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True

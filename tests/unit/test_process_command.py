@@ -1,0 +1,117 @@
+"""What may be run, what a child may see, and the sentences about it."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from driver.command import unusable, why_not
+from driver.process import (
+    Command,
+    Ending,
+    Finished,
+    child_environment,
+    could_not_run_reason,
+    shell_argv,
+)
+
+PARENT = {
+    "PATH": "/bin",
+    "HOME": "/home/me",
+    "LC_ALL": "C",
+    "SECRET": "s",
+    "OPENAI_API_KEY": "k",
+    "GIT_DIR": "/elsewhere",
+    "GIT_CONFIG_KEY_0": "core.fsmonitor",
+    "GIT_AUTHOR_NAME": "me",
+    "TIDEGATE_ITEM": "a",
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "extra", "more"),
+    [
+        ((), None, {}),
+        (("OPENAI_API_KEY",), None, {"OPENAI_API_KEY": "k"}),
+        (("MISSING",), None, {}),
+        (("TIDEGATE_*",), None, {"TIDEGATE_ITEM": "a"}),
+        (("GIT_DIR", "GIT_CONFIG_KEY_0"), None, {}),
+        (("GIT_*",), None, {"GIT_AUTHOR_NAME": "me"}),
+        ((), {"A": "b", "PATH": "/mine"}, {"A": "b", "PATH": "/mine"}),
+        ((), {"GIT_CONFIG_GLOBAL": "/dev/null"}, {"GIT_CONFIG_GLOBAL": "/dev/null"}),
+    ],
+)
+def test_a_child_sees_a_short_list_and_what_was_named(
+    names: tuple[str, ...], extra: dict[str, str] | None, more: dict[str, str]
+) -> None:
+    always = {"PATH": "/bin", "HOME": "/home/me", "LC_ALL": "C"}
+    assert child_environment(PARENT, names, extra) == always | more
+
+
+def test_even_the_star_passes_no_variable_that_moves_a_git() -> None:
+    assert not {"GIT_DIR", "GIT_CONFIG_KEY_0"} & child_environment(PARENT, ("*",)).keys()
+
+
+@pytest.mark.parametrize(
+    ("argv", "env", "word"),
+    [
+        ((), {}, "empty"),
+        ("", {}, "empty"),
+        (("a", "b\0c"), {}, "NUL"),
+        (("a",), {"B": "\0"}, "NUL"),
+        (("a", "\ud800"), {}, "cannot pass on"),
+        (("a",), {"": "x"}, "name"),
+        (("a",), {"B=C": "x"}, "name"),
+        (("a",), {"B": "x=y"}, ""),
+        (("a", "\udcff"), {}, ""),
+    ],
+)
+def test_what_no_system_can_run_is_refused_in_words(
+    argv: tuple[str, ...] | str, env: dict[str, str], word: str
+) -> None:
+    said = unusable(Command(argv, Path(), env, None))
+    assert word in said
+    assert bool(said) is bool(word)
+
+
+@pytest.mark.parametrize(
+    ("problem", "word"),
+    [
+        (OSError(errno.ENOENT, ""), "not found"),
+        (OSError(errno.EACCES, ""), "may not be executed"),
+        (OSError(errno.E2BIG, ""), "too long"),
+        (OSError(errno.ENOENT, "No such file", "/a/b"), "No such file (/a/b)"),
+        (OSError(errno.EIO, ""), "Input/output error"),
+    ],
+)
+def test_a_program_that_did_not_start_is_explained(problem: OSError, word: str) -> None:
+    assert why_not("prog", problem).startswith("cannot start prog: ")
+    assert word in why_not("prog", problem)
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "words"),
+    [
+        (Ending.EXITED, 0, ""),
+        (Ending.EXITED, 1, ""),
+        (Ending.EXITED, -9, ""),
+        (Ending.TIMED_OUT, None, ""),
+        (Ending.CANCELLED, None, ""),
+        (Ending.EXITED, 127, "not found (exit 127): sh: last"),
+        (Ending.EXITED, 126, "not executable (exit 126): sh: last"),
+        (Ending.COULD_NOT_START, None, "why"),
+        (Ending.LOST, None, "why"),
+    ],
+)
+def test_what_could_not_run_is_told_from_what_is_red(
+    ending: Ending, code: int | None, words: str
+) -> None:
+    said = could_not_run_reason(Finished(ending, code, "", "sh: first\nsh: last\n", 1, 0, "why"))
+    assert said.endswith(words)
+    assert bool(said) is bool(words)
+
+
+def test_a_string_is_one_argument_of_a_shell() -> None:
+    assert shell_argv("a | b")[-1] == "a | b"
