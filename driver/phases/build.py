@@ -11,6 +11,7 @@ from driver.outcome import Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
 from driver.recording import Recorded, RecordedFile
+from driver.verdicts import GITLINK
 from driver.wave_context import Planned, Wave
 
 BUILD = "build"
@@ -99,7 +100,7 @@ def _record(
             model=result.model,
             usage=result.usage,
             duration_s=duration,
-            files=tuple(_file(place, change) for change in seen.changes),
+            files=tuple(_file(place, change) for change in seen.changes if change.mode != GITLINK),
         )
     )
 
