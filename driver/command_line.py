@@ -14,7 +14,7 @@ from driver import wave_loop, wave_scheduler
 from driver.backend_config import driver_from
 from driver.dry_run import describe_dry_run
 from driver.git import exclude_from_status, open_repository, toplevel_of
-from driver.json_document import read_json
+from state_store.json_document import read_json
 from driver.progress import to_stderr
 from driver.recording import RecordingWriter
 from driver.stop import Stop, listening

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from driver.locked_file import locked, replace_unchanged
+from state_store.locked_file import locked, replace_unchanged
 from driver.tracker import (
     Edit,
     Item,

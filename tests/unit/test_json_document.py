@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.json_document import item_spans, members, object_with, parse_json
+from state_store.json_document import item_spans, members, object_with, parse_json
 from state_store.errors import InputError
 
 
