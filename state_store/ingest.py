@@ -6,6 +6,7 @@ next run goes on. The decisions are `merge`'s. A file lock is taken before the s
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,7 @@ def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration
             raise TrackerShapeError(file.strays)
         base = tracker_base.load_base(api.store, where)
         done = _ingest(api.store, file, base, actor, {})
-    _remember(api.store, where, base, agreed(base, done.store_after, file.items), done.version)
+    _remember(api.store, where, base, _agreed(base, done, file, file.items), done.version)
     return len(done.drafts)
 
 
@@ -140,15 +141,16 @@ def _sync_once(
     if text != file.text and not replace_unchanged(path, text.encode(), file.digest):
         return None
     after = _file_after(file.items, done.merge)
-    _remember(store, path, base, agreed(base, done.store_after, after), done.version)
+    _remember(store, path, base, _agreed(base, done, file, after), done.version)
     report = SyncReport(
         ingested=len(done.drafts),
         exported=len(done.merge.to_file) + len(done.merge.added_to_file),
         conflicts=done.merge.conflicts,
         problems=file.problems + file.strays,
     )
-    if report == SyncReport():
-        tracker_base.save_seen(store, path, Seen(file.digest, done.version))
+    if not report.conflicts and not report.problems:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        tracker_base.save_seen(store, path, Seen(digest, done.version))
     return report
 
 
@@ -178,6 +180,14 @@ def _drafts(found: Merge) -> Iterator[Draft]:
             yield names.ITEM_FIELDS_REMOVED, {"id": name, "fields": list(change.removed)}
     for name in found.archived:
         yield names.ITEM_ARCHIVED, {"id": name, "reason": "deleted in the file"}
+
+
+def _agreed(
+    base: Items | None, done: _Merged, file: TrackerFile, after: Items
+) -> dict[str, dict[str, Any]]:
+    """Ids that stand in the file twice were not merged: what was agreed on them still is."""
+    held = {name: dict(item) for name, item in (base or {}).items() if name in file.ambiguous}
+    return agreed(base, done.store_after, after) | held
 
 
 def _remember(
