@@ -14,13 +14,13 @@ from driver import wave_loop, wave_scheduler
 from driver.backend_config import driver_from
 from driver.dry_run import describe_dry_run
 from driver.git import exclude_from_status, open_repository, toplevel_of
-from state_store.json_document import read_json
 from driver.progress import to_stderr
 from driver.recording import RecordingWriter
 from driver.stop import Stop, listening
 from driver.wave_context import WaveOptions
 from state_store.errors import ExitCode, InputError, TidegateError
 from state_store.files import write_text_atomic
+from state_store.json_document import read_json
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings
 

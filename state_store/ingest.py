@@ -82,7 +82,7 @@ def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration
             raise TrackerShapeError(file.strays)
         base = tracker_base.load_base(api.store, where)
         done = _ingest(api.store, file, base, actor, {})
-    _remember(api.store, where, base, _agreed(base, done, file, file.items), done.version)
+        _remember(api.store, where, base, _agreed(base, done, file, file.items), done.version)
     return len(done.drafts)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from state_store.event_rows import COLUMNS, Event, Row, decode, decode_rows, encode, to_event
+from state_store.projections import id_of
 
 Fold = Callable[[dict[str, Any] | None, Mapping[str, Any]], dict[str, Any] | None]
 _BLOCK = 1000
@@ -135,5 +136,4 @@ def _replay(found: dict[str, Kept], key: str, fold: Fold, event: Event) -> None:
 
 
 def _key(payload: object) -> str | None:
-    key = payload.get("id") if isinstance(payload, dict) else None
-    return key if isinstance(key, str) else None
+    return id_of(payload) if isinstance(payload, dict) else None

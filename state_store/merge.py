@@ -47,8 +47,8 @@ class MergeConflict:
     def __str__(self) -> str:
         return (
             f"item {self.item_id}: {self.field} is {_shown(self.file)} in the file and "
-            f"{_shown(self.store)} in the store; write the store's value into the file to accept it, "
-            f"or sync again with the file preferred for this item"
+            f"{_shown(self.store)} in the store; write the store's value into the file, "
+            f"or sync again preferring the file for this item"
         )
 
 

@@ -38,7 +38,7 @@ def apply_tracker(item: View | None, event: Row) -> View | None:
     A second creation (two stores that ran apart) only adds the fields that are not there.
     """
     payload = event["payload"]
-    if not isinstance(payload, Mapping) or id_of(payload) is None:
+    if not isinstance(payload, dict) or id_of(payload) is None:
         return item
     if item is None:
         return dict(payload) if event["type"] == names.ITEM_CREATED else None
@@ -51,7 +51,7 @@ def project_items(events: Iterable[Row], items: View | None = None) -> dict[str,
     found: dict[str, View] = dict(items or {})
     for event in events:
         payload = event["payload"]
-        name = id_of(payload) if isinstance(payload, Mapping) else None
+        name = id_of(payload) if isinstance(payload, dict) else None
         if name is not None and (after := apply_tracker(found.get(name), event)) is not None:
             found[name] = after
     return found
@@ -168,7 +168,9 @@ def _apply_status(view: View, event: Row, payload: Row) -> None:
     elif event["type"] == names.NEXT_STEPS_UPDATED:
         view["next_steps"] = _list(payload.get("steps"))
     elif event["type"] == names.AUDIT_FINDINGS_RECORDED:
-        view["findings"] += [{"finding": found, "at": at} for found in _list(payload.get("findings"))]
+        view["findings"] += [
+            {"finding": found, "at": at} for found in _list(payload.get("findings"))
+        ]
 
 
 _TRACE_FIELDS = ("item", "wave", "attempt", "phase", "backend", "model")
@@ -226,8 +228,14 @@ def _apply_wave(view: View, items: dict[str, View], event: Row, payload: Row) ->
 
 
 def _wave_item(items: dict[str, View], slug: Any) -> View:
-    empty = {"phase": "waiting", "verdict": None, "reason": None, "commit": None, "attempts": []}
-    return items.setdefault(str(slug), {"slug": str(slug), **empty})
+    empty: View = {
+        "phase": "waiting",
+        "verdict": None,
+        "reason": None,
+        "commit": None,
+        "attempts": [],
+    }
+    return items.setdefault(str(slug), {"slug": str(slug), **empty, "attempts": []})
 
 
 def _apply_wave_item(view: View, item: View, kind: str, payload: Row) -> None:

@@ -19,9 +19,9 @@ from state_store.database import Database
 from state_store.event_rows import COLUMNS, Event, decode, decode_rows, to_event, warn
 from state_store.group_commit import GroupCommit
 from state_store.integrity import Head, Problem, compare, examine, head, heads
-from state_store.item_fold import apply_tracker
 from state_store.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
 from state_store.leases import Lease, LeaseLostError, LeaseRow
+from state_store.projections import apply_tracker
 from state_store.sqlite_errors import DamagedStoreError, StoreBusyError, translated
 from state_store.transaction import ConcurrencyConflict, Draft, Transaction, drafted, lease_row
 
@@ -178,21 +178,31 @@ class EventStore:
         with translated(self.path):
             return heads(self._database.reader())
 
+    def links(self, stream: str) -> dict[int, str]:
+        """The link of each event by its version: the same in every copy of this past."""
+        query = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version"
+        with translated(self.path):
+            rows = fetch(self._database.reader(), query, (stream,))
+        return {version: link.hex() for version, link in rows}
+
     def check_anchor(self, anchor: Mapping[str, Head]) -> tuple[Problem, ...]:
         """What was recorded by `heads` and is not there any more, or is something else."""
         with translated(self.path):
             return tuple(compare(self._database.reader(), anchor))
 
     def save_snapshot(self, stream: str, event_version: int, projection: Any) -> None:
-        """Keep a projection of a stream at a version, in place of older ones."""
+        """Keep a projection of a stream at a version, in place of older ones.
+
+        Inside a transaction of this thread it becomes part of it.
+        """
         text = _canonical(projection)
-        with self._database.writing() as connection:
-            connection.execute("DELETE FROM snapshots WHERE stream = ?", (stream,))
-            connection.execute(
-                "INSERT INTO snapshots(ts, stream, event_version, projection, checksum) "
-                "VALUES(?,?,?,?,?)",
-                (self.clock.now().wall_s, stream, event_version, text, _checksum(text)),
-            )
+        values = (stream, event_version, text, _checksum(text))
+        if self._database.is_writing:
+            assert self._open
+            self._open.put_snapshot(*values)
+            return
+        with self._writing() as transaction:
+            transaction.put_snapshot(*values)
 
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
         """(version, projection, checksum); None without one, or with a warning when damaged."""

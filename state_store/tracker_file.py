@@ -52,12 +52,12 @@ def read_tracker_file(path: Path) -> TrackerFile:
     twice = frozenset(name for name, count in counts.items() if count > 1)
     items = {name: item for name, item in named if name is not None and name not in twice}
     problems = tuple(_problems(path, named, twice))
-    return TrackerFile(read.text, read.digest, items, twice, problems, tuple(_strays(path, entries)))
+    return TrackerFile(
+        read.text, read.digest, items, twice, problems, tuple(_strays(path, entries))
+    )
 
 
-def with_changes(
-    text: str, changes: Mapping[str, Change], added: Sequence[Item]
-) -> str:
+def with_changes(text: str, changes: Mapping[str, Change], added: Sequence[Item]) -> str:
     """The tracker's text with items changed where they stand and others added at the end."""
     pieces, at = [], 0
     for item, start, end in item_spans(text, "items"):
@@ -83,8 +83,9 @@ def _changed(text: str, start: int, end: int, item: Item, change: Change) -> str
 def _problems(
     path: Path, named: Sequence[tuple[str | None, Any]], twice: frozenset[str]
 ) -> Iterator[str]:
-    for name in sorted(twice):
-        yield f"two items of {path} have the id {name!r}; give each its own"
+    yield from (
+        f"two items of {path} have the id {name!r}; give each its own" for name in sorted(twice)
+    )
     for name, item in named:
         if name is None:
             title = str(item.get("slug") or item.get("title") or "without a name")[:60]

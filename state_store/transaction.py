@@ -118,6 +118,15 @@ class Transaction:
             ),
         )
 
+    def put_snapshot(self, stream: str, event_version: int, text: str, checksum: str) -> None:
+        """Keep a projection, as JSON, in place of older ones of its stream."""
+        self._connection.execute("DELETE FROM snapshots WHERE stream = ?", (stream,))
+        self._connection.execute(
+            "INSERT INTO snapshots(ts, stream, event_version, projection, checksum) "
+            "VALUES(?,?,?,?,?)",
+            (self.now.wall_s, stream, event_version, text, checksum),
+        )
+
     def require(self, lease: Lease) -> LeaseRow:
         """Go on only with the current token, and return its row. Raises LeaseLostError."""
         return required(self.lease_row(lease.resource), lease)

@@ -72,7 +72,7 @@ class WriteAPI:
         Raises ValueError for an unknown item or an empty status, WriteConflict as the class says.
         """
         name = id_of({"id": item_id})
-        if name is None or not isinstance(new_status, str) or not new_status.strip():
+        if name is None or not str(new_status or "").strip():
             raise ValueError(f"an item id and a status are needed, not {item_id!r}, {new_status!r}")
         fault = self._take_in(actor)
         with self.store.transaction() as transaction:
@@ -84,7 +84,9 @@ class WriteAPI:
         self._write_out(name, actor)
         return self._item(name)
 
-    def tracker_append_item(self, item_dict: Mapping[str, Any], actor: str = "api") -> dict[str, Any]:
+    def tracker_append_item(
+        self, item_dict: Mapping[str, Any], actor: str = "api"
+    ) -> dict[str, Any]:
         """Add an item with all its fields, whatever they are, and return it with id and defaults.
 
         Raises ValueError without a title or when the id is taken, WriteConflict as the class says.
