@@ -83,7 +83,7 @@ def resolve_drift(state_md: str | Path, db: str | Path, authority: str = GIT) ->
 
 def _write_git_phase(state_md: Path, phase: str) -> str:
     text = read_text(state_md)
-    if not _HEADING.search(text) or not _HEADING.match(f"## Phase: `{phase}`"):
+    if not _HEADING.search(text) or not _HEADING.fullmatch(f"## Phase: `{phase}`"):
         return UNSUPPORTED
     write_text_atomic(state_md, _HEADING.sub(lambda _: f"## Phase: `{phase}`", text, count=1))
     return RESOLVED
