@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from state_store.errors import InputError
 from state_store.events import ITEM_ARCHIVED, ITEM_CREATED, ITEM_UPDATED, TRACKER
 from state_store.ingest import SyncReport, export_tracker, ingest_tracker_json, sync_tracker
 from state_store.merge import FILE, STORE
+from tests.support.processes import eventually
 from tests.support.two_writers import TwoWriters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -276,18 +278,48 @@ import sys
 from state_store.api import StateAPI
 from state_store.ingest import ingest_tracker_json, sync_tracker
 api = StateAPI(sys.argv[1])
-for _ in range(5):
-    (ingest_tracker_json if sys.argv[3] == "i" else sync_tracker)(api, sys.argv[2])
+api.store.items()
+print("ready", flush=True)
+sys.stdin.readline()
+for path in sys.argv[3:]:
+    (ingest_tracker_json if sys.argv[2] == "ingest" else sync_tracker)(api, path)
 """
 
 
 def test_processes_that_ingest_at_once_create_each_item_once(api: StateAPI, tmp_path: Path) -> None:
-    path = write(tmp_path / "t.json", *({"id": str(n), "p": n} for n in range(30)))
-    argv = [sys.executable, "-B", "-c", INGEST, str(api.store.path), str(path)]
-    running = [subprocess.Popen([*argv, how], cwd=ROOT) for how in "isis"]
-    assert [process.wait(60) for process in running] == [0] * 4
-    assert types(api) == [ITEM_CREATED] * 30
+    names = [f"{n}" for n in range(25)]
+    paths = [write(tmp_path / f"{name}.json", {"id": name}) for name in names]
+    argv = [sys.executable, "-B", "-c", INGEST, str(api.store.path)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": ROOT}
+    running = [
+        subprocess.Popen([*argv, how, *map(str, paths)], **pipes)
+        for how in ("ingest", "ingest", "ingest", "sync")
+    ]
+    for process in running:
+        assert process.stdout.readline() == b"ready\n"
+    for process in running:
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    for process in running:
+        process.communicate(timeout=60)
+    assert [process.returncode for process in running] == [0] * 4
+    assert sorted(event["payload"]["id"] for event in api.get(TRACKER)) == sorted(names)
     assert api.store.verify() == ()
+
+
+def test_an_edit_between_our_look_and_our_swap_survives(api: StateAPI, tracker: Path) -> None:
+    sync_tracker(api, tracker)
+    update(api, "T-1", status="in_progress")
+    with StateAPI(api.store.path) as other, ThreadPoolExecutor(1) as pool:
+        with other.store.transaction():  # whoever syncs has read the file and waits here
+            syncing = pool.submit(sync_tracker, api, tracker)
+            assert eventually(tracker.with_name("tracker.json.lock").exists)
+            eventually(syncing.done, within_s=0.1)  # on to the store; if not, we show less
+            edit(tracker, '"slug": "one"', '"slug": "uno"')
+        syncing.result(30)
+    item = in_file(tracker)["T-1"]
+    assert (item["slug"], item["status"]) == ("uno", "in_progress")
+    assert api.store.item("T-1") == item
 
 
 def run_two_writers(folder: Path, seed: int) -> None:
