@@ -16,7 +16,7 @@ from state_store import events as names
 from state_store import tracker_base
 from state_store.files import write_json_atomic
 from state_store.locked_file import locked, replace_unchanged
-from state_store.merge import Change, Item, Items, Merge, MergeConflict, agreed, merge
+from state_store.merge import Item, Items, Merge, MergeConflict, agreed, merge
 from state_store.projections import id_of, tracker_document
 from state_store.store import EventStore
 from state_store.tracker_base import Seen
@@ -198,8 +198,8 @@ def _remember(
 
 
 def _file_after(items: Items, found: Merge) -> Items:
-    changed = {n: found.to_file.get(n, Change()).applied(item) for n, item in items.items()}
-    return {**changed, **_by_id(found.added_to_file)}
+    changed = {name: change.applied(items[name]) for name, change in found.to_file.items()}
+    return {**items, **changed, **_by_id(found.added_to_file)}
 
 
 def _by_id(items: Any) -> dict[str, Item]:

@@ -117,9 +117,9 @@ def object_with(text: str, start: int, end: int, changes: Mapping[str, Any]) -> 
 
 def list_with(text: str, key: str, added: Sequence[Mapping[str, Any]]) -> str:
     """The text with `added` at the end of the list at `key`, laid out like its last element."""
-    start, last, end = _list_bounds(text, key)
     if not added:
         return text
+    start, last, end = _list_bounds(text, key)
     if last is None:
         lead, many_lines = "\n" + _indent_of(text, start) + "  ", True
         closing = "\n" + _indent_of(text, start)

@@ -76,6 +76,9 @@ class ItemMerge:
     conflicts: tuple[MergeConflict, ...] = ()
 
 
+_NOTHING = ItemMerge(Change(), Change())
+
+
 @dataclass(frozen=True, slots=True)
 class Merge:
     """A whole backlog: ids and items to create or archive in the store, changes on either side."""
@@ -121,6 +124,8 @@ def merge_item(
     name: str, base: Item | None, store: Item, file: Item, prefer: str | None = None
 ) -> ItemMerge:
     """Merge field by field. Without a base a field that only one side has is new on that side."""
+    if same(store, file):
+        return _NOTHING
     sides: dict[bool, dict[str, Any]] = {True: {}, False: {}}
     conflicts = []
     for key in dict.fromkeys([*file, *store]):
@@ -147,7 +152,11 @@ def agreed(base: Items | None, store: Items, file: Items) -> dict[str, dict[str,
     """
     known = base or {}
     return {
-        name: dict(_agreed_fields(known.get(name, {}), store[name], item))
+        name: dict(
+            item
+            if same(store[name], item)
+            else _agreed_fields(known.get(name, {}), store[name], item)
+        )
         for name, item in file.items()
         if name in store
     }
@@ -155,7 +164,13 @@ def agreed(base: Items | None, store: Items, file: Items) -> dict[str, dict[str,
 
 def same(left: Any, right: Any) -> bool:
     """True for values that are the same JSON; Python's 1 == True == 1.0 are three of those."""
-    return left is right or (left == right and _canonical(left) == _canonical(right))
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
 
 
 def _merge_one(
@@ -214,10 +229,6 @@ def _change(fields: Mapping[str, Any]) -> Change:
 
 def _is_archived(item: Item) -> bool:
     return item.get("status") == ARCHIVED
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def _shown(value: Any) -> str:

@@ -44,7 +44,7 @@ class Subscription:
     ) -> None:
         """Hand events over as they come, until `until()`, `stop()` or the time is over.
 
-        Between looks it sleeps; a look at an index costs some 20 microseconds, so no signal from
+        Between looks it sleeps; a look at an index costs some microseconds, so no signal from
         the writers is needed and none can be missed.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s

@@ -60,7 +60,7 @@ def read_tracker_file(path: Path) -> TrackerFile:
 def with_changes(text: str, changes: Mapping[str, Change], added: Sequence[Item]) -> str:
     """The tracker's text with items changed where they stand and others added at the end."""
     pieces, at = [], 0
-    for item, start, end in item_spans(text, "items"):
+    for item, start, end in item_spans(text, "items") if changes else ():
         name = id_of(item) if isinstance(item, dict) else None
         if name is not None and name in changes:
             pieces += [text[at:start], _changed(text, start, end, item, changes[name])]
