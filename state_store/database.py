@@ -18,7 +18,7 @@ from state_store.errors import CannotRunError
 from state_store.failpoints import failpoint
 from state_store.files import LockQueue
 from state_store.schema import check_ours, has_wal, lock_path, prepare, take_over
-from state_store.sqlite_errors import disk_errors, primary_code, translated
+from state_store.sqlite_errors import primary_code, translated
 
 _BUSY_TIMEOUT_MS = 5000  # for programs that do not know of our queue
 
@@ -73,15 +73,13 @@ class Database:
             self._writing_thread = threading.get_ident()
             try:
                 yield connection
-                with disk_errors(self.path):
-                    failpoint("store.before_commit")
+                self._point("store.before_commit")
                 connection.execute("COMMIT")
             finally:
                 self._writing_thread = None
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-        with disk_errors(self.path):
-            failpoint("store.after_commit")
+        self._point("store.after_commit")
 
     def close(self) -> None:
         """Close every connection of this process; using the database again opens new ones."""
@@ -110,6 +108,12 @@ class Database:
         if self._lock is None:
             self._lock = LockQueue(lock_path(self.path))
         return self._lock
+
+    def _point(self, name: str) -> None:
+        try:
+            failpoint(name)
+        except OSError as error:
+            raise CannotRunError(f"{self.path} cannot be used: {error.strerror}") from error
 
     def _begun(self) -> sqlite3.Connection:
         if self._writer is None:

@@ -20,7 +20,7 @@ START = b""  # what the first row of a stream is chained to
 
 def encode(payload: Any) -> str:
     """A payload as compact ASCII JSON. Raises ValueError or TypeError for what is no JSON."""
-    return json.dumps(payload, allow_nan=False, separators=(",", ":"))
+    return _COMPACT.encode(payload)
 
 
 def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
@@ -88,4 +88,5 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
 
 
+_COMPACT = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _STRICT = json.JSONDecoder(parse_constant=_no_number)
