@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,10 +26,11 @@ _BUSY_TIMEOUT_MS = 5000  # for programs that do not know of our queue
 class Database:
     """One process's way to the database at `path`; usable from all its threads, and after a fork.
 
-    Opening makes the file when there is none. Raises DamagedStoreError, CannotRunError.
+    Opening makes the file when there is none. `fill` is called in the transaction that takes over
+    a database of the source, after its events. Raises DamagedStoreError, CannotRunError.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         self.path = path
         self._writer: _Held | None = None
         self._lock: LockQueue | None = None
@@ -42,6 +43,7 @@ class Database:
             with self.writing() as connection:
                 if not check_ours(connection, path):
                     take_over(connection, path)
+                    fill(connection)
 
     def reader(self) -> sqlite3.Connection:
         """This thread's connection; inside `writing` the writer's, which sees what it wrote."""

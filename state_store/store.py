@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ class EventStore:
         self.path = Path(db_path)
         self.clock = clock or SystemClock()
         self._folds = folds
-        self._database = Database(self.path)
+        self._database = Database(self.path, self._refold)
         self._open: Transaction | None = None  # of the thread that is writing
         self._commits = GroupCommit(self._writing)
 
@@ -156,9 +157,7 @@ class EventStore:
     def rebuild_items(self, stream: str = TRACKER) -> int:
         """Make the kept items what the events say, and return how many there are."""
         with self._database.writing() as connection:
-            found = replayed(connection, stream, self._folds[stream], warn)
-            replace_all(connection, stream, found)
-        return len(found)
+            return self._rebuild(connection, stream)
 
     def verify(self) -> tuple[Problem, ...]:
         """All that is wrong, () when nothing is: links, gaps, payloads, kept items.
@@ -214,6 +213,15 @@ class EventStore:
             assert self._open
             return job(self._open)
         return self._commits.submit(job)
+
+    def _refold(self, connection: sqlite3.Connection) -> None:
+        for stream in self._folds:
+            self._rebuild(connection, stream)
+
+    def _rebuild(self, connection: sqlite3.Connection, stream: str) -> int:
+        found = replayed(connection, stream, self._folds[stream], warn)
+        replace_all(connection, stream, found)
+        return len(found)
 
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:

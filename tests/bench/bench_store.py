@@ -137,21 +137,24 @@ def million(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _a_million() -> Iterator[tuple[object, ...]]:
-    link = b""
+    """A thousand items live at once; each has ten events before its place is taken by the next."""
+    link, live, each = b"", 1000, EVENTS // ITEMS
     for version in range(1, EVENTS + 1):
-        number = (version - 1) % ITEMS
-        if version <= ITEMS:
-            kind, item = "item_created", {"title": f"the title of {number}", "status": "todo"}
+        generation, place = divmod(version - 1, live * each)
+        step, slot = divmod(place, live)
+        item_id = f"item-{generation * live + slot}"
+        if step == 0:
+            kind, item = "item_created", {"title": f"the title of {item_id}", "status": "todo"}
         else:
-            kind, item = "item_updated", {"status": f"state {version // ITEMS}"}
-        payload = encode({"id": f"item-{number}", **item, "lane": "proposed", "note": "n" * 40})
+            kind, item = "item_updated", {"status": f"state {step}"}
+        payload = encode({"id": item_id, **item, "lane": "proposed", "note": "n" * 40})
         row = (1.0, "bench", "tracker", kind, payload, version)
         link = row_hash(link, row)
         yield (*row, link)
 
 
 CHILD = """
-import json, resource, sqlite3, sys, time
+import json, pathlib, re, sqlite3, sys, time
 from state_store.store import EventStore
 path, what = sys.argv[1:]
 if what == "bare scan and decode":
@@ -168,7 +171,8 @@ else:
 started = time.perf_counter()
 kept = work()
 took = time.perf_counter() - started
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+status = pathlib.Path('/proc/self/status').read_text()
+peak = int(re.search(r'VmHWM:\\s+(\\d+)', status)[1]) / 1024
 print(f"  {what:24} {took * 1e3:10.1f} ms, peak {peak:5.0f} MiB")
 """
 
