@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 Event = dict[str, Any]
-Row = tuple[int, float, str, str, str, str, int]  # id ts actor stream type payload version
+# id ts actor stream type payload version, then whatever else was asked for
+Row = tuple[Any, ...]
 
 COLUMNS = "id, ts, actor, stream, type, payload, version"
 START = b""  # what the first row of a stream is chained to

@@ -76,12 +76,27 @@ def replayed(
 ) -> dict[str, Kept]:
     """The items as the events alone give them."""
     found: dict[str, Kept] = {}
-    with _collector_paused():
+    with collector_paused():
         for rows in _in_written_order(connection, stream):
             for row, payload in decode_rows(rows, unreadable):
-                if (key := _key(payload)) is not None:
-                    _replay(found, key, fold, to_event(row, payload))
+                replay(found, fold, row, payload)
     return found
+
+
+def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
+    """Let one event change the item it is about among those found so far."""
+    key = _key(payload)
+    if key is None:
+        return
+    kept = found.get(key)
+    before = kept.item if kept else None
+    after = fold(before, to_event(row, payload))
+    if after is None or after is before:
+        return
+    if kept:
+        kept.item, kept.version = after, row[6]
+    else:
+        found[key] = Kept(row[0], row[6], after)
 
 
 def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str, Kept]) -> None:
@@ -125,18 +140,6 @@ def fetch(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -
         connection.text_factory = str
 
 
-def _replay(found: dict[str, Kept], key: str, fold: Fold, event: Event) -> None:
-    kept = found.get(key)
-    before = kept.item if kept else None
-    after = fold(before, event)
-    if after is None or after is before:
-        return
-    if kept:
-        kept.item, kept.version = after, event["version"]
-    else:
-        found[key] = Kept(event["id"], event["version"], after)
-
-
 def _in_written_order(connection: sqlite3.Connection, stream: str) -> Iterator[list[Row]]:
     query = (  # through the table: by way of the index each row would be looked up
         f"SELECT {COLUMNS} FROM events NOT INDEXED WHERE id > ? AND stream = ? "
@@ -149,7 +152,7 @@ def _in_written_order(connection: sqlite3.Connection, stream: str) -> Iterator[l
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """A replay makes millions of objects and no cycle; looking for some is a third of its time."""
     was_on = gc.isenabled()
     gc.disable()

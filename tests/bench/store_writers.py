@@ -20,6 +20,7 @@ from typing import Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from state_store.files import LockQueue
 from state_store.store import EventStore
 
 Append = Callable[[], None]
@@ -57,6 +58,21 @@ def row_per_transaction(path: str) -> Callable[[], Append]:
     def for_thread() -> Append:
         connection = connect(path)
         return lambda: one_transaction(connection)
+
+    return for_thread
+
+
+def queued_row_per_transaction(path: str) -> Callable[[], Append]:
+    """The same behind a lock that the kernel queues, so that nobody starves."""
+
+    def for_thread() -> Append:
+        connection, lock = connect(path), LockQueue(Path(f"{path}.lock"))
+
+        def append() -> None:
+            with lock:
+                one_transaction(connection)
+
+        return append
 
     return for_thread
 
@@ -109,6 +125,7 @@ def tidegate(path: str) -> Callable[[], Append]:
 SUBJECTS = {
     "tidegate": tidegate,
     "row per transaction": row_per_transaction,
+    "the same, queued": queued_row_per_transaction,
     "bare group commit": bare_group_commit,
     "connection per append": connection_per_append,
 }
