@@ -6,11 +6,10 @@ first and the slowest of sixteen writers then gets a hundredth of its share.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,19 +17,22 @@ from state_store.errors import CannotRunError
 from state_store.failpoints import failpoint
 from state_store.files import LockQueue
 from state_store.schema import check_ours, has_wal, lock_path, prepare, take_over
-from state_store.sqlite_errors import disk_errors, primary_code, translated
-
-_BUSY_TIMEOUT_MS = 5000  # for programs that do not know of our queue
+from state_store.sqlite_errors import primary_code, translated
 
 
 class Database:
-    """One process's way to the database at `path`; usable from all its threads, and after a fork.
+    """One process's way to the database at `path`, for all its threads.
 
-    Opening makes the file when there is none. Raises DamagedStoreError, CannotRunError.
+    Opening makes the file when there is none. `fill` is called in the transaction that takes over
+    a database of the source, after its events. `busy_timeout_s` is how long to wait for programs
+    that do not know of our queue. Raises DamagedStoreError, CannotRunError.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, fill: Callable[[sqlite3.Connection], None], busy_timeout_s: float
+    ) -> None:
         self.path = path
+        self._busy_timeout_s = busy_timeout_s
         self._writer: _Held | None = None
         self._lock: LockQueue | None = None
         self._writing_thread: int | None = None
@@ -42,46 +44,41 @@ class Database:
             with self.writing() as connection:
                 if not check_ours(connection, path):
                     take_over(connection, path)
+                    fill(connection)
 
     def reader(self) -> sqlite3.Connection:
         """This thread's connection; inside `writing` the writer's, which sees what it wrote."""
-        if self._pid != os.getpid():
-            self._start_after_fork()
         if self._writing_thread == threading.get_ident():
             assert self._writer
             return self._writer.connection
         mine: _Held | None = getattr(self._of_thread, "held", None)
         if mine is None or mine.closed:
-            mine = self._of_thread.held = _Held(_open(self.path, may_be_read_only=True))
+            mine = self._of_thread.held = _Held(self._connection(may_be_read_only=True))
             self._held.add(mine)
         return mine.connection
 
     @property
     def is_writing(self) -> bool:
         """Whether this thread is inside `writing`."""
-        return self._pid == os.getpid() and self._writing_thread == threading.get_ident()
+        return self._writing_thread == threading.get_ident()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction: committed durably at the end, undone when anything is raised inside."""
         if self.is_writing:
             raise RuntimeError("a transaction of this thread is open already")
-        if self._pid != os.getpid():
-            self._start_after_fork()
         with translated(self.path), self._one_writer, self._queue():
             connection = self._begun()
             self._writing_thread = threading.get_ident()
             try:
                 yield connection
-                with disk_errors(self.path):
-                    failpoint("store.before_commit")
+                self._point("store.before_commit")
                 connection.execute("COMMIT")
             finally:
                 self._writing_thread = None
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-        with disk_errors(self.path):
-            failpoint("store.after_commit")
+        self._point("store.after_commit")
 
     def close(self) -> None:
         """Close every connection of this process; using the database again opens new ones."""
@@ -94,26 +91,37 @@ class Database:
                 self._lock.close()
                 self._lock = None
 
+    def start_in_child(self) -> None:
+        """After a fork: leave the parent's connections alone and open new ones when needed."""
+        # SQLite forbids even closing a connection that came over a fork: keep them, untouched.
+        _inherited.append((tuple(self._held), self._writer, self._of_thread))
+        self._start()
+
     def _start(self) -> None:
-        self._pid = os.getpid()
         self._of_thread = threading.local()
         self._held: weakref.WeakSet[_Held] = weakref.WeakSet()
         self._one_writer = threading.Lock()
         self._writer = self._lock = self._writing_thread = None
-
-    def _start_after_fork(self) -> None:
-        # SQLite forbids even closing a connection that came over a fork: keep them, untouched.
-        _inherited.append((tuple(self._held), self._writer, self._of_thread))
-        self._start()
 
     def _queue(self) -> LockQueue:
         if self._lock is None:
             self._lock = LockQueue(lock_path(self.path))
         return self._lock
 
+    def _point(self, name: str) -> None:
+        try:
+            failpoint(name)
+        except OSError as error:
+            raise CannotRunError(f"{self.path} cannot be used: {error.strerror}") from error
+
+    def _connection(self, *, may_be_read_only: bool) -> sqlite3.Connection:
+        connection = _open(self.path, may_be_read_only=may_be_read_only)
+        connection.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
+        return connection
+
     def _begun(self) -> sqlite3.Connection:
         if self._writer is None:
-            self._writer = _Held(_open(self.path, may_be_read_only=False))
+            self._writer = _Held(self._connection(may_be_read_only=False))
         self._writer.connection.execute("BEGIN IMMEDIATE")
         return self._writer.connection
 
@@ -163,7 +171,6 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         uri=True,
         isolation_level=None,
         check_same_thread=False,
-        timeout=_BUSY_TIMEOUT_MS / 1000,
     )
     try:
         # EXTRA is FULL in WAL mode; with a rollback journal it flushes the folder too.

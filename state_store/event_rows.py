@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 Event = dict[str, Any]
-Row = tuple[int, float, str, str, str, str, int]  # id ts actor stream type payload version
+# id ts actor stream type payload version, then whatever else was asked for
+Row = tuple[Any, ...]
 
 COLUMNS = "id, ts, actor, stream, type, payload, version"
 START = b""  # what the first row of a stream is chained to
@@ -20,7 +21,7 @@ START = b""  # what the first row of a stream is chained to
 
 def encode(payload: Any) -> str:
     """A payload as compact ASCII JSON. Raises ValueError or TypeError for what is no JSON."""
-    return json.dumps(payload, allow_nan=False, separators=(",", ":"))
+    return _COMPACT.encode(payload)
 
 
 def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
@@ -88,4 +89,5 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
 
 
+_COMPACT = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _STRICT = json.JSONDecoder(parse_constant=_no_number)

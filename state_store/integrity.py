@@ -6,15 +6,13 @@ Reads only. SQLite's own checks see neither a flipped bit in a row nor commits t
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from state_store.event_rows import COLUMNS, START, Row, decode_rows, row_hash
-from state_store.kept_items import Fold, every, fetch, replayed
+from state_store.kept_items import Fold, Kept, collector_paused, every, fetch, replay
 
 Head = tuple[int, str]  # version, link in hex
-Linked = tuple[int, float, str, str, str, str, int, bytes]  # a Row and its link
 _BLOCK = 1000
 
 
@@ -37,9 +35,11 @@ def examine(connection: sqlite3.Connection, folds: Mapping[str, Fold]) -> Iterat
     for (said,) in connection.execute("PRAGMA integrity_check").fetchall():
         if said != "ok":
             yield Problem("database", "", 0, said)
-    yield from _check_events(connection)
-    for stream, fold in folds.items():
-        yield from _check_items(connection, stream, fold)
+    replayed: dict[str, dict[str, Kept]] = {stream: {} for stream in folds}
+    with collector_paused():
+        yield from _check_events(connection, folds, replayed)
+        for stream, expected in replayed.items():
+            yield from _check_items(connection, stream, expected)
 
 
 def heads(connection: sqlite3.Connection) -> dict[str, Head]:
@@ -78,40 +78,41 @@ def compare(connection: sqlite3.Connection, anchor: Mapping[str, Head]) -> Itera
             yield Problem("anchor", stream, version, "it is another than the one that was recorded")
 
 
-def _check_events(connection: sqlite3.Connection) -> Iterator[Problem]:
+def _check_events(
+    connection: sqlite3.Connection,
+    folds: Mapping[str, Fold],
+    replayed: Mapping[str, dict[str, Kept]],
+) -> Iterator[Problem]:
+    """What is wrong with the events; their items are put into `replayed` on the way."""
     last: dict[str, tuple[int, bytes]] = {}
-    for rows in _all_rows(connection):
-        for row in rows:
-            yield from _check_link(row, last)
-        yield from _check_payloads([row[:7] for row in rows])
-
-
-def _check_link(row: Linked, last: dict[str, tuple[int, bytes]]) -> Iterator[Problem]:
-    _, ts, actor, stream, kind, payload, version, link = row
-    before, before_link = last.get(stream, (0, START))
-    if version != before + 1:
-        yield Problem("gap", stream, version, f"it follows event {before}")
-    elif row_hash(before_link, (ts, actor, stream, kind, payload, version)) != link:
-        yield Problem("link", stream, version, "it is not what was written")
-    last[stream] = (version, link)
-
-
-def _check_payloads(rows: list[Row]) -> list[Problem]:
-    damaged: list[Problem] = []
+    found: list[Problem] = []
 
     def unreadable(row: Row, why: str) -> None:
-        damaged.append(Problem("payload", row[3], row[6], f"its payload is no JSON: {why}"))
+        found.append(Problem("payload", row[3], row[6], f"its payload is no JSON: {why}"))
 
-    deque(decode_rows(rows, unreadable), maxlen=0)
-    return damaged
+    for rows in _all_rows(connection):
+        found.extend(filter(None, [_check_link(row, last) for row in rows]))
+        for row, payload in decode_rows(rows, unreadable):
+            if fold := folds.get(row[3]):
+                replay(replayed[row[3]], fold, row, payload)
+        yield from found
+        found.clear()
 
 
-def _named_already(_row: Row, _why: str) -> None:
-    """Damaged payloads are found when the events are checked."""
+def _check_link(row: Row, last: dict[str, tuple[int, bytes]]) -> Problem | None:
+    stream, version, link = row[3], row[6], row[7]
+    before, before_link = last.get(stream, (0, START))
+    last[stream] = (version, link)
+    if version != before + 1:
+        return Problem("gap", stream, version, f"it follows event {before}")
+    if row_hash(before_link, row[1:7]) != link:
+        return Problem("link", stream, version, "it is not what was written")
+    return None
 
 
-def _check_items(connection: sqlite3.Connection, stream: str, fold: Fold) -> Iterator[Problem]:
-    expected = replayed(connection, stream, fold, _named_already)
+def _check_items(
+    connection: sqlite3.Connection, stream: str, expected: dict[str, Kept]
+) -> Iterator[Problem]:
     try:
         for key, kept in every(connection, stream):
             wanted = expected.pop(key, None)
@@ -123,7 +124,7 @@ def _check_items(connection: sqlite3.Connection, stream: str, fold: Fold) -> Ite
         yield Problem("items", stream, wanted.version, f"item {key} is missing")
 
 
-def _all_rows(connection: sqlite3.Connection) -> Iterator[list[Linked]]:
+def _all_rows(connection: sqlite3.Connection) -> Iterator[list[Row]]:
     after = 0
     while rows := fetch(
         connection,

@@ -5,8 +5,10 @@ Knows no item: what an event does to one is a fold that is handed in. Replaying 
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,11 +77,27 @@ def replayed(
 ) -> dict[str, Kept]:
     """The items as the events alone give them."""
     found: dict[str, Kept] = {}
-    for rows in blocks(connection, stream):
-        for row, payload in decode_rows(rows, unreadable):
-            if (key := _key(payload)) is not None:
-                _replay(found, key, fold, to_event(row, payload))
+    with collector_paused():
+        for rows in _in_written_order(connection, stream):
+            for row, payload in decode_rows(rows, unreadable):
+                replay(found, fold, row, payload)
     return found
+
+
+def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
+    """Let one event change the item it is about among those found so far."""
+    key = _key(payload)
+    if key is None:
+        return
+    kept = found.get(key)
+    before = kept.item if kept else None
+    after = fold(before, to_event(row, payload))
+    if after is None or after is before:
+        return
+    if kept:
+        kept.item, kept.version = after, row[6]
+    else:
+        found[key] = Kept(row[0], row[6], after)
 
 
 def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str, Kept]) -> None:
@@ -123,16 +141,27 @@ def fetch(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -
         connection.text_factory = str
 
 
-def _replay(found: dict[str, Kept], key: str, fold: Fold, event: Event) -> None:
-    kept = found.get(key)
-    before = kept.item if kept else None
-    after = fold(before, event)
-    if after is None or after is before:
-        return
-    if kept is None:
-        found[key] = Kept(event["id"], event["version"], after)
-    else:
-        kept.item, kept.version = after, event["version"]
+def _in_written_order(connection: sqlite3.Connection, stream: str) -> Iterator[list[Row]]:
+    query = (  # through the table: by way of the index each row would be looked up
+        f"SELECT {COLUMNS} FROM events NOT INDEXED WHERE id > ? AND stream = ? "
+        f"ORDER BY id LIMIT {_BLOCK}"
+    )
+    after = 0
+    while rows := fetch(connection, query, (after, stream)):
+        yield rows
+        after = rows[-1][0]
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """A replay makes millions of objects and no cycle; looking for some is a third of its time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _key(payload: object) -> str | None:

@@ -40,18 +40,23 @@ _CANNOT = {
 }
 
 
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises inside into our errors.
+class translated:
+    """Turn what SQLite raises inside into our errors; a class, being entered for every event.
 
     Raises DamagedStoreError, StoreBusyError, CannotRunError; a bug of ours passes as it is.
     """
-    try:
-        yield
-    except sqlite3.Error as error:
-        if meant := _meaning(path, error):
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.Error) and (meant := _meaning(self._path, error)):
             raise meant from error
-        raise
 
 
 @contextmanager

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sqlite3
 import sys
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,8 +46,9 @@ _BLOCK = 1000
 class EventStore:
     """Opens the database, making it when there is none.
 
-    `folds` say of which streams items are kept, and how. Every method may raise CannotRunError
-    (the disk, permissions), StoreBusyError or DamagedStoreError.
+    `folds` say of which streams items are kept, and how; `busy_timeout_s` is for programs beside
+    ours that hold the database. A forked child may go on using it. Every method may raise
+    CannotRunError (the disk, permissions), StoreBusyError or DamagedStoreError.
     """
 
     def __init__(
@@ -53,13 +57,15 @@ class EventStore:
         *,
         folds: Mapping[str, Fold] = _FOLDS,
         clock: Clock | None = None,
+        busy_timeout_s: float = 5.0,
     ) -> None:
         self.path = Path(db_path)
         self.clock = clock or SystemClock()
         self._folds = folds
-        self._database = Database(self.path)
+        self._database = Database(self.path, self._refold, busy_timeout_s)
         self._open: Transaction | None = None  # of the thread that is writing
         self._commits = GroupCommit(self._writing)
+        _stores.add(self)
 
     def __enter__(self) -> EventStore:
         return self
@@ -156,9 +162,7 @@ class EventStore:
     def rebuild_items(self, stream: str = TRACKER) -> int:
         """Make the kept items what the events say, and return how many there are."""
         with self._database.writing() as connection:
-            found = replayed(connection, stream, self._folds[stream], warn)
-            replace_all(connection, stream, found)
-        return len(found)
+            return self._rebuild(connection, stream)
 
     def verify(self) -> tuple[Problem, ...]:
         """All that is wrong, () when nothing is: links, gaps, payloads, kept items.
@@ -225,6 +229,20 @@ class EventStore:
             return job(self._open)
         return self._commits.submit(job)
 
+    def _start_in_child(self) -> None:
+        self._database.start_in_child()
+        self._open = None
+        self._commits = GroupCommit(self._writing)
+
+    def _refold(self, connection: sqlite3.Connection) -> None:
+        for stream in self._folds:
+            self._rebuild(connection, stream)
+
+    def _rebuild(self, connection: sqlite3.Connection, stream: str) -> int:
+        found = replayed(connection, stream, self._folds[stream], warn)
+        replace_all(connection, stream, found)
+        return len(found)
+
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:
         with self._database.writing() as connection:
@@ -233,6 +251,18 @@ class EventStore:
                 yield self._open
             finally:
                 self._open = None
+
+
+_stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
+
+
+def _start_in_child() -> None:
+    for store in _stores:
+        store._start_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_in_child)
 
 
 def _canonical(projection: Any) -> str:
