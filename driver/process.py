@@ -342,10 +342,12 @@ class _Supervised(_Tree):
     def _abandon(self) -> None:
         self.facts.pop("exit", None)
         leader = self.facts.get("started", 0)
-        below = [*supervisor.descendants(self._child.pid), *supervisor.descendants(leader)]
+        # Who kills the supervisor may do so before we know its leader, so look for writers too.
+        roots = [self._child.pid, leader, *self._streams.writers()]
+        found = {pid for root in roots for pid in (root, *supervisor.descendants(root))}
         if leader > 1:
             supervisor.send_group(leader, signal.SIGKILL)
-        for pid in below:
+        for pid in found - {0, 1, leader, self._child.pid, os.getpid()}:
             supervisor.send(pid, signal.SIGKILL)
         self._child.kill()
 
