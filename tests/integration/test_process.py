@@ -7,6 +7,7 @@ import py_compile
 import resource
 import signal
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ from driver.process import (
     is_compiled_from,
 )
 from tests.support.processes import Marked, eventually
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are for a POSIX shell")
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 
 @pytest.fixture
@@ -71,6 +75,7 @@ def test_damaged_text_and_nul_are_shown(marked: Marked) -> None:
     assert run(marked.shell(r"printf 'a\377b\000c'")).stdout == "a\ufffdb\\x00c"
 
 
+@needs_proc
 def test_a_flood_is_kept_whole_on_disk_and_bounded_in_memory(marked: Marked) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     flood = "echo first; head -c 200000000 /dev/zero; echo; echo last"
@@ -143,6 +148,7 @@ def test_a_shell_that_finds_no_command_could_not_run(marked: Marked) -> None:
     assert "not found" in could_not_run_reason(run(marked.shell("no-such-program")))
 
 
+@needs_proc
 def test_the_environment_is_exactly_the_one_given(
     marked: Marked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,11 +158,13 @@ def test_the_environment_is_exactly_the_one_given(
     assert "s3cr3t" not in seen
 
 
+@needs_proc
 def test_the_environment_of_the_child_does_not_reach_the_supervisor(marked: Marked) -> None:
     hostile = {"PYTHONHOME": "/nowhere", "LD_PRELOAD": "/nowhere.so", "PYTHONSTARTUP": "/x"}
     assert run(marked.shell("exit 4", env=hostile)).exit_code == 4
 
 
+@needs_proc
 def test_the_leader_holds_three_streams_and_default_signals(marked: Marked) -> None:
     text = """
 import os, signal
@@ -200,6 +208,7 @@ print('signals', len(got), flush=True)
     assert done.survivors == 0
 
 
+@needs_proc
 def test_running_shows_what_runs_and_how_long_it_has_been_silent(marked: Marked) -> None:
     processes = Processes()
     with ThreadPoolExecutor(1) as pool:
@@ -223,6 +232,7 @@ def test_after_cancel_nothing_starts(marked: Marked) -> None:
     assert not (marked.folder / "ran").exists()
 
 
+@needs_proc
 def test_a_second_cancel_leaves_no_grace(marked: Marked) -> None:
     processes = Processes()
     stubborn = marked.shell("trap '' TERM; echo up; while :; do sleep 1; done", grace_s=60)
@@ -258,6 +268,7 @@ def test_sixty_four_runs_at_once_keep_their_own_results(marked: Marked) -> None:
     assert [run.stdout.strip() for run in done] == [str(n) for n in range(64)]
 
 
+@needs_proc
 def test_nothing_stays_open_after_a_run(marked: Marked) -> None:
     run(marked.shell("true"))
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -266,6 +277,7 @@ def test_nothing_stays_open_after_a_run(marked: Marked) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+@needs_proc
 def test_without_a_supervisor_results_and_limits_are_the_same(marked: Marked) -> None:
     bare = Processes(supervised=False)
     assert bare.run(marked.shell("echo a; exit 3")).exit_code == 3
