@@ -27,7 +27,7 @@ from driver.tracker import (
     update_items,
     validate_item,
 )
-from state_store.errors import InputError
+from state_store.errors import CannotRunError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="users, links and modes are POSIX")
@@ -249,7 +249,7 @@ def test_a_reason_that_is_no_utf8_can_still_be_written(tmp_path: Path) -> None:
 
 def test_nothing_to_change_writes_nothing(tracker: Path) -> None:
     before = tracker.stat()
-    assert update_items(tracker, {"T-1": {"status": "todo"}, "T-2": {}}) == ()
+    assert update_items(tracker, {"T-1": {"status": "todo"}, "T-2": {"notes": "keep / this"}}) == ()
     after = tracker.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -320,6 +320,16 @@ def test_two_holders_of_the_lock_never_overlap(tmp_path: Path) -> None:
     assert len(most) == 160
     assert max(most) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_cannot_get_the_lock_in_time_is_told_who_has_it(tracker: Path) -> None:
+    with locked(tracker):
+        taken = r"another process has held .*tracker\.json\.lock"
+        with pytest.raises(CannotRunError, match=taken), locked(tracker, patience_s=0.05):
+            pass
+        assert tracker.with_name("tracker.json.lock").exists()
+    with locked(tracker, patience_s=0.05):
+        pass
 
 
 @POSIX_ONLY
