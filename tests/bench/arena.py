@@ -176,6 +176,19 @@ def _manifest(arena: Arena, work: list[Job]) -> dict[str, object]:
     return {"items": items}
 
 
+def cpu_s(run: Callable[[int], float]) -> tuple[Callable[[int], float], list[float]]:
+    """`run`, and a list that gets the processor seconds of each call, its programs included."""
+    used: list[float] = []
+
+    def counted(number: int) -> float:
+        before = sum(os.times()[:4])
+        took = run(number)
+        used.append(sum(os.times()[:4]) - before)
+        return took
+
+    return counted, used
+
+
 def interleaved(rounds: int, *ways: Callable[[int], float]) -> list[float]:
     """The median of each way's numbers, measured one after the other in every round."""
     numbers = [[way(number) for way in ways] for number in range(rounds)]

@@ -10,11 +10,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 import pytest
 
-from tests.bench.arena import Ran, an_arena, bare, engine, interleaved, jobs
+from tests.bench.arena import Ran, an_arena, bare, cpu_s, engine, interleaved, jobs
 
 pytestmark = pytest.mark.bench
 
@@ -32,14 +32,16 @@ def test_a_wave_against_a_bare_pool(tmp_path: Path, count: int, goal: float) -> 
         ran.append(engine(arena, work, count, tmp_path / f"engine-{number}"))
         return ran[-1].seconds
 
-    ours, base = interleaved(
-        ROUNDS, with_engine, lambda number: bare(arena, work, count, tmp_path / f"bare-{number}")
-    )
+    engine_run, engine_cpu = cpu_s(with_engine)
+    bare_run, bare_cpu = cpu_s(lambda number: bare(arena, work, count, tmp_path / f"bare-{number}"))
+    ours, base = interleaved(ROUNDS, engine_run, bare_run)
     last = max(max(one.verified.values()) for one in ran)
     print(
         f"\n{count} items, {count} workers, agents sleep {SLEEP_S:.0f} s:"
         f" engine {ours:.2f} s, bare {base:.2f} s, ratio {ours / base:.2f} (goal {goal});"
-        f" slowest item verified after {last:.2f} s"
+        f" slowest item verified after {last:.2f} s;"
+        f" processor time an item {1000 * median(engine_cpu) / count:.0f} ms,"
+        f" bare {1000 * median(bare_cpu) / count:.0f} ms"
     )
 
 
