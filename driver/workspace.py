@@ -27,8 +27,7 @@ Command = str | tuple[str, ...]
 
 # The clone is the agent's, but the user's global settings reach into it: no monitor process per
 # clone, no hook of theirs on an agent's commit, no passphrase prompt, line ends as committed.
-_CLONE_CONFIG = f"""
-[core]
+_CLONE_CONFIG = f"""\
 \tbare = false
 \tautocrlf = false
 \tfsmonitor = false
@@ -43,6 +42,7 @@ _CLONE_CONFIG = f"""
 [maintenance]
 \tauto = false
 """
+_PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
 class WorkspaceError(CannotRunError):
@@ -180,9 +180,11 @@ class Workshop:
     def _lay_git(self, path: Path, index: Path) -> None:
         own = path / ".git"
         remove_tree(own)
-        config = (self._git.path / "config").read_text(encoding="utf-8") + _CLONE_CONFIG
+        made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
+        # What git found out about this file system. Each key once, or agents cannot set it.
+        config = "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
         branch = self._repo.branch
-        lay_git_dir(own, self._repo, head=self._base, branch=branch, config=config)
+        lay_git_dir(own, self._repo, head=self._base, branch=branch, config=config + _CLONE_CONFIG)
         shutil.copyfile(index, own / "index")
 
 
