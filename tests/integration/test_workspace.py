@@ -247,6 +247,11 @@ LEFT_BEHIND: dict[str, Callable[[Path], object]] = {
     "a link for a folder": lambda p: ((p / "src").rename(p / "s"), (p / "src").symlink_to("s")),
     "a folder mode": lambda p: (p / "src").chmod(0o711),
     "a hook": lambda p: hook(p / ".git" / "hooks", "pre-commit", "true"),
+    "a git dir elsewhere": lambda p: (
+        (p / ".git").rename(p.parent / "moved"),
+        (p / ".git").symlink_to("../moved"),
+    ),
+    "a git config": lambda p: Checkout(p, {"PATH": os.environ["PATH"]}).git("config", "a.b", "c"),
     "a nested repository": lambda p: subprocess.run(["git", "init", "-q", "n"], cwd=p, check=True),
     "a pipe": lambda p: os.mkfifo(p / "pipe"),
 }
@@ -277,6 +282,7 @@ def test_nothing_a_test_leaves_is_there_for_the_next(shop_for: MakeShop, what: s
         assert again.path == place.path
         assert without_index(frozen(again.path)) == before
         assert not (again.path / "empty").exists()
+        assert not (again.path / ".git").is_symlink()
         assert not (again.path / ".git" / "hooks").exists()
         assert (again.path / "src").lstat().st_mode & 0o777 != 0o711
 
