@@ -11,7 +11,9 @@ from driver.outcome import Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
 from driver.recording import Recorded, RecordedFile
+from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
+from state_store.errors import TidegateError
 
 BUILD = "build"
 REPAIR = "repair"
@@ -30,16 +32,20 @@ def first_prompt(planned: Planned, wave: Wave) -> str:
 
 def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: str) -> Attempt:
     """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
-    anything is spent, and WorkspaceError when the proving place cannot be prepared."""
+    anything is spent; once an agent ran, every trouble is part of the answer."""
     wave.gates.check()
     phase = BUILD if number == 1 else REPAIR
     wave.recorder.dispatched(planned.slug, planned.item.repo, phase, number)
     started = time.monotonic()
     result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
     duration = time.monotonic() - started
-    seen = place.observe()
-    _record(planned, place, wave, seen, result, (phase, number, prompt, duration))
-    judgement, test = _judge(planned, place, wave, result, seen, number)
+    seen, test = Observed(()), None
+    try:
+        seen = place.observe()
+        _record(planned, place, wave, seen, result, (phase, number, prompt, duration))
+        judgement, test = _judge(planned, place, wave, result, seen, number)
+    except TidegateError as error:
+        judgement = Judgement(Verdict.UNDECIDED, str(error))
     done = Attempt(
         number=number,
         phase=phase,
@@ -59,7 +65,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
 
 def _judge(
     planned: Planned, place: Place, wave: Wave, result: WorkerResult, seen: Observed, number: int
-) -> tuple[verdicts.Judgement, TestRun | None]:
+) -> tuple[Judgement, TestRun | None]:
     changes = verdicts.of_changes(
         seen.changes, planned.owned, head_moved=seen.head_moved, links_outside=seen.links_outside
     )
