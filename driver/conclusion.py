@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.gates import CEILING, GateClosedError, gate_word
-from driver.item_line import work_patch
 from driver.manifest import ManifestError
 from driver.outcome import ItemOutcome, Verdict
+from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
 from driver.phases.ship import Shipment
 from driver.report import ItemReport, WaveReport

@@ -21,6 +21,7 @@ class Recorder:
         self._state_dir = state_dir
         self._wave_id = wave_id
         self._progress = progress
+        self._started: dict[str, tuple[str, int]] = {}
 
     def say(self, line: str) -> None:
         """A line for people only."""
@@ -28,8 +29,13 @@ class Recorder:
 
     def dispatched(self, slug: str, repo: str | None, phase: str, number: int) -> None:
         """An agent is about to be started."""
+        self._started[slug] = (phase, number)
         self.say(f"{slug}: {phase} started (attempt {number})")
         self._write(slug, repo, "dispatched", {"verified": False, "testExit": None})
+
+    def started(self, slug: str) -> tuple[str, int] | None:
+        """Phase and number of the last attempt that was begun, None when there was none."""
+        return self._started.get(slug)
 
     def tested(self, slug: str, test: TestRun) -> None:
         """A test run ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from driver import verdicts, wave_bridge
 from driver.agent_driver import WorkerResult
@@ -14,6 +15,7 @@ from driver.recording import Recorded, RecordedFile
 from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
+from state_store.files import write_bytes_atomic
 
 BUILD = "build"
 REPAIR = "repair"
@@ -42,6 +44,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     seen, test = Observed(()), None
     try:
         seen = place.observe()
+        _save(planned, place, wave, seen.tree)
         _record(planned, place, wave, seen, result, (phase, number, prompt, duration))
         judgement, test = _judge(planned, place, wave, result, seen, number)
     except TidegateError as error:
@@ -61,6 +64,20 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     )
     wave.recorder.judged(planned.slug, planned.item.repo, done)
     return done
+
+
+def work_patch(planned: Planned, wave: Wave) -> Path:
+    """Where an item's work is kept as a patch against the base."""
+    return wave.scratch(planned.slug) / "work.patch"
+
+
+def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
+    # Before the test, so that no end of this process, however sudden, takes the work along.
+    patch, path = place.patch(tree), work_patch(planned, wave)
+    if patch:
+        write_bytes_atomic(path, patch)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _judge(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -28,7 +29,9 @@ from driver.agent_driver import (
     WorkerStatus,
 )
 from driver.command_driver import CommandDriver
+from driver.stop import Stop
 from driver.wave_loop import run_wave
+from tests.support.processes import eventually
 from tests.support.repos import frozen, make_repo
 from tests.support.waves import (
     PATIENCE_S,
@@ -693,6 +696,47 @@ def test_a_gate_that_cannot_be_asked_stops_the_wave(tmp_path: Path) -> None:
     report, driver = scene.play({}, [item("a", "a.txt", "true")])
     assert (report["abort_reason"], report["exit_code"]) == ("gate_unavailable", 3)
     assert (driver.requests, report["shipped"]) == ([], None)
+
+
+# Interrupts (signals to the program are in tests/faults)
+
+
+def test_a_backend_that_does_not_come_back_holds_up_no_interrupted_wave(scene: Scene) -> None:
+    stop, release = Stop(), threading.Event()
+
+    def hangs(agent: Agent) -> None:
+        stop.set(signal.SIGTERM)
+        release.wait(PATIENCE_S)
+
+    report, _ = scene.play(
+        {"a": [writes(a__txt="bad\n"), hangs]}, [item("a", "a.txt", A_GOOD)], stop=stop
+    )
+    release.set()
+    record = built(report)["a"]
+    assert (report["abort_reason"], report["exit_code"]) == ("interrupted", 143)
+    assert (record["verdict"], record["dispatched"], record["repairs"]) == ("halted", True, 1)
+    assert [a["verdict"] for a in record["attempts"]] == ["failed", "halted"]
+    assert report["tokens"]["unmetered"] == 1
+    assert "+bad" in Path(record["savedWork"]).read_text()
+
+
+def test_an_interrupt_while_items_are_proven_together_ships_nothing(scene: Scene) -> None:
+    stop, together = Stop(), scene.folder / "together"
+    test = f"! grep -q good b.txt || ! grep -q good a.txt || {{ touch {together}; sleep 60; }}"
+    watcher = threading.Thread(
+        target=lambda: eventually(together.exists, PATIENCE_S) and stop.set(signal.SIGINT)
+    )
+    watcher.start()
+    report, _ = scene.play(
+        {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")},
+        [item("a", "a.txt", test), item("b", "b.txt", test)],
+        stop=stop,
+    )
+    watcher.join()
+    assert (report["abort_reason"], report["exit_code"]) == ("interrupted", 130)
+    assert (verdicts(report), report["shipped"]) == ({"a": "verified", "b": "verified"}, [])
+    assert all(Path(record["savedWork"]).exists() for record in report["built"])
+    assert scene.repo.git("branch", "--list", "--format=%(refname:short)") == "main"
 
 
 # Secrets and surroundings
