@@ -41,6 +41,7 @@ def conclude(
         abort_reason=reason,
         error=_stopped_by(wave),
         abort_exit=exit_code,
+        journal_error=wave.recorder.problem,
         resumed=resumed,
     )
 

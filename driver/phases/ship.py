@@ -30,7 +30,8 @@ class Shipment:
     """What became of one repository's verified items.
 
     `commits` holds (slug, commit) of all shipped items; `error` is a word of the report's
-    vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped.
+    vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped;
+    `kept` is the commit that `branch` then holds in this repository only.
     """
 
     repo: str
@@ -42,6 +43,7 @@ class Shipment:
     error: str | None = None
     detail: str = ""
     warning: str | None = None
+    kept: str | None = None
     left_out: tuple[Entry, ...] = ()
 
     @property
@@ -154,8 +156,9 @@ def _kept(
 ) -> Shipment:
     """The commits on a wave branch of the user's repository, where nothing can lose them."""
     wanted = branch_name(wave.wave_id, time.strftime("%Y-%m-%d"))
-    branch = _keep_on_free_branch(ground, commits[-1].commit, wanted)
-    return dataclasses.replace(shipment, branch=branch, committed=True)
+    tip = commits[-1].commit
+    branch = _keep_on_free_branch(ground, tip, wanted)
+    return dataclasses.replace(shipment, branch=branch, committed=True, kept=tip)
 
 
 def _keep_on_free_branch(ground: RepositoryGround, tip: str, wanted: str) -> str:

@@ -105,7 +105,8 @@ def test_a_remote_that_refuses_leaves_the_branch_here_and_nothing_shipped(pushin
     assert report["shipped_repos"][0]["error"] == "git_push_failed"
     assert heads(pushing.remote) == before
     assert report["branch"] in record["ship_error"]
-    assert pushing.files_in(heads(pushing.repo)[report["branch"]]) == {"a.txt": "M"}
+    assert heads(pushing.repo)[report["branch"]] == report["sha"]
+    assert pushing.files_in(report["sha"]) == {"a.txt": "M"}
     assert "+good" in Path(record["savedWork"]).read_text()
 
 

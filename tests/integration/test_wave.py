@@ -97,19 +97,21 @@ def test_a_verified_item_is_one_commit_whose_trailers_say_what_was_proven(scene:
 
 def test_every_tree_that_is_committed_was_tested_with_its_item(scene: Scene) -> None:
     proven = scene.folder / "proven"
-    note = f"echo $(cat a.txt b.txt) >> {proven}-$0"
+    names = ("a.txt", "b.txt", "c.txt")
+    note = f"echo $(cat {' '.join(names)}) >> {proven}-$0; grep -q good $0.txt"
     report, _ = scene.play(
-        {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")},
-        [
-            item("a", "a.txt", ["sh", "-c", f"{note}; {A_GOOD}", "a"]),
-            item("b", "b.txt", ["sh", "-c", f"{note}; {B_GOOD}", "b"]),
-        ],
+        {slug: writes(**{f"{slug}__txt": "good\n"}) for slug in "abc"},
+        [item(slug, f"{slug}.txt", ["sh", "-c", note, slug]) for slug in "abc"],
     )
-    first, second = scene.log(report["branch"])
-    assert scene.repo.git("show", f"{first}:a.txt", f"{first}:b.txt") == "good\nbase"
-    assert scene.repo.git("show", f"{second}:a.txt", f"{second}:b.txt") == "good\ngood"
-    seen = {slug: Path(f"{proven}-{slug}").read_text().splitlines() for slug in "ab"}
-    assert seen == {"a": ["good base", "good good"], "b": ["base good", "good good"]}
+    shipped = [
+        " ".join(scene.repo.git("show", f"{commit}:{name}") for name in names)
+        for commit in scene.log(report["branch"])
+    ]
+    assert shipped == ["good base base", "good good base", "good good good"]
+    seen = {slug: Path(f"{proven}-{slug}").read_text().splitlines() for slug in "abc"}
+    assert [shipped[n] in seen[slug] for n, slug in enumerate("abc")] == [True] * 3
+    assert all(shipped[-1] in trees for trees in seen.values())
+    assert [len(trees) for trees in seen.values()] == [2, 3, 2]
 
 
 def test_a_red_item_is_repaired_with_all_that_is_known_of_its_failure(scene: Scene) -> None:
@@ -179,6 +181,21 @@ def test_a_repair_round_stays_in_its_slot(scene: Scene) -> None:
     )
     assert order == ["a", "a", "b"]
     assert report["exit_code"] == 0
+
+
+def test_eight_items_run_at_once_and_none_is_in_the_way_of_another(tmp_path: Path) -> None:
+    slugs = [f"i{number}" for number in range(8)]
+    scene = Scene(tmp_path, {f"{slug}.txt": "base\n" for slug in slugs})
+    together = threading.Barrier(8)
+
+    def works(agent: Agent) -> None:
+        together.wait(PATIENCE_S)
+        agent.write({f"{agent.request.environment['TIDEGATE_ITEM']}.txt": "good\n"})
+
+    items = [item(slug, f"{slug}.txt", f"grep -q good {slug}.txt") for slug in slugs]
+    report, _ = scene.play(dict.fromkeys(slugs, works), items)
+    assert report["shipped"] == slugs
+    assert len(scene.log(report["branch"])) == 8
 
 
 def test_one_item_s_syntax_error_touches_nobody_else(tmp_path: Path) -> None:
@@ -737,6 +754,51 @@ def test_an_interrupt_while_items_are_proven_together_ships_nothing(scene: Scene
     assert (verdicts(report), report["shipped"]) == ({"a": "verified", "b": "verified"}, [])
     assert all(Path(record["savedWork"]).exists() for record in report["built"])
     assert scene.repo.git("branch", "--list", "--format=%(refname:short)") == "main"
+
+
+def test_a_config_that_cannot_be_understood_stops_the_wave(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (scene.repo.path / "tidegate.toml").write_text('[limits]\nmax_wave_tokens = "5 million"\n')
+    monkeypatch.setenv("HOME", scene.environ["HOME"])
+    driver = ScriptedDriver({}, environ=scene.environ)
+    report = run_wave(
+        driver,
+        {"items": [item("a", "a.txt", "true")]},
+        state_dir=scene.state,
+        git={"expectTopLevel": str(scene.repo.path)},
+    )
+    assert (report["abort_reason"], report["exit_code"]) == ("invalid_input", 2)
+    assert "max_wave_tokens" in report["error"]
+    assert driver.requests == []
+
+
+def test_a_backend_that_is_missing_is_told_before_anything_is_made(scene: Scene) -> None:
+    driver = CommandDriver(["no-such-agent"], tier=1, environ=scene.environ)
+    report = scene.run(driver, [item("a", "a.txt", "true")])
+    assert (report["abort_reason"], report["exit_code"]) == ("backend_not_ready", 4)
+    assert "no-such-agent" in report["error"]
+    assert not scene.state.exists()
+
+
+def test_a_dispatch_that_cannot_be_noted_is_not_made(scene: Scene) -> None:
+    scene.state.mkdir()
+    (scene.state / "journal").write_text("in the way")
+    report, driver = scene.play({}, [item("a", "a.txt", "true")])
+    assert (verdicts(report), driver.requests) == ({"a": "undecided"}, [])
+    assert "journal" in built(report)["a"]["error"]
+
+
+def test_what_was_shipped_is_reported_although_it_cannot_be_noted(scene: Scene) -> None:
+    def fills_the_disk(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        (scene.state / "journal").rename(scene.state / "gone")
+        (scene.state / "journal").write_text("in the way")
+
+    report, _ = scene.play({"a": fills_the_disk}, [item("a", "a.txt", A_GOOD)])
+    assert report["shipped"] == ["a"]
+    assert report["sha"] == scene.repo.git("rev-parse", report["branch"])
+    assert "journal" in report["journal_error"]
 
 
 # Secrets and surroundings

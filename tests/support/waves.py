@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -147,13 +148,15 @@ class Scene:
     ) -> dict[str, Any]:
         """A wave to a wave branch of the repository, unless `git` says otherwise."""
         to_branch = {"expectTopLevel": str(self.repo.path), "mode": "branch"}
-        return run_wave(
+        report = run_wave(
             driver,
             {"wave_id": wave_id, "items": list(items)},
             state_dir=self.state,
             git=to_branch if git is None else git,
             options=self.options(**options),
         )
+        json.dumps(report)  # every answer can be written down
+        return report
 
     def play(
         self, scripts: Mapping[str, Any], items: Sequence[Mapping[str, Any]], **more: Any
