@@ -21,10 +21,11 @@ UNAVAILABLE = "gate_unavailable"
 
 
 class GateClosedError(StoppedByPolicyError):
-    """`gate` is HALT, CEILING or UNAVAILABLE."""
+    """`gate` is HALT, CEILING or UNAVAILABLE; `answer` is the ceiling's, if that was asked."""
 
-    def __init__(self, gate: str, reason: str) -> None:
+    def __init__(self, gate: str, reason: str, answer: Mapping[str, Any] | None = None) -> None:
         self.gate = gate
+        self.answer = answer
         super().__init__(reason)
 
 
@@ -81,9 +82,10 @@ def halt_reason(state_dir: Path) -> str:
 def raise_if_exceeded(answer: dict[str, Any]) -> None:
     """Raise GateClosedError when a `cost_ceiling.check` answer says stop."""
     if answer.get("error"):
-        raise GateClosedError(UNAVAILABLE, f"the cost gate cannot be asked: {answer['error']}")
+        why = f"the cost gate cannot be asked: {answer['error']}"
+        raise GateClosedError(UNAVAILABLE, why, answer)
     if answer["exceeded"]:
-        raise GateClosedError(CEILING, str(answer.get("reason") or "cost ceiling reached"))
+        raise GateClosedError(CEILING, str(answer.get("reason") or "cost ceiling reached"), answer)
 
 
 def gate_word(stopped: StoppedByPolicyError) -> str:

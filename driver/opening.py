@@ -7,7 +7,7 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from driver.git import PrivateGit, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.manifest import Manifest
 from driver.phases.preflight import check_ready, preflight
+from driver.phases.ship import describe_detached
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
@@ -44,7 +45,7 @@ class WaveRequest:
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
     options, driver = request.options, request.driver
-    base_dir = (options.repo or Path.cwd()).resolve()
+    base_dir = (options.repo or Path(request.shipping.expect_top or Path.cwd())).resolve()
     settings = options.settings or load_settings(project=base_dir)
     plan = preflight(manifest, driver, request.shipping, base_dir, settings.environ)
     check_ready(driver)
@@ -59,6 +60,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         grounds = _open_grounds(plan, settings, processes, manifest.wave_id, cleanup)
         recorder = Recorder(request.state_dir, manifest.wave_id, options.progress)
         recorder.say(_first_line(manifest, plan, driver, request.state_dir))
+        for line in _surroundings(grounds.values()):
+            recorder.say(line)
         yield Wave(
             wave_id=manifest.wave_id,
             plan=plan,
@@ -81,6 +84,17 @@ def _first_line(
         f"; to stop: python tools/halt.py --state-dir {state_dir} set REASON" if state_dir else ""
     )
     return f"wave {manifest.wave_id}: {len(plan)} items with {driver.describe()}{stop}"
+
+
+def _surroundings(grounds: Iterable[Ground]) -> Iterator[str]:
+    """What works all the same, but people should know where a wave starts from it."""
+    for ground in grounds:
+        if isinstance(ground, RepositoryGround):
+            repository = ground.repository
+            if detached := describe_detached(repository):
+                yield f"{repository.top}: {detached}"
+            if repository.shallow:
+                yield f"{repository.top}: a shallow clone: its history ends early"
 
 
 @contextlib.contextmanager
