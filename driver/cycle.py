@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,10 +16,13 @@ from driver.backend_config import driver_from
 from driver.dry_run import describe_dry_run
 from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError, check_halt, raise_if_exceeded
 from driver.git import toplevel_of
+from driver.opening import WaveRequest, check
+from driver.recording import RecordingWriter
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
+from driver.state_folder import check_state_dir, held
 from driver.tracker import Edit, read_tracker, tracker_problems, update_items, validate_item
-from driver.wave_bridge import build_manifest_item
-from driver.wave_context import WaveOptions
+from driver.wave_bridge import adapted, build_manifest_item
+from driver.wave_context import Shipping, WaveOptions
 from state_store.errors import ExitCode, InputError, TidegateError
 from tools import cost_ceiling
 from tools.settings import Settings, process_environment
@@ -47,6 +50,7 @@ class CycleRequest:
     driver: AgentDriver | None = None
     state_dir: Path | None = None
     options: WaveOptions | None = None
+    record: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Cycle:
     repo: Path | None
     settings: Settings
     options: WaveOptions | None
+    record: Path | None = None
 
 
 class _StoppedAt(Exception):
@@ -77,16 +82,17 @@ def run(request: CycleRequest) -> dict[str, Any]:
     try:
         cycle = _settle(request)
         _ask_gates(cycle, wave_id, ceiling=False)
-        selection = _select(cycle)
-        if not selection.selected:
-            return _report(INTAKE, wave_id, selection, success=True)
-        manifest = _manifest(cycle, selection, wave_id)
+        selection, manifest = _planned(cycle, wave_id)
         if cycle.dry_run:
             plan = describe_dry_run(cycle.driver, manifest)
             return _report(MANIFEST, wave_id, selection, success=True, **plan)
         _ask_gates(cycle, wave_id, ceiling=True)
-        result = _run_wave(cycle, manifest)
-        return _conclude(cycle, selection, manifest, result)
+        _check_startable(cycle, selection, manifest)
+        with held(cycle.state_dir, cycle.settings.environ):
+            # Again: the cycle that just ended here may have taken some of them.
+            selection, manifest = _planned(cycle, wave_id)
+            result = _run_wave(cycle, manifest)
+            return _conclude(cycle, selection, manifest, result)
     except _StoppedAt as stopped:
         return stopped.report
     except TidegateError as error:
@@ -107,31 +113,40 @@ def _settle(request: CycleRequest) -> Cycle:
         repo=repo,
         settings=settings,
         options=options,
+        record=request.record,
     )
 
 
 def _repository(request: CycleRequest) -> Path | None:
-    """The repository asked for, else the tracker's, else the current folder's; never by accident
-    the checkout that Tidegate itself runs from."""
+    """The repository asked for, else the tracker's, else the current folder's."""
     if request.options is not None and request.options.repo is not None:
         return request.options.repo
+    return repository_in_sight((request.tracker.parent, Path.cwd()))
+
+
+def repository_in_sight(folders: Iterable[Path]) -> Path | None:
+    """The top of the first repository that one of `folders` is in; never, by such an accident,
+    the checkout that Tidegate itself runs from."""
     environ = process_environment()
-    top = toplevel_of(request.tracker.parent, environ) or toplevel_of(Path.cwd(), environ)
-    if top is not None and top.resolve() == TOOL_CHECKOUT:
-        raise InputError(
-            f"the only repository in sight is Tidegate's own checkout {TOOL_CHECKOUT}:"
-            " name yours with --repo DIR"
-        )
-    return top
+    tops = (toplevel_of(folder, environ) for folder in folders)
+    return next((top for top in tops if top and top.resolve() != TOOL_CHECKOUT), None)
 
 
 def _ask_gates(cycle: Cycle, wave_id: str, *, ceiling: bool) -> None:
     try:
         check_halt(cycle.state_dir)
         if ceiling:
-            raise_if_exceeded(
-                cost_ceiling.check(spent=None, period="wave", state_dir=cycle.state_dir, trip=False)
-            )
+            config = cost_ceiling.load_config(cycle.settings)
+            for period in cost_ceiling.PERIODS:
+                raise_if_exceeded(
+                    cost_ceiling.check(
+                        spent=None,
+                        period=period,
+                        config=config,
+                        state_dir=cycle.state_dir,
+                        trip=False,
+                    )
+                )
             check_halt(cycle.state_dir)
     except GateClosedError as closed:
         raise _StoppedAt(_stopped(wave_id, closed)) from closed
@@ -149,6 +164,14 @@ def _stopped(wave_id: str, closed: GateClosedError) -> dict[str, Any]:
     )
 
 
+def _planned(cycle: Cycle, wave_id: str) -> tuple[Selection, dict[str, Any]]:
+    """What the tracker has for a wave right now, and its manifest."""
+    selection = _select(cycle)
+    if not selection.selected:
+        raise _StoppedAt(_report(INTAKE, wave_id, selection, success=True))
+    return selection, _manifest(cycle, selection, wave_id)
+
+
 def _select(cycle: Cycle) -> Selection:
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
@@ -157,13 +180,28 @@ def _select(cycle: Cycle) -> Selection:
     if ambiguous:
         raise InputError(ambiguous)
     todo = filter_todo_items(tracker.items)
-    broken = [_broken(item, problems) for item in todo if (problems := validate_item(item))]
+    broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
+    broken += [_broken(item, problems) for item in todo if (problems := validate_item(item))]
     sound = [item for item in todo if not validate_item(item)]
     if broken and not sound:
         raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
+    _check_own_checkout(cycle, sound)
     default_repo = str(cycle.repo) if cycle.repo else None
     selection = select_disjoint(sound, cycle.max_items, default_repo)
     return Selection(selection.selected, (*broken, *selection.skipped))
+
+
+def _check_own_checkout(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> None:
+    if cycle.repo is not None or all(item.get("repo") for item in items):
+        return
+    if any(
+        folder.resolve().is_relative_to(TOOL_CHECKOUT)
+        for folder in (cycle.tracker.parent, Path.cwd())
+    ):
+        raise InputError(
+            f"the only repository in sight is Tidegate's own checkout {TOOL_CHECKOUT}:"
+            " name yours with --repo DIR"
+        )
 
 
 def _broken(item: Mapping[str, Any], problems: Sequence[str]) -> Skipped:
@@ -183,16 +221,42 @@ def _manifest(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any
     }
 
 
+def _check_startable(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> None:
+    """Find what would keep the wave from starting before anything is made for it."""
+    if cycle.options is None:
+        return  # a caller of the functions: run_wave, or what stands in its place, decides
+    options = replace(cycle.options, settings=cycle.settings, repo=cycle.repo)
+    shipping = Shipping.from_git(_git(cycle))
+    driver = adapted(cycle.driver)
+    request = WaveRequest(driver, manifest, cycle.state_dir, shipping, True, options)
+    try:
+        check_state_dir(cycle.state_dir, cycle.repo)
+        check(request)
+    except TidegateError as error:
+        wave_id = str(manifest["wave_id"])
+        code = int(error.exit_code)
+        raise _StoppedAt(
+            _report(MANIFEST, wave_id, selection, success=False, exit_code=code, error=str(error))
+        ) from error
+
+
+def _git(cycle: Cycle) -> dict[str, Any]:
+    return {"expectTopLevel": str(cycle.repo) if cycle.repo else None, "mode": "branch"}
+
+
 def _run_wave(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
     # Callers may put a function with exactly the source's parameters in place of run_wave.
     extra: dict[str, Any] = {}
     if cycle.options is not None:
-        extra["options"] = replace(cycle.options, settings=cycle.settings, repo=cycle.repo)
+        recording = RecordingWriter(cycle.record) if cycle.record else cycle.options.recording
+        extra["options"] = replace(
+            cycle.options, settings=cycle.settings, repo=cycle.repo, recording=recording
+        )
     return wave_loop.run_wave(
         driver=cycle.driver,
         manifest=manifest,
         state_dir=cycle.state_dir,
-        git={"expectTopLevel": str(cycle.repo) if cycle.repo else None, "mode": "branch"},
+        git=_git(cycle),
         resume_journal=True,
         **extra,
     )
@@ -210,7 +274,8 @@ def _conclude(
     exit_code = int(result.get("exit_code", _exit_code(result, shipped, ids)))
     if exit_code == 0 and update.get("tracker_update_error"):
         exit_code = int(ExitCode.NOT_ALL_SHIPPED)
-    error = {"error": result["error"]} if result.get("error") else {}
+    why = result.get("error") or _untracked(update)
+    error = {"error": why} if why else {}
     reason = {f"{phase}_reason": result.get("error")} if phase in (HALT, CEILING) else {}
     return _report(
         phase,
@@ -226,6 +291,11 @@ def _conclude(
         **reason,
         wave=dict(result),
     )
+
+
+def _untracked(update: Mapping[str, Any]) -> str | None:
+    fault = update.get("tracker_update_error")
+    return f"what was shipped is not noted in the tracker: {fault}" if fault else None
 
 
 def _exit_code(result: Mapping[str, Any], shipped: Sequence[str], ids: Mapping[str, str]) -> int:
@@ -253,7 +323,9 @@ def _edits(
 
 def _in_progress(wave_id: str, item: Mapping[str, Any]) -> dict[str, Any]:
     note = f"{item.get('notes') or ''} [wave {wave_id[:8]}]".strip()
-    return {"status": "in_progress", "notes": note}
+    # Whoever moved the item on while the wave ran knows more than the wave.
+    status = "in_progress" if item.get("status") == "todo" else item.get("status")
+    return {"status": status, "notes": note}
 
 
 def _tried(why: str | None, item: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ the wave as well, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,15 @@ class GateClosedError(StoppedByPolicyError):
 
 @dataclass
 class Gates:
-    """Without a state folder only signals are asked: there is nowhere to keep a switch."""
+    """Without a state folder only signals are asked: there is nowhere to keep a switch. `config`
+    has the ceilings as `cost_ceiling.load_config` gives them; None is the current folder's."""
 
     state_dir: Path | None
     stop: Stop
     tokens_spent: Callable[[], int | None]
     last_ceiling: dict[str, Any] | None = None
     closed: GateClosedError | None = None
+    config: Mapping[str, Any] | None = None
 
     def check(self) -> None:
         """Raise InterruptedWaveError or GateClosedError when no further step may start."""
@@ -51,7 +53,9 @@ class Gates:
             raise
 
     def _check_ceiling(self, state_dir: Path) -> None:
-        answer = cost_ceiling.check(spent=self.tokens_spent() or 0, trip=True, state_dir=state_dir)
+        answer = cost_ceiling.check(
+            spent=self.tokens_spent() or 0, trip=True, state_dir=state_dir, config=self.config
+        )
         self.last_ceiling = answer
         raise_if_exceeded(answer)
 

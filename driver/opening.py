@@ -16,13 +16,14 @@ from driver.agent_driver import AgentDriver
 from driver.gates import Gates
 from driver.git import PrivateGit, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
-from driver.manifest import Manifest
+from driver.manifest import Manifest, parse_manifest
 from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workspace import Preparation, Workshop, workspace_root
 from state_store.journal import safe_slug
+from tools import cost_ceiling
 from tools.settings import Settings
 from tools.settings import load as load_settings
 
@@ -39,6 +40,18 @@ class WaveRequest:
     options: WaveOptions
 
 
+def check(request: WaveRequest, *, agent_needed: bool = True) -> None:
+    """Raise what would keep this wave from its first item; nothing is made or changed."""
+    manifest = parse_manifest(request.manifest, new_wave_id=lambda: "not-begun")
+    base_dir = (request.options.repo or Path.cwd()).resolve()
+    settings = request.options.settings or load_settings(project=base_dir)
+    plan = preflight(manifest, request.driver, request.shipping, base_dir, settings.environ)
+    if agent_needed:
+        check_ready(request.driver)
+    for top in {planned.home.top for planned in plan if planned.home.top}:
+        open_repository(top, settings.environ)
+
+
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
@@ -47,7 +60,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     settings = options.settings or load_settings(project=base_dir)
     plan = preflight(manifest, driver, request.shipping, base_dir, settings.environ)
     check_ready(driver)
-    gates = Gates(request.state_dir, options.stop, driver.get_tokens_spent)
+    limits = cost_ceiling.load_config(settings)
+    gates = Gates(request.state_dir, options.stop, driver.get_tokens_spent, config=limits)
     gates.check()
     processes = Processes()
     options.stop.on_set(driver.cancel)

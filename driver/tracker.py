@@ -168,9 +168,7 @@ def _tracker(path: Path, read: JsonDocument) -> Tracker:
     return Tracker(read.value, items, read.digest, strays)
 
 
-def _rewrite(
-    path: Path, change: Edit, expected: str | None = None
-) -> bool:
+def _rewrite(path: Path, change: Edit, expected: str | None = None) -> bool:
     """Apply `change` to every item; False, and nothing written, when `expected` does not match."""
     path = Path(os.path.realpath(path))  # replacing a link would leave the file behind it stale
     if not path.is_file():
