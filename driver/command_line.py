@@ -46,15 +46,17 @@ def run_cycle(args: argparse.Namespace) -> int:
 
 def _program(args: argparse.Namespace, job: Job) -> int:
     _keep_standard_files()
+    output = None  # until it is known to be a place for a report
     try:
         _check_places(args)
+        output = args.output
         with listening(Stop()) as stop:
             report = _demo_report(args, stop) if args.demo is not None else job(args, stop)
     except TidegateError as error:
         report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
     if report.get("error"):
         to_stderr().say(str(report["error"]))
-    return _emit(report, args.output)
+    return _emit(report, output)
 
 
 def _keep_standard_files() -> None:
@@ -123,7 +125,7 @@ def _manifest_report(args: argparse.Namespace, stop: Stop) -> dict[str, Any]:
 def _refusal(request: WaveRequest, *, dry: bool) -> dict[str, Any] | None:
     """The report of a wave that cannot start; None when it can. Nothing has been made."""
     try:
-        check(request, agent_needed=not dry)
+        check(request, dry=dry)
         if not dry and request.state_dir is not None:
             check_state_dir(request.state_dir, request.options.repo)
     except TidegateError as error:

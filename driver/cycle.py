@@ -14,7 +14,7 @@ from driver import wave_loop
 from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_from
 from driver.dry_run import describe_dry_run
-from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError, check_halt, raise_if_exceeded
+from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError, check_before_start, check_halt
 from driver.git import toplevel_of
 from driver.opening import WaveRequest, check
 from driver.recording import RecordingWriter
@@ -134,33 +134,25 @@ def repository_in_sight(folders: Iterable[Path]) -> Path | None:
 
 def _ask_gates(cycle: Cycle, wave_id: str, *, ceiling: bool) -> None:
     try:
-        check_halt(cycle.state_dir)
         if ceiling:
-            config = cost_ceiling.load_config(cycle.settings)
-            for period in cost_ceiling.PERIODS:
-                raise_if_exceeded(
-                    cost_ceiling.check(
-                        spent=None,
-                        period=period,
-                        config=config,
-                        state_dir=cycle.state_dir,
-                        trip=False,
-                    )
-                )
+            check_before_start(cycle.state_dir, cost_ceiling.load_config(cycle.settings))
+        else:
             check_halt(cycle.state_dir)
     except GateClosedError as closed:
         raise _StoppedAt(_stopped(wave_id, closed)) from closed
 
 
 def _stopped(wave_id: str, closed: GateClosedError) -> dict[str, Any]:
-    key = {HALT: "halt_reason", CEILING: "ceiling_reason"}.get(closed.gate, "error")
+    key = {HALT: "halt_reason", CEILING: "ceiling_reason"}.get(closed.gate)
+    reason = {key: str(closed)} if key else {}
     return emit_report(
         closed.gate,
         wave_id,
         [],
         success=False,
         exit_code=int(closed.exit_code),
-        **{key: str(closed)},
+        error=str(closed),
+        **reason,
     )
 
 

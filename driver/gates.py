@@ -60,6 +60,19 @@ class Gates:
         raise_if_exceeded(answer)
 
 
+def check_before_start(state_dir: Path, config: Mapping[str, Any]) -> None:
+    """Raise GateClosedError when a run may not begin: halted, or a ceiling is reached already.
+    Nothing is changed; `config` as for Gates."""
+    check_halt(state_dir)
+    for period in cost_ceiling.PERIODS:
+        raise_if_exceeded(
+            cost_ceiling.check(
+                spent=None, period=period, config=config, state_dir=state_dir, trip=False
+            )
+        )
+    check_halt(state_dir)
+
+
 def check_halt(state_dir: Path) -> None:
     """Raise GateClosedError when the halt switch is set, or cannot be read."""
     if halt.is_halted(state_dir):

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
-from driver.gates import Gates
-from driver.git import PrivateGit, find_remote, open_repository
+from driver.gates import Gates, check_before_start
+from driver.git import PrivateGit, Repository, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.manifest import Manifest, parse_manifest
 from driver.phases.preflight import check_ready, preflight
@@ -40,14 +40,17 @@ class WaveRequest:
     options: WaveOptions
 
 
-def check(request: WaveRequest, *, agent_needed: bool = True) -> None:
-    """Raise what would keep this wave from its first item; nothing is made or changed."""
+def check(request: WaveRequest, *, dry: bool = False) -> None:
+    """Raise what would keep this wave from its first item; nothing is made or changed.
+    A dry run needs neither an agent nor leave to spend."""
     manifest = parse_manifest(request.manifest, new_wave_id=lambda: "not-begun")
     base_dir = (request.options.repo or Path.cwd()).resolve()
     settings = request.options.settings or load_settings(project=base_dir)
     plan = preflight(manifest, request.driver, request.shipping, base_dir, settings.environ)
-    if agent_needed:
+    if not dry:
         check_ready(request.driver)
+        if request.state_dir is not None:
+            check_before_start(request.state_dir, cost_ceiling.load_config(settings))
     for top in {planned.home.top for planned in plan if planned.home.top}:
         open_repository(top, settings.environ)
 
@@ -71,6 +74,9 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         grounds = _open_grounds(plan, settings, processes, manifest.wave_id, cleanup)
         recorder = Recorder(request.state_dir, manifest.wave_id, options.progress)
         recorder.say(_first_line(manifest, plan, driver, request.state_dir))
+        for ground in grounds.values():
+            if isinstance(ground, RepositoryGround):
+                recorder.say(_base_line(ground.repository))
         yield Wave(
             wave_id=manifest.wave_id,
             plan=plan,
@@ -93,6 +99,12 @@ def _first_line(
         f"; to stop: python tools/halt.py --state-dir {state_dir} set REASON" if state_dir else ""
     )
     return f"wave {manifest.wave_id}: {len(plan)} items with {driver.describe()}{stop}"
+
+
+def _base_line(repository: Repository) -> str:
+    where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
+    depth = ", a shallow clone" if repository.shallow else ""
+    return f"{repository.top}: builds on {where} at {repository.head[:12]}{depth}"
 
 
 @contextlib.contextmanager
