@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.support.programs import LOOP, SCHEDULER, Project, Ran, environment, g
 from tests.support.programs import tree_hash as hash_of
 
 BAD_INPUT, BY_POLICY, CANNOT_RUN = 2, 3, 4
+NOBODY = 65534
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX files")
 
 
@@ -65,6 +67,17 @@ def bare(project: Project) -> None:
 
 def no_repository(project: Project) -> None:
     shutil.rmtree(project.top / ".git")
+
+
+def gone(project: Project) -> None:
+    for place in (project.tracker, manifest_of(project)):
+        place.unlink()
+
+
+def a_folder_instead(project: Project) -> None:
+    gone(project)
+    project.tracker.mkdir()
+    manifest_of(project).mkdir()
 
 
 def refused(project: Project, ran: Callable[[], Ran]) -> Ran:
@@ -137,13 +150,8 @@ DOCUMENTS = {
     ),
     "items that are no list": Case(written('{"items": {}}'), "items"),
     "a number": Case(written("5"), "items"),
-    "a folder in its place": Case(
-        lambda p: [(place.unlink(), place.mkdir()) for place in (p.tracker, manifest_of(p))],
-        "is not a regular file",
-    ),
-    "nothing there": Case(
-        lambda p: [place.unlink() for place in (p.tracker, manifest_of(p))], "does not exist"
-    ),
+    "a folder in its place": Case(a_folder_instead, "is not a regular file"),
+    "nothing there": Case(gone, "does not exist"),
 }
 
 
@@ -369,49 +377,62 @@ def test_the_ceiling_is_that_of_the_run_and_not_of_the_current_folder(sound: Pro
     assert sound.schedule().code == 0
 
 
-def ordinary_user(folder: Path) -> Sequence[str]:
-    """How to run as somebody without root's rights; () for whoever has none to begin with."""
+@pytest.fixture
+def elsewhere(template: Path) -> Iterator[Project]:
+    """A sound project in a folder that other users can reach, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-test-") as folder:
+        home = Path(folder).resolve()
+        home.chmod(0o755)
+        project = Project(home, template)
+        project.track(item("a"))
+        project.manifest(item("a"))
+        project.configure(command=("/bin/sh", "-c", "true"))
+        yield project
+
+
+def ordinary_user(project: Project) -> Sequence[str]:
+    """How to run as somebody without root's rights; () for whoever has none to begin with. The
+    repository is theirs then, for git trusts no other."""
     if not hasattr(os, "geteuid"):
         pytest.skip("needs POSIX users")
     if os.geteuid() != 0:
         return ()
     if shutil.which("setpriv") is None:
         pytest.skip("root can write anywhere, and there is no setpriv to be somebody else")
-    prefix = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    for above in (folder, *folder.parents[:3]):
-        above.chmod(0o755)
-    probe = run(SCHEDULER, "--help", cwd=folder, prefix=prefix)
+    prefix = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    for place in (project.top, *project.top.rglob("*"), project.home / "home"):
+        os.chown(place, NOBODY, NOBODY)
+    probe = run(SCHEDULER, "--help", cwd=project.home, prefix=prefix)
     if probe.code != 0:
         pytest.skip("another user cannot read this checkout or run this Python")
     return prefix
 
 
 @posix
-def test_a_state_folder_that_cannot_be_written_stops_before_anything_runs(sound: Project) -> None:
-    prefix = ordinary_user(sound.home)
-    for place in (sound.top, *sound.top.rglob("*"), sound.home / "home"):
-        os.chown(place, 65534, 65534) if prefix else None
-    sound.state.mkdir(mode=0o555)
-    sound.configure(command=("/bin/sh", "-c", "true"))
-    before = hash_of(sound.home)
+def test_a_state_folder_that_cannot_be_written_stops_before_anything_runs(
+    elsewhere: Project,
+) -> None:
+    prefix = ordinary_user(elsewhere)
+    elsewhere.state.mkdir(mode=0o555)
+    before = hash_of(elsewhere.home)
     for done in (
-        sound.schedule(prefix=prefix),
-        sound.loop("--manifest", manifest_of(sound), prefix=prefix),
+        elsewhere.schedule(prefix=prefix),
+        elsewhere.loop("--manifest", manifest_of(elsewhere), prefix=prefix),
     ):
         assert done.code == CANNOT_RUN, done.err
-        assert str(sound.state) in done.said()
-        assert hash_of(sound.home) == before
+        assert str(elsewhere.state) in done.said()
+        assert hash_of(elsewhere.home) == before
 
 
 @posix
 @pytest.mark.parametrize("flag", ["--record", "--output"])
 def test_a_place_that_may_not_be_written_is_told_before_anything_runs(
-    sound: Project, flag: str
+    elsewhere: Project, flag: str
 ) -> None:
-    prefix = ordinary_user(sound.home)
-    closed = sound.home / "closed"
+    prefix = ordinary_user(elsewhere)
+    closed = elsewhere.home / "closed"
     closed.mkdir(mode=0o555)
-    done = refused(sound, lambda: sound.schedule(flag, closed / "file", prefix=prefix))
+    done = refused(elsewhere, lambda: elsewhere.schedule(flag, closed / "file", prefix=prefix))
     assert done.code == CANNOT_RUN
     assert flag in done.said()
 

@@ -97,7 +97,7 @@ class Project:
         path.write_text(json.dumps({"items": list(items), **keys}), encoding="utf-8")
         return path
 
-    def item_now(self, name: str) -> dict[str, Any]:
+    def item_now(self, name: str | int) -> dict[str, Any]:
         """An item of the tracker as it stands in the file."""
         document = json.loads(self.tracker.read_text(encoding="utf-8"))
         items = document["items"] if isinstance(document, dict) else document
