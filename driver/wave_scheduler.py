@@ -55,13 +55,9 @@ def __getattr__(name: str) -> Any:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    import argparse
+    from driver.flags import Parser, add_common
 
-    from driver.flags import add_common
-
-    parser = argparse.ArgumentParser(
-        prog="wave_scheduler.py", description="Run one wave of a backlog's next items."
-    )
+    parser = Parser(prog="wave_scheduler.py", description="Run one wave of a backlog's next items.")
     add = parser.add_argument
     add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
     add("--max-items", metavar="N", type=int, default=DEFAULT_MAX_ITEMS, help="(default: 5)")
