@@ -11,11 +11,15 @@ from driver.outcome import ItemOutcome, Verdict
 from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
 from driver.phases.ship import Shipment
+from driver.pool import run_all
 from driver.report import ItemReport, WaveReport
 from driver.stop import InterruptedWaveError
 from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
 from state_store.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError
+
+# Entries are flushed to disk one by one; side by side the disk joins the flushes.
+JOURNAL_WRITERS = 16
 
 
 def conclude(
@@ -26,14 +30,15 @@ def conclude(
     resumed: bool,
 ) -> WaveReport:
     """The report of a wave that got as far as its items."""
-    items = tuple(
-        _item_report(wave, planned, outcome, (shipments or {}).get(planned.home.key))
-        for planned, outcome in zip(wave.plan, outcomes, strict=True)
+    items = run_all(
+        tuple(zip(wave.plan, outcomes, strict=True)),
+        lambda pair: _item_report(wave, *pair, (shipments or {}).get(pair[0].home.key)),
+        width=JOURNAL_WRITERS,
     )
     reason, exit_code = _abort(wave, outcomes)
     return WaveReport(
         wave_id=wave.wave_id,
-        items=items,
+        items=tuple(items),
         shipments=None if shipments is None else tuple(shipments.values()),
         policy=verification_policy(wave.driver.probe_capabilities()),
         ceiling=wave.gates.last_ceiling,

@@ -32,6 +32,7 @@ class ProvingTree:
     products: Mapping[str, Signature]
     seen: Mapping[str, Signature]
     git_dir: Mapping[str, Signature] = field(default_factory=dict)
+    shown: str = ""
 
     def tampered(self) -> tuple[str, ...]:
         """Tracked paths that are not what the git tree says any more."""
@@ -46,16 +47,21 @@ class ProvingTree:
     def show(self, tree: str) -> bool:
         """Become exactly `tree`; False when the tree is spoiled and must be made anew."""
         try:
-            if not self._put_back():
-                return False
+            back = self._put_back()
         except OSError:  # too deep, unreadable, busy: nothing that a fresh tree does not solve
             return False
+        if back is None:
+            return False
+        if tree == self.shown and not back & self.seen.keys():
+            return True
+        self.shown = ""
         before = _attributes(self.seen)
         self._switch(tree)
         if _attributes(self.seen) != before:
             # Other attributes may write unchanged files differently: all of them again.
             self.index.unlink()
             self._switch(tree)
+        self.shown = tree
         return True
 
     def settle(self) -> None:
@@ -79,17 +85,19 @@ class ProvingTree:
         self.git.switch(tree, self.path, self.index)
         self.seen = snapshot(self.path)
 
-    def _put_back(self) -> bool:
+    def _put_back(self) -> set[str] | None:
+        """Undo what the last user did; the paths that differed, None when it cannot be undone."""
         now = snapshot(self.path)
         if any(now.get(path) != before for path, before in self.products.items()):
-            return False
-        for path in sorted(path for path in now if now[path] != self.seen.get(path)):
+            return None
+        touched = {path for path in now if now[path] != self.seen.get(path)}
+        for path in sorted(touched):
             before, whole = self.seen.get(path), self.path / path
             if before and _is_folder(before) and _is_folder(now[path]):
                 whole.chmod(stat.S_IMODE(before[0]))
             else:  # new or touched: what is tracked, the switch writes again
                 remove_tree(whole)
-        return True
+        return touched | (self.seen.keys() - now.keys())
 
 
 class ProvingTrees:
@@ -129,7 +137,7 @@ class ProvingTrees:
 
     def _showing(self, tree: str) -> ProvingTree:
         with self._lock:
-            kept = self._idle.pop() if self._idle else None
+            kept = self._most_alike(tree)
         if kept is not None and self._shows(kept, tree):
             return kept
         with self._lock:
@@ -142,6 +150,13 @@ class ProvingTrees:
                 "leave nothing running in the background"
             )
         return fresh
+
+    def _most_alike(self, tree: str) -> ProvingTree | None:
+        same = next((place for place in self._idle if place.shown == tree), None)
+        if same is None:
+            return self._idle.pop() if self._idle else None
+        self._idle.remove(same)
+        return same
 
     def _shows(self, place: ProvingTree, tree: str) -> bool:
         shown = False
