@@ -44,6 +44,7 @@ from driver.process import (
     child_environment,
     could_not_run_reason,
 )
+from tools.settings import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0
 STALLED_AFTER_S = 300.0
@@ -109,9 +110,10 @@ class LocalDriver(AgentDriver):
         env: Sequence[str] = (),
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
     ) -> None:
-        """`environ` is the parent's environment, `env` the names in it that agents may see too."""
+        """`environ` is the parent's environment (default: this process's), `env` the names in it
+        that agents may see too."""
         self.processes = Processes()
-        self.environ: Mapping[str, str] = dict(environ or {})
+        self.environ = process_environment() if environ is None else dict(environ)
         self.env_names = tuple(env)
         self.timeout_s = timeout_s
         self._meter = TokenMeter()

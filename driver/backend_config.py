@@ -75,7 +75,7 @@ def build_driver(
     config = load_backend_config() if config is None else config
     name = _checked(config, "backend configuration")
     if environ is None:
-        environ = tidegate_settings.load().environ
+        environ = tidegate_settings.process_environment()
     return FACTORIES[name](_as_settings(name, config), environ)
 
 

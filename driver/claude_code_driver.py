@@ -37,6 +37,8 @@ from state_store.errors import InputError
 
 MODELS = {ROLE_WORKER: "haiku", ROLE_SETUP: "sonnet", ROLE_VERIFY: "haiku"}
 DEFAULT_MAX_TURNS = 50
+TOOLS = "Read,Write,Edit,Bash"
+TOOLS_OF_A_READER = "Read,Grep,Glob"  # who judges work must not be able to change it
 
 # What the CLI needs, beside what every child gets, to find its account and the network. IS_SANDBOX
 # is not here: with it the CLI drops its own refusal to run unguarded as root.
@@ -147,7 +149,7 @@ class ClaudeCodeDriver(LocalDriver):
         return (
             *("-p", "--output-format", "stream-json", "--verbose"),
             *("--permission-mode", "acceptEdits"),
-            *("--tools", "Read,Write,Edit,Bash"),
+            *("--tools", TOOLS_OF_A_READER if request.role == ROLE_VERIFY else TOOLS),
             *("--model", request.model or self.resolve_model(request.role)),
             *("--max-turns", str(self._max_turns)),
             *("--setting-sources", "user", "--strict-mcp-config", "--no-session-persistence"),

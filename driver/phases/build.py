@@ -12,7 +12,7 @@ from driver.outcome import Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
 from driver.recording import Recorded, RecordedFile
-from driver.verdicts import Judgement
+from driver.verdicts import GITLINK, Judgement
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_bytes_atomic
@@ -122,7 +122,7 @@ def _record(
             model=result.model,
             usage=result.usage,
             duration_s=duration,
-            files=tuple(_file(place, change) for change in seen.changes),
+            files=tuple(_file(place, change) for change in seen.changes if change.mode != GITLINK),
         )
     )
 

@@ -306,3 +306,4 @@ class ProgramDriverContract(DriverContract):
         place.workspace.rmdir()
         result = self.driver(place, Plan()).dispatch_worker(place.request())
         assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
+        assert result.usage == Usage(0, 0, 0.0)

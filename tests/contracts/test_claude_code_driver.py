@@ -87,6 +87,11 @@ class TestClaudeCodeDriver(ProgramDriverContract):
             "--strict-mcp-config --no-session-persistence --effort low"
         )
 
+    def test_a_reviewer_has_no_tool_that_writes(self, place: Place) -> None:
+        self.driver(place, Plan()).dispatch_worker(place.request(role="verify"))
+        argv = json.loads(place.seen_file.read_text(encoding="utf-8"))["argv"]
+        assert argv[argv.index("--tools") + 1] == "Read,Grep,Glob"
+
     def test_a_schema_is_asked_for_and_its_object_handed_on(self, place: Place) -> None:
         lines = [INIT, result_line(Plan(), structured_output={"verdict": "pass"})]
         program = speaking(place, Plan(), lines)

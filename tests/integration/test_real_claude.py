@@ -137,7 +137,7 @@ class Place:
             "config": (self.repo / ".git" / "config").read_bytes(),
             "hooks": sorted(path.name for path in (self.repo / ".git" / "hooks").iterdir()),
             "head": self.git("symbolic-ref", "HEAD"),
-            "refs": self.git("for-each-ref"),
+            "refs": [r for r in self.git("for-each-ref").splitlines() if "/heads/wave/" not in r],
             "index": self.git("ls-files", "--stage"),
             "status": self.git("status", "--porcelain", "--ignored"),
         }
@@ -238,7 +238,7 @@ def reported_tokens(wave: Wave) -> dict[str, int]:
     """Tokens by item, all attempts together, as our report has them."""
     return {
         built["slug"]: built["usage"]["inputTokens"] + built["usage"]["outputTokens"]
-        for built in wave.report["built"]
+        for built in wave.report["wave"]["built"]
     }
 
 

@@ -8,8 +8,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ import pytest
 
 from driver.locked_file import locked, replace_unchanged
 from driver.tracker import (
+    Edit,
+    Item,
     _is_valid_owned_path,
     _normalize_path,
     _validate_item,
@@ -27,7 +31,7 @@ from driver.tracker import (
     update_items,
     validate_item,
 )
-from state_store.errors import InputError
+from state_store.errors import CannotRunError, InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="users, links and modes are POSIX")
@@ -51,6 +55,16 @@ HAND_WRITTEN = """\
 
 """
 
+
+def fixed(fields: Mapping[str, Mapping[str, Any]]) -> dict[str, Edit]:
+    """Edits that set the same fields whatever the item is by now."""
+    return {name: partial(_answer, values) for name, values in fields.items()}
+
+
+def _answer(values: Mapping[str, Any], _item: Item) -> Mapping[str, Any]:
+    return values
+
+
 # A program for an update in a process of its own; prints how it ended, if not well.
 UPDATE = """\
 import sys
@@ -58,7 +72,8 @@ from pathlib import Path
 from state_store.errors import TidegateError
 from driver.tracker import update_items
 try:
-    update_items(Path(sys.argv[1]), {name: {"status": "done"} for name in sys.argv[2:]})
+    done = lambda item: {"status": "done"}
+    update_items(Path(sys.argv[1]), dict.fromkeys(sys.argv[2:], done))
 except TidegateError as fault:
     print(type(fault).__name__, int(fault.exit_code), fault)
 """
@@ -130,7 +145,7 @@ def test_a_broken_tracker_is_bad_input_not_an_empty_backlog(
     with pytest.raises(InputError, match=said):
         read_tracker(path)
     with pytest.raises(InputError, match=said):
-        update_items(path, {"1": {"status": "done"}})
+        update_items(path, fixed({"1": {"status": "done"}}))
     assert load_tracker_items(path) == []
     assert path.read_bytes() == content
     assert [p.name for p in tmp_path.iterdir()] == ["t.json"]
@@ -141,7 +156,7 @@ def test_a_missing_tracker_is_bad_input(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="the tracker"):
             read_tracker(path)
         with pytest.raises(InputError, match="the tracker"):
-            update_items(path, {})
+            update_items(path, fixed({}))
         assert load_tracker_items(path) == []
     assert list(tmp_path.iterdir()) == []
 
@@ -209,11 +224,13 @@ def test_ids_and_slugs_that_name_two_items_are_told() -> None:
 def test_an_update_changes_only_the_values_it_sets(tracker: Path) -> None:
     missing = update_items(
         tracker,
-        {
-            "T-2": {"status": "done", "attempts": 2, "reason": "\u00fc"},
-            "7": {"status": "failed"},
-            "nobody": {"status": "done"},
-        },
+        fixed(
+            {
+                "T-2": {"status": "done", "attempts": 2, "reason": "\u00fc"},
+                "7": {"status": "failed"},
+                "nobody": {"status": "done"},
+            }
+        ),
     )
     assert missing == ("nobody",)
     expected = HAND_WRITTEN.replace('"status" : "todo"', '"status" : "done"')
@@ -236,20 +253,21 @@ def test_an_update_changes_only_the_values_it_sets(tracker: Path) -> None:
 def test_any_layout_survives(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(text.encode())
-    assert update_items(path, {"1": {"status": "done"}}) == ()
+    assert update_items(path, fixed({"1": {"status": "done"}})) == ()
     assert path.read_bytes() == text.replace('"todo"', '"done"').encode()
 
 
 def test_a_reason_that_is_no_utf8_can_still_be_written(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text('[{"id": "1", "s": "\u00fc"}]', encoding="utf-8")
-    update_items(path, {"1": {"reason": "bad name a\udcff"}})
+    update_items(path, fixed({"1": {"reason": "bad name a\udcff"}}))
     assert read_tracker(path).items[0]["reason"] == "bad name a\udcff"
 
 
 def test_nothing_to_change_writes_nothing(tracker: Path) -> None:
     before = tracker.stat()
-    assert update_items(tracker, {"T-1": {"status": "todo"}, "T-2": {}}) == ()
+    same = fixed({"T-1": {"status": "todo"}, "T-2": {"notes": "keep / this"}})
+    assert update_items(tracker, same) == ()
     after = tracker.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -260,7 +278,7 @@ def test_a_persons_edit_since_intake_is_merged_by_item(tracker: Path) -> None:
         '{"id":7}', '{"id":7},\n      {"id": "T-9", "status": "todo"}'
     )
     tracker.write_text(edited)
-    update_items(tracker, {"T-1": {"status": "done"}})
+    update_items(tracker, fixed({"T-1": {"status": "done"}}))
     items = {item["id"]: item for item in read_tracker(tracker).items}
     assert items["T-1"]["slug"] == "renamed"
     assert items["T-1"]["status"] == "done"
@@ -283,7 +301,7 @@ def test_updates_of_many_threads_and_processes_all_arrive(tmp_path: Path) -> Non
         for n in range(0, 20, 5)
     ]
     updates += [
-        threading.Thread(target=update_items, args=(path, {str(n): {"status": "done"}}))
+        threading.Thread(target=update_items, args=(path, fixed({str(n): {"status": "done"}})))
         for n in range(20, 60)
     ]
     for update in updates:
@@ -296,7 +314,7 @@ def test_updates_of_many_threads_and_processes_all_arrive(tmp_path: Path) -> Non
 def test_a_lock_left_by_a_dead_process_holds_nobody_up(tracker: Path) -> None:
     lock = tracker.with_name("tracker.json.lock")
     lock.write_bytes(b"left over")
-    assert update_items(tracker, {"T-1": {"status": "done"}}) == ()
+    assert update_items(tracker, fixed({"T-1": {"status": "done"}})) == ()
     assert not lock.exists()
 
 
@@ -322,34 +340,45 @@ def test_two_holders_of_the_lock_never_overlap(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_who_cannot_get_the_lock_in_time_is_told_who_has_it(tracker: Path) -> None:
+    with locked(tracker):
+        taken = r"another process has held .*tracker\.json\.lock"
+        with pytest.raises(CannotRunError, match=taken), locked(tracker, patience_s=0.05):
+            pass
+        assert tracker.with_name("tracker.json.lock").exists()
+    with locked(tracker, patience_s=0.05):
+        pass
+
+
 @POSIX_ONLY
 def test_a_link_to_the_tracker_and_its_mode_stay(tracker: Path, tmp_path: Path) -> None:
     tracker.chmod(0o640)
     link = tmp_path / "link.json"
     link.symlink_to(tracker.name)
-    update_items(link, {"T-1": {"status": "done"}})
+    update_items(link, fixed({"T-1": {"status": "done"}}))
     assert link.is_symlink()
     assert tracker.stat().st_mode & 0o777 == 0o640
     assert read_tracker(tracker).items[0]["status"] == "done"
 
 
 @POSIX_ONLY
-def test_a_tracker_that_cannot_be_written_is_told_in_one_sentence(tracker: Path) -> None:
-    folder = tracker.parent
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(0o755)
-    folder.chmod(0o555)
+def test_a_tracker_that_cannot_be_written_is_told_in_one_sentence() -> None:
+    """Not in tmp_path: root's is closed to the ordinary user that this needs."""
     drop_root = (
         "import os\nimport driver.tracker\n"
         "if os.geteuid() == 0:\n    os.setgid(65534)\n    os.setuid(65534)\n"
     )
-    try:
-        ran = update_in_a_process(drop_root, tracker, "T-1")
-    finally:
-        folder.chmod(0o755)
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "tracker.json"
+        path.write_text(HAND_WRITTEN)
+        path.parent.chmod(0o555)
+        try:
+            ran = update_in_a_process(drop_root, path, "T-1")
+            assert path.read_text() == HAND_WRITTEN
+        finally:
+            path.parent.chmod(0o755)
     assert ran.stdout.startswith("CannotRunError 4 "), ran.stdout + ran.stderr
     assert "cannot be written: Permission denied" in ran.stdout
-    assert tracker.read_text() == HAND_WRITTEN
 
 
 @POSIX_ONLY
