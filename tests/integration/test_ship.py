@@ -461,6 +461,27 @@ def test_each_repository_of_a_manifest_is_shipped_on_its_own(tmp_path: Path) -> 
     assert (report["branch"], report["sha"]) != (failed["branch"], failed["sha"])
 
 
+def test_a_repository_that_breaks_on_the_way_leaves_the_others_alone(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES)
+    other = make_repo(tmp_path / "other", scene.environ, FILES)
+
+    def breaks(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        (scene.repo.path / ".git" / "HEAD").unlink()
+
+    report, _ = scene.play(
+        {"a": breaks, "b": writes(b__txt="good\n")},
+        [
+            item("a", "a.txt", A_GOOD, repo=str(scene.repo.path)),
+            item("b", "b.txt", B_GOOD, repo=str(other.path)),
+        ],
+        git={"mode": "branch"},
+    )
+    assert (report["shipped"], report["exit_code"]) == (["b"], 1)
+    assert report["shipped_repos"][0]["error"] == "could_not_ship"
+    assert "+good" in Path(built(report)["a"]["savedWork"]).read_text()
+
+
 def test_a_work_folder_below_the_top_is_where_agent_and_test_run(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"sub/a.txt": "base\n", "a.txt": "base\n"})
     report, driver = scene.play(
