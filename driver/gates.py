@@ -31,7 +31,8 @@ class GateClosedError(StoppedByPolicyError):
 
 @dataclass
 class Gates:
-    """Without a state folder only signals are asked: there is nowhere to keep a switch."""
+    """Without a state folder only signals are asked: there is nowhere to keep a switch. `config`
+    has the ceilings as `cost_ceiling.load_config` gives them; None is the current folder's."""
 
     state_dir: Path | None
     stop: Stop
@@ -53,18 +54,26 @@ class Gates:
             raise
 
     def _check_ceiling(self, state_dir: Path) -> None:
-        spent = self.tokens_spent() or 0
         self.last_ceiling = cost_ceiling.check(
-            spent=spent, config=self.config, state_dir=state_dir, trip=True
+            spent=self.tokens_spent() or 0, trip=True, state_dir=state_dir, config=self.config
         )
         raise_if_exceeded(self.last_ceiling)
-        check_daily(self.config, state_dir, trip=True)
+        raise_if_exceeded(
+            cost_ceiling.check(period="daily", config=self.config, state_dir=state_dir, trip=True)
+        )
 
 
-def check_daily(config: Mapping[str, Any], state_dir: Path, *, trip: bool) -> None:
-    """Raise GateClosedError when the ledger says that the day's tokens are used up."""
-    answer = cost_ceiling.check(period="daily", config=config, state_dir=state_dir, trip=trip)
-    raise_if_exceeded(answer)
+def check_before_start(state_dir: Path, config: Mapping[str, Any]) -> None:
+    """Raise GateClosedError when a run may not begin: halted, or a ceiling is reached already.
+    Nothing is changed; `config` as for Gates."""
+    check_halt(state_dir)
+    for period in cost_ceiling.PERIODS:
+        raise_if_exceeded(
+            cost_ceiling.check(
+                spent=None, period=period, config=config, state_dir=state_dir, trip=False
+            )
+        )
+    check_halt(state_dir)
 
 
 def check_halt(state_dir: Path) -> None:

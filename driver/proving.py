@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.folders import Signature, remove_tree, signature_of, snapshot
@@ -31,6 +31,7 @@ class ProvingTree:
     git: PrivateGit
     products: Mapping[str, Signature]
     seen: Mapping[str, Signature]
+    git_dir: Mapping[str, Signature] = field(default_factory=dict)
 
     def tampered(self) -> tuple[str, ...]:
         """Tracked paths that are not what the git tree says any more."""
@@ -38,7 +39,7 @@ class ProvingTree:
             path
             for path, before in self.seen.items()
             if path not in self.products and not _is_folder(before)
-            if _look(self.path / path) != before
+            if _look(f"{self.path}/{path}") != before
         ]
         return self.git.tampered(self.path, self.index, suspects) if suspects else ()
 
@@ -55,8 +56,24 @@ class ProvingTree:
             # Other attributes may write unchanged files differently: all of them again.
             self.index.unlink()
             self._switch(tree)
-        _let_the_clock_pass(self.seen, self.index.with_suffix(".tick"))
         return True
+
+    def settle(self) -> None:
+        """Wait until a new change gets a later time than any seen, so that none is missed.
+
+        File systems stamp changes with a clock that stands still for some milliseconds.
+        """
+        if os.name == "nt":  # no change time there, and a clock of 100 ns
+            return
+        newest = max((s[3] for s in self.seen.values() if not _is_folder(s)), default=0)
+        probe = self.index.with_suffix(".tick")
+        deadline = time.monotonic() + _TICK_LIMIT_S
+        while time.monotonic() < deadline:
+            probe.write_bytes(b"")
+            if probe.stat().st_ctime_ns > newest:
+                break
+            time.sleep(0.001)
+        probe.unlink(missing_ok=True)
 
     def _switch(self, tree: str) -> None:
         self.git.switch(tree, self.path, self.index)
@@ -66,10 +83,8 @@ class ProvingTree:
         now = snapshot(self.path)
         if any(now.get(path) != before for path, before in self.products.items()):
             return False
-        for path in sorted(now):
+        for path in sorted(path for path in now if now[path] != self.seen.get(path)):
             before, whole = self.seen.get(path), self.path / path
-            if before == now[path] or not os.path.lexists(whole):
-                continue
             if before and _is_folder(before) and _is_folder(now[path]):
                 whole.chmod(stat.S_IMODE(before[0]))
             else:  # new or touched: what is tracked, the switch writes again
@@ -134,6 +149,7 @@ class ProvingTrees:
             shown = place.show(tree)
             if shown:
                 self._show_git(place)
+                place.settle()
         finally:
             if not shown:
                 _discard(place)
@@ -158,29 +174,12 @@ def _is_folder(signature: Signature) -> bool:
     return stat.S_ISDIR(signature[0])
 
 
-def _look(path: Path) -> Signature | None:
+def _look(path: str) -> Signature | None:
     try:
-        return signature_of(path.lstat())
+        return signature_of(os.lstat(path))
     except OSError:
         return None
 
 
 def _attributes(seen: Mapping[str, Signature]) -> dict[str, Signature]:
     return {path: s for path, s in seen.items() if path.rpartition("/")[2] == ".gitattributes"}
-
-
-def _let_the_clock_pass(seen: Mapping[str, Signature], probe: Path) -> None:
-    """Wait until a new change gets a later time than any seen, so that none can look like it.
-
-    File systems stamp changes with a clock that stands still for some milliseconds.
-    """
-    if os.name == "nt":  # no change time there, and a clock of 100 ns
-        return
-    newest = max((s[3] for s in seen.values() if not _is_folder(s)), default=0)
-    deadline = time.monotonic() + _TICK_LIMIT_S
-    while time.monotonic() < deadline:
-        probe.write_bytes(b"")
-        if probe.stat().st_ctime_ns > newest:
-            break
-        time.sleep(0.001)
-    probe.unlink(missing_ok=True)

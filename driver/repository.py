@@ -259,14 +259,16 @@ def lay_git_dir(
 ) -> None:
     """Write a git dir that borrows the user's objects: no template, no hook, no remote.
 
+    `config` is text that goes on inside the `[core]` section.
+
     Files instead of `git clone --shared`: six small writes, against a process of 40 ms.
     """
     sha256 = repo.object_format == "sha256"
     for folder in ("objects/info", "refs/heads", "info"):
         (path / folder).mkdir(parents=True, exist_ok=True)
-    lines = f"[core]\n\trepositoryformatversion = {int(sha256)}\n"
-    lines += "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
-    (path / "config").write_text(lines + config, encoding="utf-8", newline="\n")
+    lines = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
+    lines += f"[core]\n\trepositoryformatversion = {int(sha256)}\n{config}"
+    (path / "config").write_text(lines, encoding="utf-8", newline="\n")
     if branch is not None:
         ref = f"refs/heads/{branch}"
         (path / "packed-refs").write_bytes(raw(f"{head} {ref}\n"))
