@@ -15,12 +15,14 @@ from dataclasses import dataclass
 
 from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fast_forward
 from driver.ground import RepositoryGround
+from driver.own_files import is_own
 from driver.phases.integrate import Entry, Integration, Line
 from driver.prompts import command_text
 from driver.remote import push_forward
 from driver.text import safe_line
 from driver.wave_context import Planned, Wave
 
+FILE = "file "  # how a fingerprint names what is not a part of git's own
 MAX_SUBJECT_CHARS = 72
 _MAX_BRANCH_TRIES = 20
 
@@ -62,7 +64,7 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     if not line.entries:
         return dataclasses.replace(shipment, error="nothing_green_together", detail="no item left")
     wave.gates.check()
-    touched = ground.touched_checkout()
+    touched = _touched_by_others(ground, wave)
     if touched:
         return _touched(shipment, touched)
     commits = ground.git.import_commits(ground.base, _specs(line, wave))
@@ -75,6 +77,21 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
         return _to_wave_branch(shipment, ground, line, commits, wave)
     except GitError as error:
         return dataclasses.replace(shipment, error="git_commit_failed", detail=str(error))
+
+
+def _touched_by_others(ground: RepositoryGround, wave: Wave) -> tuple[str, ...]:
+    """What differs in the user's checkout, but for files that this wave writes itself."""
+    recording = wave.options.recording
+    places = [
+        *([wave.gates.state_dir] if wave.gates.state_dir else []),
+        *([recording.path] if recording else []),
+    ]
+    top = ground.repository.top
+    return tuple(
+        name
+        for name in ground.touched_checkout()
+        if not (name.startswith(FILE) and is_own(top / name.removeprefix(FILE), places))
+    )
 
 
 def _touched(shipment: Shipment, touched: Sequence[str]) -> Shipment:

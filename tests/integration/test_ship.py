@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from driver.recording import RecordingWriter
 from tests.support.repos import Checkout, frozen, hook, make_repo
 from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
+PROGRAM = Path(__file__).resolve().parents[2] / "driver" / "wave_loop.py"
 FILES = {"a.txt": "base\n", "b.txt": "base\n"}
 A_GOOD, B_GOOD = "grep -q good a.txt", "grep -q good b.txt"
 
@@ -132,6 +136,33 @@ def test_an_item_that_writes_into_the_user_s_checkout_stops_the_ship(scene: Scen
     assert list(heads(scene.repo)) == ["main"]
 
 
+def test_files_that_the_wave_itself_writes_into_the_checkout_blame_nobody(scene: Scene) -> None:
+    scene.state = scene.repo.path / "state"
+    recording = RecordingWriter(scene.repo.path / "wave.record")
+    report = ship_a(scene, recording=recording)
+    assert (report["shipped"], built(report)["a"]["ship_error"]) == (["a"], None)
+
+
+def test_progress_sent_into_a_file_of_the_checkout_blames_nobody(scene: Scene) -> None:
+    agent = ("sh", "-c", "echo good > a.txt")
+    config, manifest = scene.folder / "tidegate.toml", scene.folder / "m.json"
+    config.write_text(f"[backend]\nname = 'command'\ncommand = {list(agent)}\ntier = 1\n")
+    manifest.write_text(json.dumps({"items": [item("a", "a.txt", A_GOOD)]}))
+    report, progress = scene.repo.path / "out.json", scene.repo.path / "wave.log"
+    with report.open("wb") as out, progress.open("wb") as log:
+        done = subprocess.run(
+            [sys.executable, PROGRAM, "--git", "--manifest", manifest, "--config", config],
+            cwd=scene.repo.path,
+            env={**scene.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=out,
+            stderr=log,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 0, progress.read_text()
+    assert json.loads(report.read_text())["shipped"] == ["a"]
+
+
 @pytest.mark.parametrize("what", ["config", "hooks", "stash", "HEAD"])
 def test_an_agent_that_changes_the_user_s_git_dir_stops_the_ship(scene: Scene, what: str) -> None:
     repo = scene.repo
@@ -216,6 +247,41 @@ def test_names_that_are_not_plain_ascii_ship_as_they_are(tmp_path: Path) -> None
     assert sorted(told.strip("\0").split("\0")) == sorted(names)
     assert scene.trailers(report["sha"])["Wave-Id"] == "w1"
     assert scene.repo.git("show", "-s", "--format=%s", report["sha"]) == "T\u00eate Wave-Id: forged"
+
+
+def test_modes_links_deletions_and_ignored_own_files_ship_as_they_are(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {**FILES, ".gitignore": "*.log\n"})
+
+    def act(agent: Agent) -> None:
+        agent.write({"run.sh": "exit 0\n", "own.log": "own\n", "other.log": "not mine\n"})
+        (agent.folder / "run.sh").chmod(0o755)
+        (agent.folder / "link").symlink_to("b.txt")
+        (agent.folder / "a.txt").unlink()
+
+    owned = ["run.sh", "link", "a.txt", "own.log"]
+    report, _ = scene.play({"a": act}, [item("a", owned, "./run.sh && test ! -e a.txt")])
+    assert report["shipped"] == ["a"]
+    told = scene.repo.git("ls-tree", "-r", "--format=%(objectmode) %(path)", report["sha"])
+    assert dict(reversed(line.split()) for line in told.splitlines()) == {
+        ".gitignore": "100644",
+        "b.txt": "100644",
+        "link": "120000",
+        "own.log": "100644",
+        "run.sh": "100755",
+    }
+
+
+def test_what_a_test_leaves_behind_is_in_no_commit_and_no_other_test_meets_it(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path, FILES, config="[limits]\nmax_parallel_tests = 1\n")
+    leaves = "test ! -e left && echo x > left"
+    report, _ = scene.play(
+        {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")},
+        [item("a", "a.txt", leaves), item("b", "b.txt", leaves)],
+    )
+    assert report["shipped"] == ["a", "b"]
+    assert "left" not in scene.repo.git("ls-tree", "--name-only", report["sha"])
 
 
 # To the checked-out branch
@@ -393,6 +459,27 @@ def test_each_repository_of_a_manifest_is_shipped_on_its_own(tmp_path: Path) -> 
     assert (shipped["repo"], shipped["error"]) == (str(other.path), None)
     assert heads(other)[shipped["branch"]] == shipped["sha"]
     assert (report["branch"], report["sha"]) != (failed["branch"], failed["sha"])
+
+
+def test_a_repository_that_breaks_on_the_way_leaves_the_others_alone(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES)
+    other = make_repo(tmp_path / "other", scene.environ, FILES)
+
+    def breaks(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        (scene.repo.path / ".git" / "HEAD").unlink()
+
+    report, _ = scene.play(
+        {"a": breaks, "b": writes(b__txt="good\n")},
+        [
+            item("a", "a.txt", A_GOOD, repo=str(scene.repo.path)),
+            item("b", "b.txt", B_GOOD, repo=str(other.path)),
+        ],
+        git={"mode": "branch"},
+    )
+    assert (report["shipped"], report["exit_code"]) == (["b"], 1)
+    assert report["shipped_repos"][0]["error"] == "could_not_ship"
+    assert "+good" in Path(built(report)["a"]["savedWork"]).read_text()
 
 
 def test_a_work_folder_below_the_top_is_where_agent_and_test_run(tmp_path: Path) -> None:

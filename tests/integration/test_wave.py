@@ -359,6 +359,13 @@ def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene, test: Any
     assert "+good" in Path(record["savedWork"]).read_text()
 
 
+@pytest.mark.xfail(strict=True, reason="a proving tree's git does not find the new blobs")
+def test_a_test_may_ask_git_for_what_is_to_be_committed(scene: Scene) -> None:
+    test = "git diff --cached --check && git show :a.txt && git write-tree"
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", test, repairCap=0)])
+    assert report["shipped"] == ["a"]
+
+
 def test_a_test_that_hangs_is_timed_out_and_red(tmp_path: Path) -> None:
     scene = Scene(tmp_path, FILES, config="[verify]\ntimeout_s = 0.3\n")
     report, _ = scene.play(
@@ -446,8 +453,8 @@ def test_an_agent_that_ends_badly_has_its_verdict_and_the_others_ship(
         [item("a", "a.txt", "true"), item("b", "b.txt", B_GOOD)],
     )
     assert verdicts(report) == {"a": verdict, "b": "verified"}
+    assert (built(report)["a"]["dispatched"], len(driver.rounds_of("a"))) == (True, rounds)
     assert why in built(report)["a"]["error"]
-    assert len(driver.rounds_of("a")) == rounds
     assert (report["shipped"], report["exit_code"]) == (["b"], 1)
 
 
