@@ -329,7 +329,7 @@ def test_a_patch_shows_text_that_attributes_would_hide(place: Place) -> None:
 @pytest.mark.parametrize("form", ["sha1", "sha256"])
 def test_a_chain_of_commits_adds_up(tmp_path: Path, environ: dict[str, str], form: str) -> None:
     files = {"a.txt": "one\n", "gone/x": "x"}
-    user = make_repo(tmp_path / "ü ser", environ, files, f"--object-format={form}")
+    user = make_repo(tmp_path / "\u00fc ser", environ, files, f"--object-format={form}")
     repo = open_repository(user.path, environ)
     git = PrivateGit.create(tmp_path / "private", repo, environ)
     place = Place(git, repo, tmp_path / "work")
