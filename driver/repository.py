@@ -276,9 +276,10 @@ def lay_git_dir(
     borrow_objects(path, repo)
 
 
-def borrow_objects(git_dir: Path, repo: Repository) -> None:
-    """Let a git dir read the user's objects, and know where a shallow history ends."""
-    line = c_quoted(repo.objects.as_posix())
-    (git_dir / "objects" / "info" / "alternates").write_bytes(line + b"\n")
+def borrow_objects(git_dir: Path, repo: Repository, *more: Path) -> None:
+    """Let a git dir read the user's objects and those of `more` object folders, and know where a
+    shallow history ends."""
+    lines = (c_quoted(objects.as_posix()) + b"\n" for objects in (repo.objects, *more))
+    (git_dir / "objects" / "info" / "alternates").write_bytes(b"".join(lines))
     if repo.shallow:
         shutil.copyfile(repo.common_dir / "shallow", git_dir / "shallow")

@@ -20,7 +20,7 @@ from driver.folders import copy_into, newest_ns, remove_tree, snapshot
 from driver.git import PrivateGit, Repository, toplevel_of
 from driver.outcome import Change
 from driver.proving import ProvingTree, ProvingTrees
-from driver.repository import lay_git_dir
+from driver.repository import borrow_objects, lay_git_dir
 from state_store.errors import CannotRunError, InputError
 
 Command = str | tuple[str, ...]
@@ -186,6 +186,8 @@ class Workshop:
                 place.git_dir = snapshot(own)
                 return
         self._lay_git(place.path, place.index)
+        # A test may ask git for what is about to be committed, whose objects only we have.
+        borrow_objects(own, self._repo, self._git.path / "objects")
         place.git_dir = snapshot(own)
 
     def _lay_git(self, path: Path, index: Path) -> None:

@@ -359,7 +359,6 @@ def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene, test: Any
     assert "+good" in Path(record["savedWork"]).read_text()
 
 
-@pytest.mark.xfail(strict=True, reason="a proving tree's git does not find the new blobs")
 def test_a_test_may_ask_git_for_what_is_to_be_committed(scene: Scene) -> None:
     test = "git diff --cached --check && git show :a.txt && git write-tree"
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", test, repairCap=0)])
