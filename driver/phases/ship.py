@@ -226,8 +226,11 @@ def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
 
 
 def _move_checkout(shipment: Shipment, ground: RepositoryGround, tip: str) -> Shipment:
-    ground.git.keep(ground.repository, tip, f"refs/tidegate/{tip}")
+    on_the_way = f"refs/tidegate/{tip}"
+    ground.git.keep(ground.repository, tip, on_the_way)
     refusal = fast_forward(ground.repository, tip, ground.environ)
+    if not refusal:
+        ground.git.forget(ground.repository, tip, on_the_way)
     if refusal and not shipment.pushed:
         return dataclasses.replace(shipment, error="git_commit_failed", detail=refusal)
     if refusal:
