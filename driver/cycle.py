@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from driver import wave_loop
 from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_from
 from driver.cycle_report import INTAKE, MANIFEST, conclude, cycle_report, emit_report, failed
@@ -33,10 +34,8 @@ TOOL_CHECKOUT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class CycleRequest:
-    """What a cycle is asked to do; what is None comes from the settings or the surroundings.
-    `run_wave` is called as `wave_loop.run_wave` is."""
+    """What a cycle is asked to do; what is None comes from the settings or the surroundings."""
 
-    run_wave: Callable[..., dict[str, Any]]
     tracker: Path
     max_items: int
     dry_run: bool = False
@@ -50,7 +49,6 @@ class CycleRequest:
 class Cycle:
     """A request with everything settled. `repo` None: items must name theirs."""
 
-    run_wave: Callable[..., dict[str, Any]]
     tracker: Path
     max_items: int
     dry_run: bool
@@ -100,7 +98,6 @@ def _settle(request: CycleRequest) -> Cycle:
     project = repo or request.tracker.parent
     settings = (options and options.settings) or load_settings(project=project)
     return Cycle(
-        run_wave=request.run_wave,
         tracker=request.tracker,
         max_items=request.max_items,
         dry_run=request.dry_run,
@@ -280,7 +277,7 @@ def _run_wave(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
         extra["options"] = replace(
             cycle.options, settings=cycle.settings, repo=cycle.repo, recording=recording
         )
-    return cycle.run_wave(
+    return wave_loop.run_wave(
         driver=cycle.driver,
         manifest=manifest,
         state_dir=cycle.state_dir,

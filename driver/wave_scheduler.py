@@ -33,11 +33,10 @@ def run_wave_scheduler(
     options: WaveOptions | None = None,
 ) -> dict[str, Any]:
     """One cycle; the answer is the report of docs/formats.md, with `success` and `exit_code`."""
-    from driver import cycle, wave_loop
+    from driver import cycle
 
     return cycle.run(
         cycle.CycleRequest(
-            run_wave=wave_loop.run_wave,
             tracker=Path(tracker_path),
             max_items=max_items,
             dry_run=dry_run,
@@ -70,9 +69,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
-    from driver import command_line, wave_loop
+    from driver import command_line
 
-    return command_line.run_cycle(args, wave_loop.run_wave)
+    return command_line.run_cycle(args)
 
 
 if __name__ == "__main__":
