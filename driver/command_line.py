@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from driver import cycle, wave_loop
+from driver import cycle
 from driver.backend_config import driver_from
 from driver.conclusion import aborted
 from driver.dry_run import describe_dry_run
@@ -31,27 +31,27 @@ from state_store.journal import safe_slug
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings
 
-Job = Callable[[argparse.Namespace, Stop], dict[str, Any]]
+Job = Callable[[argparse.Namespace, cycle.RunWave, Stop], dict[str, Any]]
 
 
-def run_manifest(args: argparse.Namespace) -> int:
-    """`wave_loop.py`."""
-    return _program(args, _manifest_report)
+def run_manifest(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
+    """`wave_loop.py`, which is `run_wave`'s home."""
+    return _program(args, run_wave, _manifest_report)
 
 
-def run_cycle(args: argparse.Namespace) -> int:
+def run_cycle(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
     """`wave_scheduler.py`."""
-    return _program(args, _cycle_report)
+    return _program(args, run_wave, _cycle_report)
 
 
-def _program(args: argparse.Namespace, job: Job) -> int:
+def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int:
     _keep_standard_files()
     output = None  # until it is known to be a place for a report
     try:
         _check_places(args)
         output = args.output
         with listening(Stop()) as stop:
-            report = _demo_report(args, stop) if args.demo is not None else job(args, stop)
+            report = (job if args.demo is None else _demo_report)(args, run_wave, stop)
     except TidegateError as error:
         report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
     if report.get("error"):
@@ -97,17 +97,19 @@ def _check_not_taken(flag: str, path: Path, taken: dict[str, str]) -> None:
     taken[flag] = real
 
 
-def _demo_report(args: argparse.Namespace, stop: Stop) -> dict[str, Any]:
+def _demo_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop) -> dict[str, Any]:
     from driver import demo  # noqa: PLC0415 - only the demo needs its files
 
     folder = demo.make(Path(args.demo) if args.demo else None)
-    report = _cycle_report(demo.arguments(args, folder), stop)
+    report = _cycle_report(demo.arguments(args, folder), run_wave, stop)
     for line in demo.farewell(folder, report):
         to_stderr().say(line)
     return report
 
 
-def _manifest_report(args: argparse.Namespace, stop: Stop) -> dict[str, Any]:
+def _manifest_report(
+    args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop
+) -> dict[str, Any]:
     if not args.manifest:
         raise InputError("--manifest is missing: name the JSON file with the wave's items")
     manifest = _bounded(args, read_json(Path(args.manifest), "manifest").value)
@@ -126,7 +128,7 @@ def _manifest_report(args: argparse.Namespace, stop: Stop) -> dict[str, Any]:
         return {**describe_dry_run(driver, manifest), "exit_code": 0}
     with held(settings.state_dir, settings.environ):
         recording = RecordingWriter(Path(args.record)) if args.record else None
-        report = wave_loop.run_wave(
+        report = run_wave(
             driver,
             manifest,
             state_dir=settings.state_dir,
@@ -148,7 +150,7 @@ def _refusal(request: WaveRequest, *, dry: bool) -> dict[str, Any] | None:
     return None
 
 
-def _cycle_report(args: argparse.Namespace, stop: Stop) -> dict[str, Any]:
+def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop) -> dict[str, Any]:
     repo = _repository(args, [Path(args.tracker).parent] if args.tracker else [])
     settings = _settings(args, repo)
     report = cycle.run(
@@ -160,7 +162,8 @@ def _cycle_report(args: argparse.Namespace, stop: Stop) -> dict[str, Any]:
             state_dir=settings.state_dir,
             options=WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop),
             record=Path(args.record) if args.record else None,
-        )
+        ),
+        run_wave,
     )
     return _kept(report, settings.state_dir)
 

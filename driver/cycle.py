@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver import wave_loop
 from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_from
 from driver.cycle_report import INTAKE, MANIFEST, conclude, cycle_report, emit_report, failed
@@ -45,6 +44,9 @@ class CycleRequest:
     record: Path | None = None
 
 
+RunWave = Callable[..., dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class Cycle:
     """A request with everything settled. `repo` None: items must name theirs."""
@@ -68,8 +70,11 @@ class _StoppedAt(Exception):
         super().__init__(report.get("phase"))
 
 
-def run(request: CycleRequest) -> dict[str, Any]:
-    """One cycle; the answer is its report. Bad input is a report too, with `error`."""
+def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
+    """One cycle; the answer is its report. Bad input is a report too, with `error`.
+
+    `run_wave` is `wave_loop.run_wave`, or a function with exactly the source's parameters.
+    """
     wave_id = str(uuid.uuid4())
     try:
         cycle = _settle(request)
@@ -83,7 +88,7 @@ def run(request: CycleRequest) -> dict[str, Any]:
         with held(cycle.state_dir, cycle.settings.environ):
             # Again: the cycle that just ended here may have taken some of them.
             selection, manifest = _planned(cycle, wave_id)
-            result = _run_wave(cycle, manifest)
+            result = _run_wave(run_wave, cycle, manifest)
             backend = adapted(cycle.driver).name
             return conclude(wave_id, selection, result, tracker=cycle.tracker, backend=backend)
     except _StoppedAt as stopped:
@@ -269,15 +274,15 @@ def _git(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {"expectTopLevel": expected, "mode": "branch"}
 
 
-def _run_wave(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    # Callers may put a function with exactly the source's parameters in place of run_wave.
+def _run_wave(run_wave: RunWave, cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    # Whoever put another function in place of run_wave gets the source's parameters only.
     extra: dict[str, Any] = {}
     if cycle.options is not None:
         recording = RecordingWriter(cycle.record) if cycle.record else cycle.options.recording
         extra["options"] = replace(
             cycle.options, settings=cycle.settings, repo=cycle.repo, recording=recording
         )
-    return wave_loop.run_wave(
+    return run_wave(
         driver=cycle.driver,
         manifest=manifest,
         state_dir=cycle.state_dir,

@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     from driver import command_line
 
-    return command_line.run_manifest(args)
+    return command_line.run_manifest(args, run_wave)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def run_wave_scheduler(
     options: WaveOptions | None = None,
 ) -> dict[str, Any]:
     """One cycle; the answer is the report of docs/formats.md, with `success` and `exit_code`."""
-    from driver import cycle
+    from driver import cycle, wave_loop
 
     return cycle.run(
         cycle.CycleRequest(
@@ -43,7 +43,8 @@ def run_wave_scheduler(
             driver=driver,
             state_dir=Path(state_dir) if state_dir is not None else None,
             options=options,
-        )
+        ),
+        wave_loop.run_wave,
     )
 
 
@@ -69,9 +70,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
-    from driver import command_line
+    from driver import command_line, wave_loop
 
-    return command_line.run_cycle(args)
+    return command_line.run_cycle(args, wave_loop.run_wave)
 
 
 if __name__ == "__main__":
