@@ -70,10 +70,16 @@ def _keep_standard_files() -> None:
 
 def _check_places(args: argparse.Namespace) -> None:
     """A place that cannot be written is better known before money is spent."""
+    taken = {
+        f"--{name}": os.path.realpath(value)
+        for name in ("config", "tracker", "manifest")
+        if (value := getattr(args, name, None))
+    }
     for flag, named in (("--output", args.output), ("--record", args.record)):
         if named is None:
             continue
         path = Path(named)
+        _check_not_taken(flag, path, taken)
         if path.is_dir() or not path.parent.is_dir():
             why = "is a folder" if path.is_dir() else f"has no folder {path.parent} to lie in"
             raise InputError(f"{flag} {named} {why}: name a file in a folder that exists")
@@ -81,6 +87,14 @@ def _check_places(args: argparse.Namespace) -> None:
             raise CannotRunError(f"{flag} {named} may not be written: name another place")
     if args.record and Path(args.record).is_file() and Path(args.record).stat().st_size:
         RecordingWriter(Path(args.record))  # refuses what is no recording
+
+
+def _check_not_taken(flag: str, path: Path, taken: dict[str, str]) -> None:
+    real = os.path.realpath(path)
+    for other, theirs in taken.items():
+        if real == theirs:
+            raise InputError(f"{flag} {path} is the file of {other}: name another one")
+    taken[flag] = real
 
 
 def _demo_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop) -> dict[str, Any]:

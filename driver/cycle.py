@@ -14,7 +14,9 @@ from driver.cycle_report import INTAKE, MANIFEST, conclude, cycle_report, emit_r
 from driver.dry_run import describe_dry_run
 from driver.gates import CEILING, HALT, GateClosedError, check_before_start, check_halt
 from driver.git import toplevel_of
+from driver.item_fields import id_of
 from driver.opening import WaveRequest, check
+from driver.phases.preflight import PreflightError
 from driver.recording import RecordingWriter
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
 from driver.state_folder import check_state_dir, held
@@ -171,12 +173,40 @@ def _select(cycle: Cycle) -> Selection:
     broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
     broken += [_broken(item, problems) for item in todo if (problems := validate_item(item))]
     sound = [item for item in todo if not validate_item(item)]
-    if broken and not sound:
-        raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
     _check_own_checkout(cycle, sound)
-    default_repo = str(cycle.repo) if cycle.repo else None
-    selection = select_disjoint(sound, cycle.max_items, default_repo)
+    selection, homeless = _select_at_home(cycle, sound)
+    broken += homeless
+    if broken and not selection.selected:
+        raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
     return Selection(selection.selected, (*broken, *selection.skipped))
+
+
+def _select_at_home(
+    cycle: Cycle, items: Sequence[Mapping[str, Any]]
+) -> tuple[Selection, list[Skipped]]:
+    """Disjoint items whose repository and work folder are there, and those that have none: one
+    item's slip must neither stop the others nor take their place."""
+    default_repo = str(cycle.repo) if cycle.repo else None
+    homeless: dict[int, Skipped] = {}
+    while True:
+        at_home = [item for item in items if id(item) not in homeless]
+        selection = select_disjoint(at_home, cycle.max_items, default_repo)
+        fresh = {id(item): lost for item in selection.selected if (lost := _homeless(cycle, item))}
+        if not fresh:
+            return selection, list(homeless.values())
+        homeless |= fresh
+
+
+def _homeless(cycle: Cycle, item: Mapping[str, Any]) -> Skipped | None:
+    if cycle.options is None:
+        return None  # as in _check_startable
+    try:
+        check(_request(cycle, {"items": [item]}), dry=True)
+    except PreflightError as error:
+        return Skipped(str(id_of(item)), error.abort_reason, detail=str(error))
+    except InputError as error:
+        return Skipped(str(id_of(item)), "invalid_repo_path", detail=str(error))
+    return None
 
 
 def _check_own_checkout(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> None:
@@ -199,7 +229,7 @@ def _broken(item: Mapping[str, Any], problems: Sequence[str]) -> Skipped:
 
 def _manifest(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any]:
     try:
-        items = [build_manifest_item(cycle.driver, item) for item in selection.selected]
+        items = [build_manifest_item(cycle.driver, item) for item in _placed(cycle, selection)]
     except ValueError as error:
         raise InputError(str(error)) from error
     return {
@@ -209,17 +239,21 @@ def _manifest(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any
     }
 
 
+def _placed(cycle: Cycle, selection: Selection) -> Iterable[Mapping[str, Any]]:
+    """A wave's items name their repository all or none; where one does, the rest learn theirs."""
+    items = selection.selected
+    if cycle.repo is None or not any(item.get("repo") for item in items):
+        return items
+    return [{**item, "repo": item.get("repo") or str(cycle.repo)} for item in items]
+
+
 def _check_startable(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> None:
     """Find what would keep the wave from starting before anything is made for it."""
     if cycle.options is None:
         return  # a caller of the functions: run_wave, or what stands in its place, decides
-    options = replace(cycle.options, settings=cycle.settings, repo=cycle.repo)
-    shipping = Shipping.from_git(_git(cycle))
-    driver = adapted(cycle.driver)
-    request = WaveRequest(driver, manifest, cycle.state_dir, shipping, True, options)
     try:
         check_state_dir(cycle.state_dir, cycle.repo)
-        check(request)
+        check(_request(cycle, manifest))
     except TidegateError as error:
         told = {"exit_code": int(error.exit_code), "error": str(error)}
         wave_id = str(manifest["wave_id"])
@@ -227,8 +261,17 @@ def _check_startable(cycle: Cycle, selection: Selection, manifest: Mapping[str, 
         raise _StoppedAt(report) from error
 
 
-def _git(cycle: Cycle) -> dict[str, Any]:
-    return {"expectTopLevel": str(cycle.repo) if cycle.repo else None, "mode": "branch"}
+def _request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:
+    options = replace(cycle.options or WaveOptions(), settings=cycle.settings, repo=cycle.repo)
+    shipping = Shipping.from_git(_git(cycle, manifest))
+    return WaveRequest(adapted(cycle.driver), manifest, cycle.state_dir, shipping, True, options)
+
+
+def _git(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Items that name their repositories are shipped there, wherever the cycle was started."""
+    named = all(item.get("repo") for item in manifest["items"])
+    expected = None if named or cycle.repo is None else str(cycle.repo)
+    return {"expectTopLevel": expected, "mode": "branch"}
 
 
 def _run_wave(run_wave: RunWave, cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,7 +286,7 @@ def _run_wave(run_wave: RunWave, cycle: Cycle, manifest: Mapping[str, Any]) -> d
         driver=cycle.driver,
         manifest=manifest,
         state_dir=cycle.state_dir,
-        git=_git(cycle),
+        git=_git(cycle, manifest),
         resume_journal=True,
         **extra,
     )

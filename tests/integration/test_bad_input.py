@@ -131,6 +131,12 @@ BOTH = {
     "no commit yet": Case(unborn, "has no commit yet"),
     "output into a missing folder": Case(nothing, "--output", flags=("--output", "no/such/r.json")),
     "output onto a folder": Case(nothing, "is a folder", flags=("--output", "repo")),
+    "output over the recording": Case(
+        nothing, "is the file of --output", flags=("--output", "x", "--record", "./x")
+    ),
+    "a recording over the configuration": Case(
+        nothing, "is the file of --config", flags=("--record", "config.toml")
+    ),
     "a recording into a missing folder": Case(nothing, "--record", flags=("--record", "no/r")),
     "a recording over other data": Case(
         nothing, "this is no recording", flags=("--record", "repo/README.md")
@@ -183,6 +189,15 @@ def test_a_tracker_or_manifest_that_cannot_be_read_is_no_empty_one(
     sound: Project, program: str, name: str
 ) -> None:
     check_case(sound, program, DOCUMENTS[name])
+
+
+@pytest.mark.parametrize("flag", ["--output", "--record"])
+def test_what_a_wave_is_read_from_is_never_written_over(sound: Project, flag: str) -> None:
+    done = refused(sound, lambda: sound.schedule(flag, sound.tracker.name))
+    assert (done.code, "is the file of --tracker" in done.said()) == (BAD_INPUT, True)
+    manifest = manifest_of(sound)
+    done = refused(sound, lambda: sound.loop("--manifest", manifest, flag, f"./{manifest.name}"))
+    assert (done.code, "is the file of --manifest" in done.said()) == (BAD_INPUT, True)
 
 
 def check_case(sound: Project, program: str, case: Case) -> None:

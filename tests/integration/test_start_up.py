@@ -16,7 +16,7 @@ from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, environment, 
 
 PROGRAMS = [SCHEDULER, LOOP]
 # What --help may load beyond argparse: the program, its package and the flags.
-ALLOWANCE = 6
+ALLOWANCE = 4
 ODD_NAME = "Pl\u00e4tze \u65e5\u672c & 'so'"
 links = pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links")
 

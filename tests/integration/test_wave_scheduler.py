@@ -148,6 +148,42 @@ def test_one_broken_item_does_not_hold_up_the_rest(project: Project) -> None:
     assert json.loads(tracker.read_text(encoding="utf-8"))["items"][-1] == "not an item"
 
 
+def test_an_item_without_a_home_neither_stops_the_others_nor_takes_their_place(
+    project: Project,
+) -> None:
+    project.track(
+        item("a", priority="P1", workDir="nowhere"),
+        item("b", priority="P1", repo="relative"),
+        item("c", repo=str(project.home / "gone")),
+        item("d"),
+    )
+    done = project.schedule("--max-items", "1")
+    assert done.code == 0, done.err
+    assert done.report["items_selected"] == ["D"]
+    assert reasons(done.report) == {
+        "A": "invalid_work_dir",
+        "B": "invalid_repo_path",
+        "C": "invalid_repo_path",
+    }
+
+
+def test_items_of_other_repositories_ship_there_beside_those_of_this_one(
+    project: Project, template: Path
+) -> None:
+    other = project.home / "other"
+    shutil.copytree(template, other)
+    project.track(item("a", repo=str(other)), item("b"))
+    done = project.schedule()
+    assert done.code == 0, done.err
+    branch = done.report["wave"]["shipped_repos"][0]["branch"]
+    assert git(other, "show", f"{branch}:a.txt") == "good"
+    assert project.git("show", f"{branch}:b.txt") == "good"
+    project.track(item("c", repo=str(other)))
+    again = project.schedule()
+    assert again.code == 0, again.err
+    assert git(other, "show", f"{again.report['branch']}:c.txt") == "good"
+
+
 def test_a_tracker_that_is_a_bare_list_stays_one(project: Project) -> None:
     project.track(item("a"), bare=True)
     assert project.schedule().code == 0
