@@ -121,6 +121,10 @@ class ClaudeCodeDriver(LocalDriver):
         """The model for a role; an unknown role gets the worker's."""
         return self._models.get(role, self._models[ROLE_WORKER])
 
+    def command_line(self) -> tuple[str, ...]:
+        """The call for a request that asks for nothing special; the prompt comes on stdin."""
+        return (*self._program, *self._arguments(WorkerRequest(prompt="")))
+
     def readiness_problems(self) -> tuple[str, ...]:
         """Says so when the program is missing; whether it is logged in shows at the first use."""
         found = self.find_program(self._program[0], self._base)

@@ -47,6 +47,7 @@ class Command:
     `env` is the complete environment. `output` is a path prefix: the whole text stays in
     `<output>.out` and `<output>.err`. On time-out or cancel the tree gets `first_signal`, then
     after `grace_s` seconds KILL. `keep_bytes` of each stream, half head and half tail, come back.
+    The streams are files: a command that opens `/dev/stdout` to write, not to append, empties it.
     """
 
     argv: tuple[str, ...] | str

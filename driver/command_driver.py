@@ -80,6 +80,10 @@ class CommandDriver(LocalDriver):
         """The model named in the settings, "" where none is."""
         return self._models.get(role) or self._models.get(ROLE_WORKER, "")
 
+    def command_line(self) -> tuple[str, ...]:
+        """The command as the settings give it."""
+        return self.command
+
     def readiness_problems(self) -> tuple[str, ...]:
         """Says so when the program is missing."""
         return () if self._program() else (self._missing(),)

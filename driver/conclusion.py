@@ -6,15 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.gates import CEILING, GateClosedError, gate_word
-from driver.item_line import work_patch
+from driver.manifest import ManifestError
 from driver.outcome import ItemOutcome, Verdict
+from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
 from driver.phases.ship import Shipment
+from driver.pool import run_all
 from driver.report import ItemReport, WaveReport
 from driver.stop import InterruptedWaveError
 from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
-from state_store.errors import ExitCode, InputError, TidegateError
+from state_store.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError
+
+# Entries are flushed to disk one by one; side by side the disk joins the flushes.
+JOURNAL_WRITERS = 16
 
 
 def conclude(
@@ -25,21 +30,23 @@ def conclude(
     resumed: bool,
 ) -> WaveReport:
     """The report of a wave that got as far as its items."""
-    items = tuple(
-        _item_report(wave, planned, outcome, (shipments or {}).get(planned.home.key))
-        for planned, outcome in zip(wave.plan, outcomes, strict=True)
+    items = run_all(
+        tuple(zip(wave.plan, outcomes, strict=True)),
+        lambda pair: _item_report(wave, *pair, (shipments or {}).get(pair[0].home.key)),
+        width=JOURNAL_WRITERS,
     )
     reason, exit_code = _abort(wave, outcomes)
     return WaveReport(
         wave_id=wave.wave_id,
-        items=items,
+        items=tuple(items),
         shipments=None if shipments is None else tuple(shipments.values()),
         policy=verification_policy(wave.driver.probe_capabilities()),
         ceiling=wave.gates.last_ceiling,
         review_mode=wave.settings.review.mode,
         abort_reason=reason,
-        error=str(wave.gates.closed) if wave.gates.closed else None,
+        error=_stopped_by(wave),
         abort_exit=exit_code,
+        journal_error=wave.recorder.problem,
         resumed=resumed,
     )
 
@@ -87,6 +94,14 @@ def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, Exi
     return gate_word(closed), closed.exit_code
 
 
+def _stopped_by(wave: Wave) -> str | None:
+    try:
+        wave.gates.stop.check()
+    except InterruptedWaveError as interrupted:
+        return str(interrupted)
+    return str(wave.gates.closed) if wave.gates.closed else None
+
+
 def aborted(wave_id: str, error: TidegateError) -> WaveReport:
     """The report of a wave that was not begun."""
     details: dict[str, Any] = {}
@@ -96,7 +111,9 @@ def aborted(wave_id: str, error: TidegateError) -> WaveReport:
         details |= error.details
     return WaveReport(
         wave_id=wave_id,
-        preflight_ok=False,
+        # A closed gate is no fault of the input, which was checked before.
+        preflight_ok=isinstance(error, StoppedByPolicyError),
+        ceiling=error.answer if isinstance(error, GateClosedError) else None,
         abort_reason=_abort_word(error),
         error=str(error),
         details=details,
@@ -109,4 +126,6 @@ def _abort_word(error: TidegateError) -> str:
         return error.abort_reason
     if isinstance(error, GateClosedError | InterruptedWaveError):
         return gate_word(error)
-    return "invalid_manifest" if isinstance(error, InputError) else "cannot_run_here"
+    if isinstance(error, ManifestError):
+        return "invalid_manifest"
+    return "invalid_input" if isinstance(error, InputError) else "cannot_run_here"

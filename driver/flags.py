@@ -4,6 +4,20 @@ from __future__ import annotations
 
 import argparse
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells a wrong command line in one sentence, as every other mistake is told."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit code 2."""
+        from driver.text import safe_line
+
+        self.exit(2, f"tidegate: {safe_line(message)}; {self.prog} --help tells the flags\n")
+
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Everything but what to work on."""

@@ -174,14 +174,13 @@ def _share_blocks(source: str, target: str) -> bool:
 
 
 def remove_tree(top: Path) -> None:
-    """Remove a folder with all in it: read-only, too deep for a path, or not there at all.
+    """Remove a path with all below it: read-only, a pipe, too deep for a path, or not there.
 
     Raises OSError with the first thing that stays.
     """
-    if top.is_symlink() or top.is_file():
-        top.unlink()
-        return
-    if not top.is_dir():
+    if top.is_symlink() or not top.is_dir():
+        if os.path.lexists(top):
+            _unlink(top)
         return
     # Each folder is moved up to the top before it is emptied, so no path is ever longer than
     # two names more than `top`, and no depth needs a stack.

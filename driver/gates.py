@@ -21,16 +21,18 @@ UNAVAILABLE = "gate_unavailable"
 
 
 class GateClosedError(StoppedByPolicyError):
-    """`gate` is HALT, CEILING or UNAVAILABLE."""
+    """`gate` is HALT, CEILING or UNAVAILABLE; `answer` is the ceiling's, if that was asked."""
 
-    def __init__(self, gate: str, reason: str) -> None:
+    def __init__(self, gate: str, reason: str, answer: Mapping[str, Any] | None = None) -> None:
         self.gate = gate
+        self.answer = answer
         super().__init__(reason)
 
 
 @dataclass
 class Gates:
-    """Without a state folder only signals are asked: there is nowhere to keep a switch."""
+    """Without a state folder only signals are asked: there is nowhere to keep a switch. `config`
+    has the ceilings as `cost_ceiling.load_config` gives them; None is the current folder's."""
 
     state_dir: Path | None
     stop: Stop
@@ -52,18 +54,26 @@ class Gates:
             raise
 
     def _check_ceiling(self, state_dir: Path) -> None:
-        spent = self.tokens_spent() or 0
         self.last_ceiling = cost_ceiling.check(
-            spent=spent, config=self.config, state_dir=state_dir, trip=True
+            spent=self.tokens_spent() or 0, trip=True, state_dir=state_dir, config=self.config
         )
         raise_if_exceeded(self.last_ceiling)
-        check_daily(self.config, state_dir, trip=True)
+        raise_if_exceeded(
+            cost_ceiling.check(period="daily", config=self.config, state_dir=state_dir, trip=True)
+        )
 
 
-def check_daily(config: Mapping[str, Any], state_dir: Path, *, trip: bool) -> None:
-    """Raise GateClosedError when the ledger says that the day's tokens are used up."""
-    answer = cost_ceiling.check(period="daily", config=config, state_dir=state_dir, trip=trip)
-    raise_if_exceeded(answer)
+def check_before_start(state_dir: Path, config: Mapping[str, Any]) -> None:
+    """Raise GateClosedError when a run may not begin: halted, or a ceiling is reached already.
+    Nothing is changed; `config` as for Gates."""
+    check_halt(state_dir)
+    for period in cost_ceiling.PERIODS:
+        raise_if_exceeded(
+            cost_ceiling.check(
+                spent=None, period=period, config=config, state_dir=state_dir, trip=False
+            )
+        )
+    check_halt(state_dir)
 
 
 def check_halt(state_dir: Path) -> None:
@@ -81,9 +91,10 @@ def halt_reason(state_dir: Path) -> str:
 def raise_if_exceeded(answer: dict[str, Any]) -> None:
     """Raise GateClosedError when a `cost_ceiling.check` answer says stop."""
     if answer.get("error"):
-        raise GateClosedError(UNAVAILABLE, f"the cost gate cannot be asked: {answer['error']}")
+        why = f"the cost gate cannot be asked: {answer['error']}"
+        raise GateClosedError(UNAVAILABLE, why, answer)
     if answer["exceeded"]:
-        raise GateClosedError(CEILING, str(answer.get("reason") or "cost ceiling reached"))
+        raise GateClosedError(CEILING, str(answer.get("reason") or "cost ceiling reached"), answer)
 
 
 def gate_word(stopped: StoppedByPolicyError) -> str:

@@ -203,6 +203,11 @@ class PrivateGit:
         create = (at, "update-ref", "--no-deref", ref, commit, self._no_object)
         run_git(create, cwd=repo.top, env=env)
 
+    def forget(self, repo: Repository, commit: str, ref: str) -> None:
+        """Remove a `ref` of ours, if it still is at `commit`, from the user's repository."""
+        drop = (f"--git-dir={repo.git_dir}", "update-ref", "--no-deref", "-d", ref, commit)
+        run_git(drop, cwd=repo.top, env=self.env)
+
     def push(self, remote: Remote, commit: str, branch: str, expected: str | None) -> PushResult:
         """Publish a commit as `branch`, which must be at `expected` there (None: absent)."""
         return push_commit(self.path, self.environ, remote, commit, branch, expected)

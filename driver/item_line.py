@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from pathlib import Path
+from collections.abc import Sequence
 
 from driver.gates import CEILING, GateClosedError
 from driver.ground import CLONE, IN_PLACE
@@ -14,12 +14,13 @@ from driver.stop import InterruptedWaveError
 from driver.verdicts import review_missing
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
-from state_store.files import write_bytes_atomic
 
 
-def walk(planned: Planned, wave: Wave) -> ItemOutcome:
-    """One item, brought to a verdict. Never raises for anything that is the item's own matter."""
-    attempts: list[Attempt] = []
+def walk(planned: Planned, wave: Wave, attempts: list[Attempt]) -> ItemOutcome:
+    """One item, brought to a verdict. Never raises for anything that is the item's own matter.
+
+    `attempts` is filled on the way, for whoever cannot wait for the end.
+    """
     try:
         return _walk(planned, wave, attempts)
     except (GateClosedError, InterruptedWaveError) as stopped:
@@ -44,20 +45,17 @@ def _walk(planned: Planned, wave: Wave, attempts: list[Attempt]) -> ItemOutcome:
             attempts.append(repair(planned, place, wave, attempts[-1]))
         return outcome_of(planned, attempts[-1].verdict, attempts[-1].reason, attempts)
     finally:
-        if attempts:
-            save_work(planned, wave, place.patch(attempts[-1].tree))
         place.close()
 
 
-def save_work(planned: Planned, wave: Wave, patch: bytes) -> None:
-    """Keep the work as a patch, whatever becomes of it: its place is about to be removed."""
-    if patch:
-        write_bytes_atomic(work_patch(planned, wave), patch)
-
-
-def work_patch(planned: Planned, wave: Wave) -> Path:
-    """Where an item's work is kept as a patch against the base."""
-    return wave.scratch(planned.slug) / "work.patch"
+def abandoned(planned: Planned, wave: Wave, attempts: Sequence[Attempt]) -> ItemOutcome:
+    """The outcome of an item whose backend still works although the wave was stopped."""
+    reason = "interrupted; its backend did not come back in time"
+    begun = wave.recorder.started(planned.slug)
+    known = [*attempts]
+    if begun is not None and begun[1] > len(known):
+        known.append(Attempt(begun[1], begun[0], Verdict.HALTED, reason))
+    return outcome_of(planned, Verdict.HALTED, reason, known)
 
 
 def settle(planned: Planned, wave: Wave, outcome: ItemOutcome) -> ItemOutcome:
@@ -74,7 +72,7 @@ def stopped_verdict(stopped: GateClosedError | InterruptedWaveError) -> Verdict:
 
 
 def outcome_of(
-    planned: Planned, verdict: Verdict, reason: str, attempts: list[Attempt]
+    planned: Planned, verdict: Verdict, reason: str, attempts: Sequence[Attempt]
 ) -> ItemOutcome:
     """Where an item stands after `attempts`, with a verdict that may be another than theirs."""
     last = attempts[-1] if attempts else None

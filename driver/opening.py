@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
-from driver.gates import Gates
-from driver.git import PrivateGit, find_remote, open_repository
+from driver.gates import Gates, check_before_start
+from driver.git import PrivateGit, Repository, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
-from driver.manifest import Manifest
+from driver.manifest import Manifest, parse_manifest
 from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
@@ -40,16 +40,31 @@ class WaveRequest:
     options: WaveOptions
 
 
+def check(request: WaveRequest, *, dry: bool = False) -> None:
+    """Raise what would keep this wave from its first item; nothing is made or changed.
+    A dry run needs neither an agent nor leave to spend."""
+    manifest = parse_manifest(request.manifest, new_wave_id=lambda: "not-begun")
+    base_dir = (request.options.repo or Path.cwd()).resolve()
+    settings = request.options.settings or load_settings(project=base_dir)
+    plan = preflight(manifest, request.driver, request.shipping, base_dir, settings.environ)
+    if not dry:
+        check_ready(request.driver)
+        if request.state_dir is not None:
+            check_before_start(request.state_dir, cost_ceiling.load_config(settings))
+    for top in {planned.home.top for planned in plan if planned.home.top}:
+        open_repository(top, settings.environ)
+
+
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
     options, driver = request.options, request.driver
-    base_dir = (options.repo or Path.cwd()).resolve()
+    base_dir = (options.repo or Path(request.shipping.expect_top or Path.cwd())).resolve()
     settings = options.settings or load_settings(project=base_dir)
     plan = preflight(manifest, driver, request.shipping, base_dir, settings.environ)
     check_ready(driver)
     limits = cost_ceiling.load_config(settings)
-    gates = Gates(request.state_dir, options.stop, driver.get_tokens_spent, limits)
+    gates = Gates(request.state_dir, options.stop, driver.get_tokens_spent, config=limits)
     gates.check()
     processes = Processes()
     options.stop.on_set(driver.cancel)
@@ -59,6 +74,9 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         grounds = _open_grounds(plan, settings, processes, manifest.wave_id, cleanup)
         recorder = Recorder(request.state_dir, manifest.wave_id, options.progress)
         recorder.say(_first_line(manifest, plan, driver, request.state_dir))
+        for ground in grounds.values():
+            if isinstance(ground, RepositoryGround):
+                recorder.say(_base_line(ground.repository))
         yield Wave(
             wave_id=manifest.wave_id,
             plan=plan,
@@ -81,6 +99,12 @@ def _first_line(
         f"; to stop: python tools/halt.py --state-dir {state_dir} set REASON" if state_dir else ""
     )
     return f"wave {manifest.wave_id}: {len(plan)} items with {driver.describe()}{stop}"
+
+
+def _base_line(repository: Repository) -> str:
+    where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
+    depth = ", a shallow clone" if repository.shallow else ""
+    return f"{repository.top}: builds on {where} at {repository.head[:12]}{depth}"
 
 
 @contextlib.contextmanager

@@ -10,13 +10,25 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-LEAVE_AFTER_S = 1.2
+INSIST_AFTER_S = 0.8
+LEAVE_AFTER_S = 1.6
 _TICK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving(Generic[Job, Result]):
+    """How to leave early: once `is_stopped` says so, `insist` is called after `INSIST_AFTER_S`
+    seconds, and a job not done after `LEAVE_AFTER_S` gets `abandoned(job)` as its result."""
+
+    is_stopped: Callable[[], bool]
+    insist: Callable[[], None]
+    abandoned: Callable[[Job], Result]
 
 
 def run_all(
@@ -24,18 +36,16 @@ def run_all(
     work: Callable[[Job], Result],
     *,
     width: int,
-    is_stopped: Callable[[], bool] = lambda: False,
-    abandoned: Callable[[Job], Result] | None = None,
+    leaving: Leaving[Job, Result] | None = None,
 ) -> list[Result]:
     """Run `work` on every job, at most `width` at once; results in the order of `jobs`.
 
-    An exception of one job is raised here after the others have ended. Once `is_stopped` says so,
-    a job that does not end within `LEAVE_AFTER_S` seconds gets `abandoned(job)` as its result.
+    An exception of one job is raised here after the others have ended.
     """
     crew = _Crew(jobs, work)
     crew.start(min(width, len(jobs)))
-    crew.wait(is_stopped if abandoned else lambda: False)
-    return crew.results(abandoned)
+    crew.wait(leaving)
+    return crew.results(leaving)
 
 
 class _Crew(Generic[Job, Result]):
@@ -46,6 +56,7 @@ class _Crew(Generic[Job, Result]):
         self._done: dict[int, Result] = {}
         self._errors: dict[int, BaseException] = {}
         self._finished = threading.Semaphore(0)
+        self._left = len(jobs)
 
     def start(self, width: int) -> None:
         for number in range(len(self._jobs)):
@@ -65,21 +76,25 @@ class _Crew(Generic[Job, Result]):
                 self._errors[number] = error
             self._finished.release()
 
-    def wait(self, is_stopped: Callable[[], bool]) -> None:
-        # A timed wait lets the main thread run its signal handlers on every platform.
-        left = len(self._jobs)
-        deadline = float("inf")
-        while left and time.monotonic() < deadline:
-            if self._finished.acquire(timeout=_TICK_S):
-                left -= 1
-            if deadline == float("inf") and is_stopped():
-                deadline = time.monotonic() + LEAVE_AFTER_S
+    def wait(self, leaving: Leaving[Job, Result] | None) -> None:
+        self._wait_until(lambda: leaving is not None and leaving.is_stopped())
+        if leaving is not None and self._left:
+            stopped = time.monotonic()
+            self._wait_until(lambda: time.monotonic() > stopped + INSIST_AFTER_S)
+            leaving.insist()
+            self._wait_until(lambda: time.monotonic() > stopped + LEAVE_AFTER_S)
 
-    def results(self, abandoned: Callable[[Job], Result] | None) -> list[Result]:
+    def _wait_until(self, is_over: Callable[[], bool]) -> None:
+        # A timed wait lets the main thread run its signal handlers on every platform.
+        while self._left and not is_over():
+            if self._finished.acquire(timeout=_TICK_S):
+                self._left -= 1
+
+    def results(self, leaving: Leaving[Job, Result] | None) -> list[Result]:
         for error in dict(self._errors).values():
             raise error
         done = dict(self._done)
         return [
-            done[number] if number in done or abandoned is None else abandoned(job)
+            done[number] if number in done or leaving is None else leaving.abandoned(job)
             for number, job in enumerate(self._jobs)
         ]

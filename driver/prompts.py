@@ -44,8 +44,15 @@ def _rules(item: WorkItem) -> str:
         f"- Your work counts only when this command succeeds: {command_text(item.test_command)}\n"
         "  It is run for you afterwards, in a fresh checkout that has your changes to these files"
         " and nothing else.\n"
+        f"{_self_check(item)}"
         "- Do not commit, do not switch branches, do not change git's configuration.\n"
     )
+
+
+def _self_check(item: WorkItem) -> str:
+    if item.self_check is None:
+        return ""
+    return f"- You may check yourself with: {command_text(item.self_check)}\n"
 
 
 def _complaint(item: WorkItem, attempt: Attempt) -> str:

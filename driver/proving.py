@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.folders import Signature, remove_tree, signature_of, snapshot
@@ -31,6 +31,8 @@ class ProvingTree:
     git: PrivateGit
     products: Mapping[str, Signature]
     seen: Mapping[str, Signature]
+    git_dir: Mapping[str, Signature] = field(default_factory=dict)
+    shown: str = ""
 
     def tampered(self) -> tuple[str, ...]:
         """Tracked paths that are not what the git tree says any more."""
@@ -38,43 +40,64 @@ class ProvingTree:
             path
             for path, before in self.seen.items()
             if path not in self.products and not _is_folder(before)
-            if _look(self.path / path) != before
+            if _look(f"{self.path}/{path}") != before
         ]
         return self.git.tampered(self.path, self.index, suspects) if suspects else ()
 
     def show(self, tree: str) -> bool:
         """Become exactly `tree`; False when the tree is spoiled and must be made anew."""
         try:
-            if not self._put_back():
-                return False
+            back = self._put_back()
         except OSError:  # too deep, unreadable, busy: nothing that a fresh tree does not solve
             return False
+        if back is None:
+            return False
+        if tree == self.shown and not back & self.seen.keys():
+            return True
+        self.shown = ""
         before = _attributes(self.seen)
         self._switch(tree)
         if _attributes(self.seen) != before:
             # Other attributes may write unchanged files differently: all of them again.
             self.index.unlink()
             self._switch(tree)
-        _let_the_clock_pass(self.seen, self.index.with_suffix(".tick"))
+        self.shown = tree
         return True
+
+    def settle(self) -> None:
+        """Wait until a new change gets a later time than any seen, so that none is missed.
+
+        File systems stamp changes with a clock that stands still for some milliseconds.
+        """
+        if os.name == "nt":  # no change time there, and a clock of 100 ns
+            return
+        newest = max((s[3] for s in self.seen.values() if not _is_folder(s)), default=0)
+        probe = self.index.with_suffix(".tick")
+        deadline = time.monotonic() + _TICK_LIMIT_S
+        while time.monotonic() < deadline:
+            probe.write_bytes(b"")
+            if probe.stat().st_ctime_ns > newest:
+                break
+            time.sleep(0.001)
+        probe.unlink(missing_ok=True)
 
     def _switch(self, tree: str) -> None:
         self.git.switch(tree, self.path, self.index)
         self.seen = snapshot(self.path)
 
-    def _put_back(self) -> bool:
+    def _put_back(self) -> set[str] | None:
+        """Undo what the last user did; the paths that differed, None when it cannot be undone."""
         now = snapshot(self.path)
         if any(now.get(path) != before for path, before in self.products.items()):
-            return False
-        for path in sorted(now):
+            return None
+        touched = {path for path in now if now[path] != self.seen.get(path)}
+        for path in sorted(touched):
             before, whole = self.seen.get(path), self.path / path
-            if before == now[path] or not os.path.lexists(whole):
-                continue
             if before and _is_folder(before) and _is_folder(now[path]):
                 whole.chmod(stat.S_IMODE(before[0]))
             else:  # new or touched: what is tracked, the switch writes again
                 remove_tree(whole)
-        return True
+        return touched | (self.seen.keys() - now.keys())
 
 
 class ProvingTrees:
@@ -114,7 +137,7 @@ class ProvingTrees:
 
     def _showing(self, tree: str) -> ProvingTree:
         with self._lock:
-            kept = self._idle.pop() if self._idle else None
+            kept = self._most_alike(tree)
         if kept is not None and self._shows(kept, tree):
             return kept
         with self._lock:
@@ -128,12 +151,20 @@ class ProvingTrees:
             )
         return fresh
 
+    def _most_alike(self, tree: str) -> ProvingTree | None:
+        same = next((place for place in self._idle if place.shown == tree), None)
+        if same is None:
+            return self._idle.pop() if self._idle else None
+        self._idle.remove(same)
+        return same
+
     def _shows(self, place: ProvingTree, tree: str) -> bool:
         shown = False
         try:
             shown = place.show(tree)
             if shown:
                 self._show_git(place)
+                place.settle()
         finally:
             if not shown:
                 _discard(place)
@@ -158,29 +189,12 @@ def _is_folder(signature: Signature) -> bool:
     return stat.S_ISDIR(signature[0])
 
 
-def _look(path: Path) -> Signature | None:
+def _look(path: str) -> Signature | None:
     try:
-        return signature_of(path.lstat())
+        return signature_of(os.lstat(path))
     except OSError:
         return None
 
 
 def _attributes(seen: Mapping[str, Signature]) -> dict[str, Signature]:
     return {path: s for path, s in seen.items() if path.rpartition("/")[2] == ".gitattributes"}
-
-
-def _let_the_clock_pass(seen: Mapping[str, Signature], probe: Path) -> None:
-    """Wait until a new change gets a later time than any seen, so that none can look like it.
-
-    File systems stamp changes with a clock that stands still for some milliseconds.
-    """
-    if os.name == "nt":  # no change time there, and a clock of 100 ns
-        return
-    newest = max((s[3] for s in seen.values() if not _is_folder(s)), default=0)
-    deadline = time.monotonic() + _TICK_LIMIT_S
-    while time.monotonic() < deadline:
-        probe.write_bytes(b"")
-        if probe.stat().st_ctime_ns > newest:
-            break
-        time.sleep(0.001)
-    probe.unlink(missing_ok=True)

@@ -12,24 +12,35 @@ from typing import Any
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.progress import Progress
 from state_store import journal
+from state_store.errors import CannotRunError
 
 
 class Recorder:
-    """Knows where an item's journal entry is; `state_dir` may be None."""
+    """Knows where an item's journal entry is; `state_dir` may be None.
+
+    `problem` is the last entry that could not be written, as a sentence.
+    """
 
     def __init__(self, state_dir: Path | None, wave_id: str, progress: Progress) -> None:
         self._state_dir = state_dir
         self._wave_id = wave_id
         self._progress = progress
+        self.problem: str | None = None
+        self._started: dict[str, tuple[str, int]] = {}
 
     def say(self, line: str) -> None:
         """A line for people only."""
         self._progress.say(line)
 
     def dispatched(self, slug: str, repo: str | None, phase: str, number: int) -> None:
-        """An agent is about to be started."""
+        """An agent is about to be started. Raises CannotRunError where that cannot be noted."""
         self.say(f"{slug}: {phase} started (attempt {number})")
         self._write(slug, repo, "dispatched", {"verified": False, "testExit": None})
+        self._started[slug] = (phase, number)
+
+    def started(self, slug: str) -> tuple[str, int] | None:
+        """Phase and number of the last attempt that was begun, None when there was none."""
+        return self._started.get(slug)
 
     def tested(self, slug: str, test: TestRun) -> None:
         """A test run ended."""
@@ -38,17 +49,25 @@ class Recorder:
     def judged(self, slug: str, repo: str | None, attempt: Attempt) -> None:
         """An attempt has its verdict."""
         self.say(f"{slug}: {attempt.verdict}" + (f": {attempt.reason}" if attempt.reason else ""))
-        self._write(slug, repo, _journal_phase(attempt), _attempt_entry(attempt))
+        self._note(slug, repo, _journal_phase(attempt), _attempt_entry(attempt))
 
     def settled(self, slug: str, repo: str | None, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
         self.say(f"{slug}: {outcome.verdict}: {outcome.reason}")
-        self._write(slug, repo, "failed", _outcome_entry(outcome))
+        self._note(slug, repo, "failed", _outcome_entry(outcome))
 
     def shipped(self, slug: str, repo: str | None, outcome: ItemOutcome, commit: str) -> None:
         """An item's commit is where it was meant to go."""
         self.say(f"{slug}: shipped as {commit[:12]}")
-        self._write(slug, repo, "verified", {**_outcome_entry(outcome), "commit": commit})
+        self._note(slug, repo, "verified", {**_outcome_entry(outcome), "commit": commit})
+
+    def _note(self, slug: str, repo: str | None, phase: str, data: Mapping[str, Any]) -> None:
+        # It has happened, so the report must still come; a disk that is full is told there.
+        try:
+            self._write(slug, repo, phase, data)
+        except CannotRunError as error:
+            self.problem = str(error)
+            self.say(f"{slug}: {error}")
 
     def _write(self, slug: str, repo: str | None, phase: str, data: Mapping[str, Any]) -> None:
         if self._state_dir is not None:

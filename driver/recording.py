@@ -84,6 +84,11 @@ class RecordingWriter:
         else:
             self._append({"format": FORMAT, "version": VERSION})
 
+    @property
+    def path(self) -> Path:
+        """The recording."""
+        return self._path
+
     def write(self, entry: Recorded) -> None:
         """Append one dispatch. Raises CannotRunError when it cannot be written."""
         self._append(to_json(entry))

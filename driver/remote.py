@@ -145,6 +145,20 @@ def push_commit(
     return _verified(git_dir, env, remote, commit, ref)
 
 
+def push_forward(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, commit: str, branch: str
+) -> PushResult:
+    """Publish `commit` as `branch` where it goes on from what is there now, as a plain push would.
+
+    The remote is asked where the branch is, and has to be there still when the push arrives.
+    """
+    env = _push_environment(environ, git_dir, remote)
+    there = _head_there(git_dir, env, remote, f"refs/heads/{branch}")
+    if isinstance(there, PushResult):
+        return there
+    return push_commit(git_dir, environ, remote, commit, branch, there or None)
+
+
 def _push_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote) -> dict[str, str]:
     # Credential helpers and ssh are the user's programs and need the user's variables; nothing
     # of an agent runs in this call. Configuration comes only from the start of the wave.
@@ -193,11 +207,23 @@ def _failure(branch: str, done: Captured) -> PushResult:
 def _verified(
     git_dir: Path, env: Mapping[str, str], remote: Remote, commit: str, ref: str
 ) -> PushResult:
+    there = _head_there(git_dir, env, remote, ref)
+    if isinstance(there, PushResult):
+        return PushResult(False, f"pushed, but not verified: {there.reason}", "unverified")
+    if there == commit:
+        return PushResult(True)
+    seen = there or "nothing"
+    return PushResult(False, f"pushed, but the remote shows {seen} there", "unverified")
+
+
+def _head_there(
+    git_dir: Path, env: Mapping[str, str], remote: Remote, ref: str
+) -> str | PushResult:
+    """The commit that `ref` is at on the remote, "" when it is not there."""
     seen = _talk(git_dir, env, ("ls-remote", remote.url, ref))
     if isinstance(seen, PushResult):
-        return PushResult(False, f"pushed, but not verified: {seen.reason}", "unverified")
-    there = {line.partition("\t")[2]: line.partition("\t")[0] for line in
-             text(seen.stdout).splitlines()}  # fmt: skip
-    if there.get(ref) == commit:
-        return PushResult(True)
-    return PushResult(False, f"pushed, but the remote shows {there.get(ref)} there", "unverified")
+        return seen
+    if not seen.ok:
+        return _failure(ref.removeprefix("refs/heads/"), seen)
+    lines = (line.partition("\t") for line in text(seen.stdout).splitlines())
+    return next((commit for commit, _, name in lines if name == ref), "")

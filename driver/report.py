@@ -45,6 +45,7 @@ class WaveReport:
     details: Mapping[str, Any] = field(default_factory=dict)
     preflight_ok: bool = True
     abort_exit: ExitCode | None = None
+    journal_error: str | None = None
     resumed: bool = False
 
     @property
@@ -70,7 +71,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "shipped": None if report.shipments is None else _shipped_slugs(report.items),
         "shipped_repos": [_shipped_repo(shipment) for shipment in report.shipments or ()],
         "branch": _only(shipment.branch for shipment in report.shipments or ()),
-        "sha": _only(shipment.tip for shipment in report.shipments or ()),
+        "sha": _only(shipment.tip or shipment.kept for shipment in report.shipments or ()),
         "merged": False,
         "policy": dict(report.policy) if report.policy is not None else None,
         "ceiling": dict(report.ceiling) if report.ceiling is not None else None,
@@ -80,6 +81,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "adversarial_review": _wave_review(report),
         "tokens": token_totals(report.items),
         "integration": {"green": report.exit_code is ExitCode.DONE},
+        "journal_error": report.journal_error,
         "repairsUsed": sum(item.outcome.repairs for item in report.items),
         "exit_code": int(report.exit_code),
         **report.details,
@@ -212,7 +214,7 @@ def _shipped_repo(shipment: Shipment) -> dict[str, Any]:
         "committed": shipment.committed,
         "pushed": shipment.pushed,
         "branch": shipment.branch,
-        "sha": shipment.tip,
+        "sha": shipment.tip or shipment.kept,
         "error": shipment.error,
         "error_detail": shipment.detail[:300] or None,
         "files_count": shipment.files_count,

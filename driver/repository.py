@@ -259,14 +259,16 @@ def lay_git_dir(
 ) -> None:
     """Write a git dir that borrows the user's objects: no template, no hook, no remote.
 
+    `config` is text that goes on inside the `[core]` section.
+
     Files instead of `git clone --shared`: six small writes, against a process of 40 ms.
     """
     sha256 = repo.object_format == "sha256"
     for folder in ("objects/info", "refs/heads", "info"):
         (path / folder).mkdir(parents=True, exist_ok=True)
-    lines = f"[core]\n\trepositoryformatversion = {int(sha256)}\n"
-    lines += "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
-    (path / "config").write_text(lines + config, encoding="utf-8", newline="\n")
+    lines = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
+    lines += f"[core]\n\trepositoryformatversion = {int(sha256)}\n{config}"
+    (path / "config").write_text(lines, encoding="utf-8", newline="\n")
     if branch is not None:
         ref = f"refs/heads/{branch}"
         (path / "packed-refs").write_bytes(raw(f"{head} {ref}\n"))
@@ -274,9 +276,10 @@ def lay_git_dir(
     borrow_objects(path, repo)
 
 
-def borrow_objects(git_dir: Path, repo: Repository) -> None:
-    """Let a git dir read the user's objects, and know where a shallow history ends."""
-    line = c_quoted(repo.objects.as_posix())
-    (git_dir / "objects" / "info" / "alternates").write_bytes(line + b"\n")
+def borrow_objects(git_dir: Path, repo: Repository, *more: Path) -> None:
+    """Let a git dir read the user's objects and those of `more` object folders, and know where a
+    shallow history ends."""
+    lines = (c_quoted(objects.as_posix()) + b"\n" for objects in (repo.objects, *more))
+    (git_dir / "objects" / "info" / "alternates").write_bytes(b"".join(lines))
     if repo.shallow:
         shutil.copyfile(repo.common_dir / "shallow", git_dir / "shallow")

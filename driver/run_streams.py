@@ -10,7 +10,7 @@ import codecs
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -37,6 +37,21 @@ class Streams:
     def last_written(self) -> float:
         """When one of the outputs last grew, in seconds of the wall clock."""
         return max(os.fstat(file.fileno()).st_mtime for file in (self.stdout, self.stderr))
+
+    def writers(self) -> list[int]:
+        """The processes that print into these files, where /proc tells; readers are not meant."""
+        ours = [os.fstat(file.fileno()) for file in (self.stdout, self.stderr)]
+        pids = [path.name for path in Path("/proc").glob("[0-9]*")]
+        return [int(pid) for pid in pids if _prints_to(pid, ours)]
+
+
+def _prints_to(pid: str, files: list[os.stat_result]) -> bool:
+    for number in (1, 2):
+        with suppress(OSError):  # it ended meanwhile, or is another user's
+            printed = Path(f"/proc/{pid}/fd/{number}").stat()
+            if any(os.path.samestat(printed, file) for file in files):
+                return True
+    return False
 
 
 @contextmanager

@@ -34,7 +34,7 @@ WAVE_SCHEDULER = {
     "filter_todo_items": ("driver.selection", "filter_todo_items"),
     "select_disjoint_items": ("driver.selection", "select_disjoint_items"),
     "build_wave_manifest": (_HERE, "build_wave_manifest"),
-    "emit_report": ("driver.cycle", "emit_report"),
+    "emit_report": ("driver.cycle_report", "emit_report"),
     "_normalize_path": ("driver.tracker", "_normalize_path"),
     "_is_valid_owned_path": ("driver.tracker", "_is_valid_owned_path"),
     "_validate_item": ("driver.tracker", "_validate_item"),

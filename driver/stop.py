@@ -45,8 +45,12 @@ class Stop:
         """End the wave. Only the first call counts."""
         if self.signal_number is None:
             self.signal_number = signal_number
-            for callback in tuple(self._callbacks):
-                callback()
+            self.insist()
+
+    def insist(self) -> None:
+        """Run the callbacks again: what was asked to end is then ended without any grace."""
+        for callback in tuple(self._callbacks):
+            callback()
 
     def check(self) -> None:
         """Raise InterruptedWaveError once a signal has come."""

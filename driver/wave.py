@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from driver.conclusion import aborted, conclude
 from driver.gates import gate_word
 from driver.ground import RepositoryGround
-from driver.item_line import outcome_of, walk
+from driver.item_line import abandoned, walk
 from driver.manifest import parse_manifest
 from driver.opening import WaveRequest, opened
-from driver.outcome import ItemOutcome, Verdict
+from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.ship import Shipment, ship
-from driver.pool import run_all
+from driver.pool import Leaving, run_all
 from driver.report import WaveReport
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError, TidegateError
@@ -36,14 +36,15 @@ def run(request: WaveRequest) -> WaveReport:
 
 
 def _walk_all(wave: Wave) -> list[ItemOutcome]:
-    limit = wave.settings.limits.max_workers or DEFAULT_WIDTH
+    attempts: dict[str, list[Attempt]] = {planned.slug: [] for planned in wave.plan}
     return run_all(
         wave.plan,
-        lambda planned: walk(planned, wave),
-        width=limit,
-        is_stopped=lambda: wave.gates.stop.is_set,
-        abandoned=lambda planned: outcome_of(
-            planned, Verdict.HALTED, "interrupted; its backend did not come back in time", []
+        lambda planned: walk(planned, wave, attempts[planned.slug]),
+        width=wave.settings.limits.max_workers or DEFAULT_WIDTH,
+        leaving=Leaving(
+            is_stopped=lambda: wave.gates.stop.is_set,
+            insist=wave.gates.stop.insist,
+            abandoned=lambda planned: abandoned(planned, wave, attempts[planned.slug]),
         ),
     )
 

@@ -112,6 +112,17 @@ def dispatch(
         )
 
 
+def run_test_command(
+    driver: AgentDriver, command: str | tuple[str, ...], folder: Path, limits: CommandLimits
+) -> CommandResult:
+    """Run a test. A backend that raises has not run it, so nothing is known of the work."""
+    given = command if isinstance(command, str) else list(command)
+    try:
+        return driver.run_bounded(given, str(folder), limits)
+    except Exception as error:  # noqa: BLE001 - as above
+        return CommandResult(1, could_not_run=f"the backend's run_command broke: {error!r}")
+
+
 def _metered(result: WorkerResult) -> WorkerResult:
     """A backend that tells one number of tokens, and not of which kind, is still metered."""
     if result.usage.total_tokens is None and result.tokens_spent is not None:

@@ -21,6 +21,8 @@ from driver.verification_policy import Policy
 from state_store.journal import safe_slug
 from tools.settings import Settings
 
+SHIP_MODES = ("branch", "current")
+
 
 @dataclass(frozen=True)
 class WaveOptions:

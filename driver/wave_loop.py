@@ -68,13 +68,9 @@ def __getattr__(name: str) -> Any:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    import argparse
+    from driver.flags import Parser, add_common
 
-    from driver.flags import add_common
-
-    parser = argparse.ArgumentParser(
-        prog="wave_loop.py", description="Run one wave of items with disjoint files."
-    )
+    parser = Parser(prog="wave_loop.py", description="Run one wave of items with disjoint files.")
     add = parser.add_argument
     add("--manifest", metavar="FILE", help="the items: JSON, see docs/formats.md")
     add("--git", action="store_true", help="ship verified items to a wave branch")
@@ -88,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     from driver import command_line
 
-    return command_line.run_manifest(args)
+    return command_line.run_manifest(args, run_wave)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def run_wave_scheduler(
     options: WaveOptions | None = None,
 ) -> dict[str, Any]:
     """One cycle; the answer is the report of docs/formats.md, with `success` and `exit_code`."""
-    from driver import cycle
+    from driver import cycle, wave_loop
 
     return cycle.run(
         cycle.CycleRequest(
@@ -43,7 +43,8 @@ def run_wave_scheduler(
             driver=driver,
             state_dir=Path(state_dir) if state_dir is not None else None,
             options=options,
-        )
+        ),
+        wave_loop.run_wave,
     )
 
 
@@ -55,13 +56,9 @@ def __getattr__(name: str) -> Any:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    import argparse
+    from driver.flags import Parser, add_common
 
-    from driver.flags import add_common
-
-    parser = argparse.ArgumentParser(
-        prog="wave_scheduler.py", description="Run one wave of a backlog's next items."
-    )
+    parser = Parser(prog="wave_scheduler.py", description="Run one wave of a backlog's next items.")
     add = parser.add_argument
     add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
     add("--max-items", metavar="N", type=int, default=DEFAULT_MAX_ITEMS, help="(default: 5)")
@@ -73,9 +70,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
-    from driver import command_line
+    from driver import command_line, wave_loop
 
-    return command_line.run_cycle(args)
+    return command_line.run_cycle(args, wave_loop.run_wave)
 
 
 if __name__ == "__main__":

@@ -20,15 +20,14 @@ from driver.folders import copy_into, newest_ns, remove_tree, snapshot
 from driver.git import PrivateGit, Repository, toplevel_of
 from driver.outcome import Change
 from driver.proving import ProvingTree, ProvingTrees
-from driver.repository import lay_git_dir
+from driver.repository import borrow_objects, lay_git_dir
 from state_store.errors import CannotRunError, InputError
 
 Command = str | tuple[str, ...]
 
 # The clone is the agent's, but the user's global settings reach into it: no monitor process per
 # clone, no hook of theirs on an agent's commit, no passphrase prompt, line ends as committed.
-_CLONE_CONFIG = f"""
-[core]
+_CLONE_CONFIG = f"""\
 \tbare = false
 \tautocrlf = false
 \tfsmonitor = false
@@ -43,6 +42,7 @@ _CLONE_CONFIG = f"""
 [maintenance]
 \tauto = false
 """
+_PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
 class WorkspaceError(CannotRunError):
@@ -145,7 +145,7 @@ class Workshop:
 
     def proving_trees(self, size: int) -> ProvingTrees:
         """A pool of at most `size` trees to test in; each is made when first needed."""
-        return ProvingTrees(size, self._proving_tree, lambda place: self._lay_git(*_sides(place)))
+        return ProvingTrees(size, self._proving_tree, self._renew_git)
 
     def _proving_tree(self, number: int) -> ProvingTree:
         path = self._root / "proving" / str(number)
@@ -177,17 +177,28 @@ class Workshop:
                 if problem := self._prepare.run(command, path):
                     raise WorkspaceError(f"set-up command {command!r} failed: {problem}")
 
+    def _renew_git(self, place: ProvingTree) -> None:
+        """Give a proving tree a `.git` no test has written in, its index that of the tree."""
+        own = place.path / ".git"
+        with contextlib.suppress(OSError):
+            if not own.is_symlink() and snapshot(own) == place.git_dir:
+                shutil.copyfile(place.index, own / "index")
+                place.git_dir = snapshot(own)
+                return
+        self._lay_git(place.path, place.index)
+        # A test may ask git for what is about to be committed, whose objects only we have.
+        borrow_objects(own, self._repo, self._git.path / "objects")
+        place.git_dir = snapshot(own)
+
     def _lay_git(self, path: Path, index: Path) -> None:
         own = path / ".git"
         remove_tree(own)
-        config = (self._git.path / "config").read_text(encoding="utf-8") + _CLONE_CONFIG
+        made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
+        # What git found out about this file system. Each key once, or agents cannot set it.
+        config = "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
         branch = self._repo.branch
-        lay_git_dir(own, self._repo, head=self._base, branch=branch, config=config)
+        lay_git_dir(own, self._repo, head=self._base, branch=branch, config=config + _CLONE_CONFIG)
         shutil.copyfile(index, own / "index")
-
-
-def _sides(place: ProvingTree) -> tuple[Path, Path]:
-    return place.path, place.index
 
 
 @contextlib.contextmanager

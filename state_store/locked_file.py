@@ -28,17 +28,17 @@ LOCK_POLL_S = 0.01
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
     """Hold `<path>.lock` alone; it is gone afterwards, so nothing new shows in a repository.
 
     Raises CannotRunError when the folder cannot be written or the lock stays taken.
     """
     lock = path.with_name(path.name + ".lock")
-    deadline = time.monotonic() + LOCK_PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while (handle := _try_lock(lock)) is None:
         if time.monotonic() > deadline:
             raise CannotRunError(
-                f"another process has held {lock} for {LOCK_PATIENCE_S:.0f} s; end it and try again"
+                f"another process has held {lock} for {patience_s:.0f} s; end it and try again"
             )
         time.sleep(LOCK_POLL_S)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from driver import verdicts, wave_bridge
 from driver.agent_driver import WorkerResult
@@ -11,8 +12,10 @@ from driver.outcome import Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
 from driver.recording import Recorded, RecordedFile
-from driver.verdicts import GITLINK
+from driver.verdicts import GITLINK, Judgement
 from driver.wave_context import Planned, Wave
+from state_store.errors import TidegateError
+from state_store.files import write_bytes_atomic
 
 BUILD = "build"
 REPAIR = "repair"
@@ -31,16 +34,21 @@ def first_prompt(planned: Planned, wave: Wave) -> str:
 
 def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: str) -> Attempt:
     """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
-    anything is spent, and WorkspaceError when the proving place cannot be prepared."""
+    anything is spent; once an agent ran, every trouble is part of the answer."""
     wave.gates.check()
     phase = BUILD if number == 1 else REPAIR
     wave.recorder.dispatched(planned.slug, planned.item.repo, phase, number)
     started = time.monotonic()
     result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
     duration = time.monotonic() - started
-    seen = place.observe()
-    _record(planned, place, wave, seen, result, (phase, number, prompt, duration))
-    judgement, test = _judge(planned, place, wave, result, seen, number)
+    seen, test = Observed(()), None
+    try:
+        seen = place.observe()
+        _save(planned, place, wave, seen.tree)
+        _record(planned, place, wave, seen, result, (phase, number, prompt, duration))
+        judgement, test = _judge(planned, place, wave, result, seen, number)
+    except TidegateError as error:
+        judgement = Judgement(Verdict.UNDECIDED, str(error))
     done = Attempt(
         number=number,
         phase=phase,
@@ -58,9 +66,23 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     return done
 
 
+def work_patch(planned: Planned, wave: Wave) -> Path:
+    """Where an item's work is kept as a patch against the base."""
+    return wave.scratch(planned.slug) / "work.patch"
+
+
+def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
+    # Before the test, so that no end of this process, however sudden, takes the work along.
+    patch, path = place.patch(tree), work_patch(planned, wave)
+    if patch:
+        write_bytes_atomic(path, patch)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _judge(
     planned: Planned, place: Place, wave: Wave, result: WorkerResult, seen: Observed, number: int
-) -> tuple[verdicts.Judgement, TestRun | None]:
+) -> tuple[Judgement, TestRun | None]:
     changes = verdicts.of_changes(
         seen.changes, planned.owned, head_moved=seen.head_moved, links_outside=seen.links_outside
     )

@@ -15,7 +15,7 @@ from driver.git import Commit, CommitSpec
 from driver.ground import RepositoryGround
 from driver.outcome import ItemOutcome, RunKind, TestRun, Verdict
 from driver.phases.prove import run_test
-from driver.pool import run_all
+from driver.pool import Leaving, run_all
 from driver.prompts import command_text
 from driver.wave_context import Planned, Wave
 
@@ -95,8 +95,10 @@ class Integration:
             ]
         }
         missing = [job for key, job in jobs.items() if key not in self._runs]
-        width = len(missing)
-        for job, run in zip(missing, run_all(missing, self._run, width=width), strict=True):
+        stop = self._wave.gates.stop
+        leaving = Leaving(lambda: stop.is_set, stop.insist, _left_behind)
+        runs = run_all(missing, self._run, width=len(missing), leaving=leaving)
+        for job, run in zip(missing, runs, strict=True):
             self._runs[_key(job.planned, job.tree)] = run
         return [self._runs[key] for key in jobs]
 
@@ -107,6 +109,11 @@ class Integration:
             run = run_test(job.planned, proving, job.tree, self._wave, output)
         self._wave.recorder.say(f"{job.planned.slug}: together with the others: {run.kind}")
         return run
+
+
+def _left_behind(job: _Job) -> TestRun:
+    command = command_text(job.planned.item.test_command)
+    return TestRun(RunKind.CANCELLED, command, None, "", 0.0, job.tree, reason="interrupted")
 
 
 def _key(planned: Planned, tree: str) -> tuple[str, str, str]:

@@ -18,7 +18,7 @@ from driver.ownership import (
     parse_owned,
 )
 from driver.verification_policy import policy_for
-from driver.wave_context import Home, Planned, Shipping
+from driver.wave_context import SHIP_MODES, Home, Planned, Shipping
 from state_store.errors import ExitCode, InputError
 
 
@@ -70,6 +70,10 @@ def check_ready(driver: AgentDriver) -> None:
 def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
     if shipping.mode == "none":
         return
+    if shipping.mode not in SHIP_MODES:
+        raise PreflightError(
+            "invalid_input", f"git mode {shipping.mode!r} is unknown: use one of {SHIP_MODES}"
+        )
     named = [item.slug for item in manifest.items if item.repo]
     unnamed = [item.slug for item in manifest.items if not item.repo]
     if named and unnamed:
@@ -126,7 +130,13 @@ def _check_guard(homes: Iterable[Home], shipping: Shipping) -> None:
         return
     tops = {home.top for home in homes if home.top}
     expected = Path(shipping.expect_top).resolve()
-    if tops and expected not in tops:
+    if not tops:
+        raise PreflightError(
+            "git_toplevel_check_failed",
+            f"no item is in a git repository, so nothing can be shipped to {expected}",
+            {"expected_repo_root": str(expected)},
+        )
+    if expected not in tops:
         raise PreflightError(
             "git_toplevel_mismatch",
             f"the items live in {', '.join(sorted(map(str, tops)))}, but only {expected}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from driver import wave_bridge
 from driver.agent_driver import CommandLimits
 from driver.ground import Place, ProvingPlace
 from driver.outcome import TestRun
@@ -34,9 +35,10 @@ def run_test(
     """The test command of `planned` in a checkout of `tree`."""
     item, settings = planned.item, wave.settings
     environment = child_environment(settings.environ, settings.verify.env, _TEST_ENVIRONMENT)
-    result = wave.driver.run_bounded(
-        _as_given(item.test_command),
-        str(proving.path / planned.home.work_dir),
+    result = wave_bridge.run_test_command(
+        wave.driver,
+        item.test_command,
+        proving.path / planned.home.work_dir,
         CommandLimits(settings.verify.timeout_s, environment, output),
     )
     kind, reason = run_kind(result, proving.tampered())
@@ -50,10 +52,6 @@ def run_test(
         output_file=result.output_file,
         reason=reason,
     )
-
-
-def _as_given(command: str | tuple[str, ...]) -> str | list[str]:
-    return command if isinstance(command, str) else list(command)
 
 
 def _output(stdout: str, stderr: str, top: str) -> str:

@@ -13,13 +13,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from driver.git import Commit, CommitSpec, GitError, fast_forward
+from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fast_forward
 from driver.ground import RepositoryGround
+from driver.own_files import is_own
 from driver.phases.integrate import Entry, Integration, Line
 from driver.prompts import command_text
+from driver.remote import push_forward
 from driver.text import safe_line
 from driver.wave_context import Planned, Wave
 
+FILE = "file "  # how a fingerprint names what is not a part of git's own
 MAX_SUBJECT_CHARS = 72
 _MAX_BRANCH_TRIES = 20
 
@@ -29,7 +32,8 @@ class Shipment:
     """What became of one repository's verified items.
 
     `commits` holds (slug, commit) of all shipped items; `error` is a word of the report's
-    vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped.
+    vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped;
+    `kept` is the commit that `branch` then holds in this repository only.
     """
 
     repo: str
@@ -41,6 +45,7 @@ class Shipment:
     error: str | None = None
     detail: str = ""
     warning: str | None = None
+    kept: str | None = None
     left_out: tuple[Entry, ...] = ()
 
     @property
@@ -59,7 +64,7 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     if not line.entries:
         return dataclasses.replace(shipment, error="nothing_green_together", detail="no item left")
     wave.gates.check()
-    touched = ground.touched_checkout()
+    touched = _touched_by_others(ground, wave)
     if touched:
         return _touched(shipment, touched)
     commits = ground.git.import_commits(ground.base, _specs(line, wave))
@@ -68,10 +73,25 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     shipment = dataclasses.replace(shipment, files_count=_count_files(line.entries))
     try:
         if wave.shipping.mode == "current":
-            return _to_current_branch(shipment, ground, line, commits)
+            return _to_current_branch(shipment, ground, line, commits, wave)
         return _to_wave_branch(shipment, ground, line, commits, wave)
     except GitError as error:
         return dataclasses.replace(shipment, error="git_commit_failed", detail=str(error))
+
+
+def _touched_by_others(ground: RepositoryGround, wave: Wave) -> tuple[str, ...]:
+    """What differs in the user's checkout, but for files that this wave writes itself."""
+    recording = wave.options.recording
+    places = [
+        *([wave.gates.state_dir] if wave.gates.state_dir else []),
+        *([recording.path] if recording else []),
+    ]
+    top = ground.repository.top
+    return tuple(
+        name
+        for name in ground.touched_checkout()
+        if not (name.startswith(FILE) and is_own(top / name.removeprefix(FILE), places))
+    )
 
 
 def _touched(shipment: Shipment, touched: Sequence[str]) -> Shipment:
@@ -130,12 +150,32 @@ def _to_wave_branch(
     commits: Sequence[Commit],
     wave: Wave,
 ) -> Shipment:
-    tip = commits[-1].commit
-    branch = _keep_on_free_branch(ground, tip, branch_name(wave.wave_id, time.strftime("%Y-%m-%d")))
-    shipment = dataclasses.replace(shipment, branch=branch, committed=True)
+    shipment = _kept(shipment, ground, commits, wave)
+    notes = [describe_detached(ground.repository)]
     if ground.remote is None:
-        return _done(shipment, line, commits, "no remote: the branch is in this repository only")
-    return _push(shipment, ground, line, commits, expected=None)
+        notes.append("no remote: the branch is in this repository only")
+    elif shipment.branch is not None:
+        tip = commits[-1].commit
+        answer = ground.git.push(ground.remote, tip, shipment.branch, expected=None)
+        shipment = _pushed(shipment, answer)
+    if shipment.error:
+        return _saying_where(shipment)
+    return _done(shipment, line, commits, "; ".join(filter(None, notes)) or None)
+
+
+def describe_detached(repository: Repository) -> str:
+    """A sentence when the wave's base is on no branch, else ""."""
+    return "" if repository.branch else f"started from a detached HEAD at {repository.head[:12]}"
+
+
+def _kept(
+    shipment: Shipment, ground: RepositoryGround, commits: Sequence[Commit], wave: Wave
+) -> Shipment:
+    """The commits on a wave branch of the user's repository, where nothing can lose them."""
+    wanted = branch_name(wave.wave_id, time.strftime("%Y-%m-%d"))
+    tip = commits[-1].commit
+    branch = _keep_on_free_branch(ground, tip, wanted)
+    return dataclasses.replace(shipment, branch=branch, committed=True, kept=tip)
 
 
 def _keep_on_free_branch(ground: RepositoryGround, tip: str, wanted: str) -> str:
@@ -152,54 +192,52 @@ def _keep_on_free_branch(ground: RepositoryGround, tip: str, wanted: str) -> str
 
 
 def _to_current_branch(
-    shipment: Shipment, ground: RepositoryGround, line: Line, commits: Sequence[Commit]
-) -> Shipment:
-    branch = ground.repository.branch
-    if branch is None:
-        return dataclasses.replace(
-            shipment,
-            error="git_commit_failed",
-            detail="HEAD is detached, so there is no checked-out branch to commit to",
-        )
-    shipment = dataclasses.replace(shipment, branch=branch)
-    if ground.remote is not None:
-        shipment = _push(shipment, ground, line, commits, expected=ground.base)
-        if shipment.error:
-            return shipment
-    return _move_checkout(shipment, ground, line, commits)
-
-
-def _move_checkout(
-    shipment: Shipment, ground: RepositoryGround, line: Line, commits: Sequence[Commit]
-) -> Shipment:
-    tip = commits[-1].commit
-    ground.git.keep(ground.repository, tip, f"refs/tidegate/{tip}")
-    refusal = fast_forward(ground.repository, tip, ground.environ)
-    if not refusal:
-        warning = None if shipment.pushed else "no remote: committed in this repository only"
-        return _done(dataclasses.replace(shipment, committed=True), line, commits, warning)
-    if shipment.pushed:
-        return dataclasses.replace(shipment, warning=f"pushed, but not checked out here: {refusal}")
-    return dataclasses.replace(
-        shipment, error="git_commit_failed", detail=f"{refusal} (kept as refs/tidegate/{tip})"
-    )
-
-
-def _push(
     shipment: Shipment,
     ground: RepositoryGround,
     line: Line,
     commits: Sequence[Commit],
-    *,
-    expected: str | None,
+    wave: Wave,
 ) -> Shipment:
-    if ground.remote is None or shipment.branch is None:
-        raise AssertionError("a push needs a remote and a branch")
-    answer = ground.git.push(ground.remote, commits[-1].commit, shipment.branch, expected)
+    """Push, then move the checkout ahead; a refusal of either leaves the commits on a branch."""
+    tip, current = commits[-1].commit, ground.repository.branch
+    if current is None:
+        detail = "HEAD is detached, so there is no checked-out branch to commit to"
+        shipment = dataclasses.replace(shipment, error="git_commit_failed", detail=detail)
+    elif ground.remote is not None:
+        answer = push_forward(ground.git.path, ground.environ, ground.remote, tip, current)
+        shipment = _pushed(shipment, answer)
+    if not shipment.error:
+        shipment = _move_checkout(shipment, ground, tip)
+    if not shipment.error:
+        shipment = dataclasses.replace(shipment, branch=current)
+        return _done(shipment, line, commits, shipment.warning)
+    return _saying_where(_kept(shipment, ground, commits, wave))
+
+
+def _saying_where(shipment: Shipment) -> Shipment:
+    where = f"{shipment.detail} (kept on branch {shipment.branch} here)"
+    return dataclasses.replace(shipment, detail=where)
+
+
+def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
     if answer.ok:
-        return _done(dataclasses.replace(shipment, pushed=True), line, commits, None)
-    kept = f" (kept on branch {shipment.branch} here)" if shipment.committed else ""
-    return dataclasses.replace(shipment, error="git_push_failed", detail=answer.reason + kept)
+        return dataclasses.replace(shipment, pushed=True)
+    return dataclasses.replace(shipment, error="git_push_failed", detail=answer.reason)
+
+
+def _move_checkout(shipment: Shipment, ground: RepositoryGround, tip: str) -> Shipment:
+    on_the_way = f"refs/tidegate/{tip}"
+    ground.git.keep(ground.repository, tip, on_the_way)
+    refusal = fast_forward(ground.repository, tip, ground.environ)
+    if not refusal:
+        ground.git.forget(ground.repository, tip, on_the_way)
+    if refusal and not shipment.pushed:
+        return dataclasses.replace(shipment, error="git_commit_failed", detail=refusal)
+    if refusal:
+        warning = f"pushed, but not checked out here: {refusal}"
+    else:
+        warning = "" if shipment.pushed else "no remote: committed in this repository only"
+    return dataclasses.replace(shipment, warning=warning or None)
 
 
 def _done(

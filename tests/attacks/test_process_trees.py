@@ -180,7 +180,7 @@ def test_a_signal_to_the_supervisor_ends_the_tree_and_is_never_green(
 
 
 def test_a_killed_supervisor_is_a_lost_run_and_its_tree_is_ended(marked: Marked) -> None:
-    done = run(marked.shell("sleep 600 & kill -KILL $PPID; sleep 600"))
+    done = run(marked.shell("setsid sleep 600 & kill -KILL $PPID; sleep 600"))
     assert (done.ending, done.exit_code) == (Ending.LOST, None)
     assert done.reason
     assert eventually(lambda: not marked.alive())

@@ -114,16 +114,9 @@ def test_the_command_it_tells_shows_one_commit_an_item(ran: Ran) -> None:
 
 
 def test_a_clean_clone_of_what_was_pushed_passes_all_its_tests(ran: Ran, tmp_path: Path) -> None:
-    git(
-        tmp_path, "clone", "-q", "-b", ran.report["branch"], str(ran.folder / "remote.git"), "clone"
-    )
-    tested = subprocess.run(
-        [sys.executable, "-m", "unittest"],
-        cwd=tmp_path / "clone",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    remote, clone = str(ran.folder / "remote.git"), tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "-b", ran.report["branch"], remote, str(clone))
+    tested = unittest_in(clone)
     assert tested.returncode == 0, tested.stderr
     assert "Ran 22 tests" in tested.stderr
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 from collections.abc import Callable
@@ -149,7 +148,7 @@ def test_excluding_a_pattern_twice_adds_one_line(user: Checkout, repo: Repositor
 CHANGES_TO_THE_CHECKOUT = {
     "HEAD": lambda u: u.git("commit", "-q", "--allow-empty", "-m", "x"),
     "branch": lambda u: u.git("checkout", "-q", "-b", "other"),
-    "config": lambda u: u.git("config", "core.bare", "false"),
+    "config": lambda u: u.git("config", "some.thing", "y"),
     "hooks": lambda u: hook(u.path / ".git/hooks", "pre-commit", "true"),
     "file a.txt": lambda u: u.write({"a.txt": "1ne\n"}),
     "file new.txt": lambda u: u.write({"new.txt": "new\n"}),
@@ -161,16 +160,10 @@ CHANGES_TO_THE_CHECKOUT = {
 def test_each_change_of_the_users_checkout_is_named(
     user: Checkout, repo: Repository, name: str
 ) -> None:
-    user.git("config", "core.bare", "true")
-    user.git("config", "core.bare", "false")
-    user.git("config", "some.thing", "x")
     user.write({"dirty.txt": "some\n"})
     before = checkout_fingerprint(repo, user.environ)
     assert before.differences(checkout_fingerprint(repo, user.environ)) == ()
-    if name == "config":
-        user.git("config", "some.thing", "y")
-    else:
-        CHANGES_TO_THE_CHECKOUT[name](user)
+    CHANGES_TO_THE_CHECKOUT[name](user)
     assert before.differences(checkout_fingerprint(repo, user.environ)) == (name,)
 
 
@@ -205,19 +198,14 @@ def test_files_the_user_ignores_everywhere_are_no_difference(
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_names_come_back_as_they_are(place: Place, name: str) -> None:
+def test_odd_names_come_back_as_they_are(place: Place, repo: Repository, name: str) -> None:
     (place.path / name).parent.mkdir(exist_ok=True)
     (place.path / name).write_text("odd\n")
     change = place.collect()[name]
     assert (change.mode, change.base_mode) == ("100644", None)
     assert place.git.blob(change.blob or "") == b"odd\n"
-    commit = commit_of(place, place.git.import_commits(*first(place))[0].commit)
+    commit = commit_of(place, repo.head)
     assert name in place.git.paths_in(place.git.tree_of(commit))
-
-
-def first(place: Place) -> tuple[str, list[CommitSpec]]:
-    head = (place.git.path / "objects/info/alternates").read_text().strip().strip('"')
-    return Checkout(Path(head).parent, place.git.environ).git("rev-parse", "HEAD"), [spec()]
 
 
 def test_edits_deletions_modes_and_links_are_seen(place: Place) -> None:
@@ -341,7 +329,7 @@ def test_a_patch_shows_text_that_attributes_would_hide(place: Place) -> None:
 @pytest.mark.parametrize("form", ["sha1", "sha256"])
 def test_a_chain_of_commits_adds_up(tmp_path: Path, environ: dict[str, str], form: str) -> None:
     files = {"a.txt": "one\n", "gone/x": "x"}
-    user = make_repo(tmp_path / "ü ser", environ, files, f"--object-format={form}")
+    user = make_repo(tmp_path / "\u00fc ser", environ, files, f"--object-format={form}")
     repo = open_repository(user.path, environ)
     git = PrivateGit.create(tmp_path / "private", repo, environ)
     place = Place(git, repo, tmp_path / "work")
@@ -425,7 +413,6 @@ def test_a_fast_forward_over_uncommitted_work_is_refused(
     place.git.keep(repo, commit, "refs/heads/wave")
     user.write({"a.txt": "mine\n"})
     before = frozen(user.path)
-    assert "a.txt" in fast_forward(repo, commit, user.environ) + "a.txt"
     assert "local changes" in fast_forward(repo, commit, user.environ)
     after = frozen(user.path)
     assert {k: after[k] for k in before} == before
@@ -512,5 +499,4 @@ def test_an_unreachable_remote_is_told_without_its_password(
     result = place.git.push(remote, repo.head, "wave", None)
     assert (result.ok, result.kind) == (False, "unreachable")
     assert "canary" not in result.reason
-    with contextlib.suppress(OSError):
-        assert "canary" not in repr(remote)
+    assert "canary" not in repr(remote)

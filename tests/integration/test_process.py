@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import resource
 import signal
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,8 +16,19 @@ from pathlib import Path
 
 import pytest
 
-from driver.process import Command, Ending, Finished, Processes, capture, could_not_run_reason
+from driver.process import (
+    Command,
+    Ending,
+    Finished,
+    Processes,
+    capture,
+    could_not_run_reason,
+    is_compiled_from,
+)
 from tests.support.processes import Marked, eventually
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are for a POSIX shell")
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 
 @pytest.fixture
@@ -62,6 +75,7 @@ def test_damaged_text_and_nul_are_shown(marked: Marked) -> None:
     assert run(marked.shell(r"printf 'a\377b\000c'")).stdout == "a\ufffdb\\x00c"
 
 
+@needs_proc
 def test_a_flood_is_kept_whole_on_disk_and_bounded_in_memory(marked: Marked) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     flood = "echo first; head -c 200000000 /dev/zero; echo; echo last"
@@ -134,6 +148,7 @@ def test_a_shell_that_finds_no_command_could_not_run(marked: Marked) -> None:
     assert "not found" in could_not_run_reason(run(marked.shell("no-such-program")))
 
 
+@needs_proc
 def test_the_environment_is_exactly_the_one_given(
     marked: Marked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,11 +158,13 @@ def test_the_environment_is_exactly_the_one_given(
     assert "s3cr3t" not in seen
 
 
+@needs_proc
 def test_the_environment_of_the_child_does_not_reach_the_supervisor(marked: Marked) -> None:
     hostile = {"PYTHONHOME": "/nowhere", "LD_PRELOAD": "/nowhere.so", "PYTHONSTARTUP": "/x"}
     assert run(marked.shell("exit 4", env=hostile)).exit_code == 4
 
 
+@needs_proc
 def test_the_leader_holds_three_streams_and_default_signals(marked: Marked) -> None:
     text = """
 import os, signal
@@ -191,6 +208,7 @@ print('signals', len(got), flush=True)
     assert done.survivors == 0
 
 
+@needs_proc
 def test_running_shows_what_runs_and_how_long_it_has_been_silent(marked: Marked) -> None:
     processes = Processes()
     with ThreadPoolExecutor(1) as pool:
@@ -214,6 +232,7 @@ def test_after_cancel_nothing_starts(marked: Marked) -> None:
     assert not (marked.folder / "ran").exists()
 
 
+@needs_proc
 def test_a_second_cancel_leaves_no_grace(marked: Marked) -> None:
     processes = Processes()
     stubborn = marked.shell("trap '' TERM; echo up; while :; do sleep 1; done", grace_s=60)
@@ -249,6 +268,7 @@ def test_sixty_four_runs_at_once_keep_their_own_results(marked: Marked) -> None:
     assert [run.stdout.strip() for run in done] == [str(n) for n in range(64)]
 
 
+@needs_proc
 def test_nothing_stays_open_after_a_run(marked: Marked) -> None:
     run(marked.shell("true"))
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -257,12 +277,23 @@ def test_nothing_stays_open_after_a_run(marked: Marked) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+@needs_proc
 def test_without_a_supervisor_results_and_limits_are_the_same(marked: Marked) -> None:
     bare = Processes(supervised=False)
     assert bare.run(marked.shell("echo a; exit 3")).exit_code == 3
     assert bare.run(marked.shell("sleep 60 | sleep 60", timeout_s=0.2)).ending is Ending.TIMED_OUT
     assert bare.run(marked.command(("no-such-program",))).ending is Ending.COULD_NOT_START
     assert marked.alive() == []
+
+
+def test_a_compiled_supervisor_of_another_age_is_not_run(tmp_path: Path) -> None:
+    source = tmp_path / "program.py"
+    source.write_text("print(1)")
+    cached = Path(py_compile.compile(str(source), cfile=str(tmp_path / "program.pyc")) or "")
+    assert is_compiled_from(cached, source)
+    source.write_text("print(12)")
+    assert not is_compiled_from(cached, source)
+    assert not is_compiled_from(tmp_path / "none.pyc", source)
 
 
 def test_a_helper_past_its_limit_is_ended_even_if_its_pipe_is_held(marked: Marked) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -29,7 +30,7 @@ from driver.tracker import (
     update_items,
     validate_item,
 )
-from state_store.errors import InputError
+from state_store.errors import CannotRunError, InputError
 from state_store.locked_file import locked, replace_unchanged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -265,7 +266,8 @@ def test_a_reason_that_is_no_utf8_can_still_be_written(tmp_path: Path) -> None:
 
 def test_nothing_to_change_writes_nothing(tracker: Path) -> None:
     before = tracker.stat()
-    assert update_items(tracker, fixed({"T-1": {"status": "todo"}, "T-2": {}})) == ()
+    same = fixed({"T-1": {"status": "todo"}, "T-2": {"notes": "keep / this"}})
+    assert update_items(tracker, same) == ()
     after = tracker.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
@@ -338,6 +340,16 @@ def test_two_holders_of_the_lock_never_overlap(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_who_cannot_get_the_lock_in_time_is_told_who_has_it(tracker: Path) -> None:
+    with locked(tracker):
+        taken = r"another process has held .*tracker\.json\.lock"
+        with pytest.raises(CannotRunError, match=taken), locked(tracker, patience_s=0.05):
+            pass
+        assert tracker.with_name("tracker.json.lock").exists()
+    with locked(tracker, patience_s=0.05):
+        pass
+
+
 @POSIX_ONLY
 def test_a_link_to_the_tracker_and_its_mode_stay(tracker: Path, tmp_path: Path) -> None:
     tracker.chmod(0o640)
@@ -350,22 +362,23 @@ def test_a_link_to_the_tracker_and_its_mode_stay(tracker: Path, tmp_path: Path) 
 
 
 @POSIX_ONLY
-def test_a_tracker_that_cannot_be_written_is_told_in_one_sentence(tracker: Path) -> None:
-    folder = tracker.parent
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(0o755)
-    folder.chmod(0o555)
+def test_a_tracker_that_cannot_be_written_is_told_in_one_sentence() -> None:
+    """Not in tmp_path: root's is closed to the ordinary user that this needs."""
     drop_root = (
         "import os\nimport driver.tracker\n"
         "if os.geteuid() == 0:\n    os.setgid(65534)\n    os.setuid(65534)\n"
     )
-    try:
-        ran = update_in_a_process(drop_root, tracker, "T-1")
-    finally:
-        folder.chmod(0o755)
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "tracker.json"
+        path.write_text(HAND_WRITTEN)
+        path.parent.chmod(0o555)
+        try:
+            ran = update_in_a_process(drop_root, path, "T-1")
+            assert path.read_text() == HAND_WRITTEN
+        finally:
+            path.parent.chmod(0o755)
     assert ran.stdout.startswith("CannotRunError 4 "), ran.stdout + ran.stderr
     assert "cannot be written: Permission denied" in ran.stdout
-    assert tracker.read_text() == HAND_WRITTEN
 
 
 @POSIX_ONLY

@@ -45,7 +45,7 @@ class Marked:
 
 
 def _pids() -> list[str]:
-    return [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [entry.name for entry in Path("/proc").glob("[0-9]*")]
 
 
 def _environment(pid: int) -> list[bytes]:

@@ -92,6 +92,7 @@ def frozen(top: Path) -> dict[str, str]:
         for name in names:
             path = Path(folder, name)
             mode = path.lstat().st_mode
-            body = os.fsencode(path.readlink()) if stat.S_ISLNK(mode) else path.read_bytes()
+            body = os.fsencode(path.readlink()) if stat.S_ISLNK(mode) else b"special"
+            body = path.read_bytes() if stat.S_ISREG(mode) else body
             found[str(path.relative_to(top))] = f"{mode:o} {hashlib.sha256(body).hexdigest()}"
     return found

@@ -116,6 +116,32 @@ def test_a_name_that_is_not_one_file_everywhere_is_refused_with_a_reason(entry: 
     assert len(str(refusal.value)) < 700
 
 
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("C:\\x", "absolute"),
+        ("/x", "absolute"),
+        ("\\\\host\\x", "absolute"),
+        ("~/x", "shells"),
+        ("../x", "climbs out"),
+        (".GIT/x", "git's own folder"),
+        ("./", "the whole repository"),
+        ("", "is empty"),
+        ("src/*.py", "a directory with a trailing '/'"),
+        ("a\x1b", "control character"),
+        ("ab:c", "stream"),
+        ("nul.txt", "device"),
+        ("x.", "dot or white space"),
+        ("a\udcff", "not valid Unicode"),
+        ("x" * 256, "longer than 255 bytes"),
+    ],
+)
+def test_the_reason_says_what_to_change(entry: str, reason: str) -> None:
+    with pytest.raises(OwnershipError) as refusal:
+        parse_owned(entry)
+    assert reason in refusal.value.reason
+
+
 @pytest.mark.parametrize("entry", [entry for entry in BAD if entry not in NOTHING])
 def test_a_bad_work_dir_is_refused_like_a_bad_name(entry: str) -> None:
     with pytest.raises(OwnershipError):

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from driver.pool import run_all
+from driver.pool import Leaving, run_all
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:
@@ -50,19 +50,20 @@ def test_an_error_of_one_job_is_raised_after_the_others_ended() -> None:
     assert done == [1, 2, 3]
 
 
-def test_after_a_stop_a_job_that_does_not_come_back_is_left_behind() -> None:
-    release = threading.Event()
+def test_after_a_stop_the_pool_insists_and_then_leaves_a_job_that_does_not_come_back() -> None:
+    insisted, release = threading.Event(), threading.Event()
 
     def work(number: int) -> str:
         if number == 1:
+            assert insisted.wait(30)
+        if number == 2:
             release.wait(30)
         return "done"
 
-    results = run_all(
-        range(2), work, width=2, is_stopped=lambda: True, abandoned=lambda n: f"left {n}"
-    )
+    leaving = Leaving(lambda: True, insisted.set, lambda number: f"left {number}")
+    results = run_all(range(3), work, width=3, leaving=leaving)
     release.set()
-    assert results == ["done", "left 1"]
+    assert results == ["done", "done", "left 2"]
 
 
 def test_no_jobs_need_no_threads() -> None:

@@ -1,0 +1,195 @@
+"""A repository, agents that only sleep, and the two ways to run them: bare and by the engine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from statistics import median
+
+from driver.agent_driver import AgentDriver
+from driver.command_driver import CommandDriver
+from driver.progress import Progress
+from driver.wave_context import WaveOptions
+from driver.wave_loop import run_wave
+from tools import settings
+
+FILES = 100
+AGENT = """
+case "$TIDEGATE_PHASE/$TIDEGATE_ITEM" in
+    build/*-fails) value=0 ;;
+    *) value=1 ;;
+esac
+sleep "$1"
+printf 'VALUE = %s\\n' "$value" > "pkg/$TIDEGATE_ITEM.py"
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One item: an agent writes one file, a test imports it."""
+
+    slug: str
+
+    @property
+    def file(self) -> str:
+        return f"pkg/{self.slug}.py"
+
+    @property
+    def test(self) -> list[str]:
+        code = f"import importlib as i; assert i.import_module('pkg.{self.slug}').VALUE == 1"
+        return [sys.executable, "-c", code]
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A repository with a remote, and how long its agents sleep."""
+
+    folder: Path
+    sleep_s: float
+
+    @property
+    def repo(self) -> Path:
+        return self.folder / "repo"
+
+    @property
+    def agent(self) -> list[str]:
+        return ["sh", str(self.folder / "agent.sh"), str(self.sleep_s)]
+
+
+def jobs(count: int, *, failing: int = 0) -> list[Job]:
+    """The first `failing` of them are red once."""
+    return [Job(f"m{n:03}" + ("-fails" if n < failing else "")) for n in range(count)]
+
+
+def an_arena(folder: Path, sleep_s: float) -> Arena:
+    """A package of FILES modules, committed and pushed to a bare repository beside it."""
+    arena = Arena(folder, sleep_s)
+    (arena.repo / "pkg").mkdir(parents=True)
+    (folder / "agent.sh").write_text(AGENT)
+    for name in ("__init__", *(f"old{n:03}" for n in range(FILES))):
+        (arena.repo / "pkg" / f"{name}.py").write_text("".join(f"N{n} = {n}\n" for n in range(40)))
+    identity = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
+    remote = folder / "remote.git"
+    for command in (
+        ("init", "-q", "-b", "main", "."),
+        ("add", "-A"),
+        (*identity, "commit", "-q", "-m", "base"),
+        ("clone", "-q", "--bare", ".", str(remote)),
+        ("remote", "add", "origin", str(remote)),
+    ):
+        subprocess.run(["git", *command], cwd=arena.repo, check=True)
+    return arena
+
+
+def bare(arena: Arena, work: list[Job], workers: int, place: Path) -> float:
+    """Seconds of a thread pool with no engine around it: the same clones, agents and tests."""
+    place.mkdir()
+    began = time.monotonic()
+    with ThreadPoolExecutor(workers) as pool:
+        green = list(pool.map(lambda job: _bare_item(arena, job, place / job.slug), work))
+    took = time.monotonic() - began
+    assert all(green)
+    return took
+
+
+def _bare_item(arena: Arena, job: Job, clone: Path) -> bool:
+    source = ("git", "clone", "-q", "--shared", "--no-checkout", arena.repo, clone)
+    subprocess.run(source, check=True)
+    subprocess.run(("git", "checkout", "-q", "HEAD"), cwd=clone, check=True)
+    return any(_bare_round(arena, job, clone, phase) for phase in ("build", "repair"))
+
+
+def _bare_round(arena: Arena, job: Job, clone: Path, phase: str) -> bool:
+    env = {**os.environ, "TIDEGATE_ITEM": job.slug, "TIDEGATE_PHASE": phase}
+    subprocess.run(arena.agent, cwd=clone, env=env, check=True)
+    quiet = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    tested = subprocess.run(job.test, cwd=clone, env=quiet, check=False, capture_output=True)
+    return tested.returncode == 0
+
+
+@dataclass
+class Clock(StringIO):
+    """A progress stream that notes when each line came."""
+
+    began: float = field(default_factory=time.monotonic)
+    lines: list[tuple[float, str]] = field(default_factory=list)
+
+    def write(self, text: str) -> int:
+        self.lines.append((time.monotonic() - self.began, text.removeprefix("tidegate: ").strip()))
+        return len(text)
+
+    def when(self, said: str) -> float | None:
+        """Seconds until the last line that starts like this; None when there was none."""
+        return next((at for at, line in reversed(self.lines) if line.startswith(said)), None)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One wave: seconds, and the seconds after which each item was verified."""
+
+    seconds: float
+    verified: dict[str, float]
+    clock: Clock
+
+
+def engine(arena: Arena, work: list[Job], workers: int, place: Path) -> Ran:
+    """A whole wave, shipped and pushed, with a state folder."""
+    place.mkdir()
+    (place / "tidegate.toml").write_text('[review]\nmode = "off"\n[workspace]\nroot = "places"\n')
+    chosen = settings.load(
+        project=arena.repo,
+        config=place / "tidegate.toml",
+        flags={"limits.max_workers": workers, "state_dir": str(place / "state")},
+    )
+    clock = Clock()
+    driver: AgentDriver = CommandDriver(arena.agent, tier=1, environ=chosen.environ)
+    result = run_wave(
+        driver,
+        _manifest(arena, work),
+        state_dir=place / "state",
+        git={"expectTopLevel": str(arena.repo), "mode": "branch"},
+        options=WaveOptions(settings=chosen, repo=arena.repo, progress=Progress(clock)),
+    )
+    took = time.monotonic() - clock.began
+    assert result["exit_code"] == 0, result
+    ends = {job.slug: clock.when(f"{job.slug}: verified") for job in work}
+    return Ran(took, {slug: at for slug, at in ends.items() if at is not None}, clock)
+
+
+def _manifest(arena: Arena, work: list[Job]) -> dict[str, object]:
+    items = [
+        {
+            "slug": job.slug,
+            "prompt": f"Write {job.file}.",
+            "ownsFiles": [job.file],
+            "testCmd": job.test,
+        }
+        for job in work
+    ]
+    return {"items": items}
+
+
+def cpu_s(run: Callable[[int], float]) -> tuple[Callable[[int], float], list[float]]:
+    """`run`, and a list that gets the processor seconds of each call, its programs included."""
+    used: list[float] = []
+
+    def counted(number: int) -> float:
+        before = sum(os.times()[:4])
+        took = run(number)
+        used.append(sum(os.times()[:4]) - before)
+        return took
+
+    return counted, used
+
+
+def interleaved(rounds: int, *ways: Callable[[int], float]) -> list[float]:
+    """The median of each way's numbers, measured one after the other in every round."""
+    numbers = [[way(number) for way in ways] for number in range(rounds)]
+    return [median(column) for column in zip(*numbers, strict=True)]

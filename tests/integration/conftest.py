@@ -1,0 +1,19 @@
+"""A project for every test of the command lines; its repository is made once and copied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import Project, make_template
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_template(tmp_path_factory.mktemp("template") / "repo")
+
+
+@pytest.fixture
+def project(tmp_path: Path, template: Path) -> Project:
+    return Project(tmp_path, template)

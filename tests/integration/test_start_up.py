@@ -1,0 +1,161 @@
+"""Both programs start quickly and from anywhere, and wait for nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, environment, item, run
+
+PROGRAMS = [SCHEDULER, LOOP]
+# What --help may load beyond argparse: the program, its package and the flags.
+ALLOWANCE = 4
+ODD_NAME = "Pl\u00e4tze \u65e5\u672c & 'so'"
+links = pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links")
+
+
+def modules_of(command: Sequence[str], home: Path) -> set[str]:
+    """The modules that a Python with these arguments has loaded when it ends."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-X", "importtime", *command],
+        cwd=home,
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    lines = (line for line in done.stderr.splitlines() if line.startswith("import time:"))
+    return {line.rpartition("|")[2].strip() for line in lines}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
+def test_help_loads_hardly_more_than_argparse(program: Path, tmp_path: Path) -> None:
+    # Saying the help is argparse's own work, and what it loads for that is not ours.
+    least = "import argparse; argparse.ArgumentParser().parse_args(['--help'])"
+    more = modules_of([str(program), "--help"], tmp_path) - modules_of(["-c", least], tmp_path)
+    assert len(more) <= ALLOWANCE, sorted(more)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
+@pytest.mark.parametrize("way", ["file", "isolated", "module", "link", "relative"])
+def test_a_program_starts_from_anywhere_in_every_way(
+    program: Path, way: str, tmp_path: Path
+) -> None:
+    env = environment(tmp_path)
+    command: tuple[str, ...] = (str(program),)
+    if way == "isolated":
+        command = ("-I", str(program))
+    elif way == "module":
+        command = ("-m", f"driver.{program.stem}")
+        env["PYTHONPATH"] = str(ROOT)
+    elif way == "link":
+        if sys.platform == "win32":
+            pytest.skip("needs symbolic links")
+        link = tmp_path / "other name"
+        link.symlink_to(program)
+        command = (str(link),)
+    elif way == "relative":
+        command = (os.path.relpath(program, tmp_path),)
+    done = run(command, "--help", cwd=tmp_path, env=env)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"usage: {program.name}")
+    # --help loads little: that everything else is found as well shows only further on.
+    refused = run(command, "--repo", "nowhere", "--manifest" if program == LOOP else "--tracker",
+                  "gone.json", cwd=tmp_path, env=env)  # fmt: skip
+    assert refused.code == 2
+    assert "gone.json" in refused.said() or "nowhere" in refused.said()
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
+def test_a_folder_named_like_ours_in_the_current_folder_is_not_taken(
+    program: Path, tmp_path: Path
+) -> None:
+    for name in ("driver", "tools", "state_store"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit(99)", encoding="utf-8")
+    (tmp_path / "json.py").write_text("raise SystemExit(98)", encoding="utf-8")
+    done = run(program, "--repo", "nowhere", "--manifest" if program == LOOP else "--tracker",
+               "gone.json", cwd=tmp_path)  # fmt: skip
+    assert done.code == 2, done.err
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout of the tool in a folder with spaces, quotes and letters beyond ASCII."""
+    top = tmp_path_factory.mktemp("odd") / ODD_NAME
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in ("driver", "tools", "state_store"):
+        shutil.copytree(ROOT / name, top / name, ignore=ignored)
+    return top
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
+def test_a_wave_runs_where_every_path_is_odd(
+    program: Path, elsewhere: Path, tmp_path: Path, template: Path
+) -> None:
+    home = tmp_path / ODD_NAME
+    home.mkdir()
+    project = Project(home, template)
+    project.track(item("a"))
+    work = (
+        ("--execute", "--tracker", project.tracker)
+        if program == SCHEDULER
+        else ("--git", "--manifest", project.manifest(item("a")))
+    )
+    done = run(elsewhere / "driver" / program.name, *work, *project.places(), cwd=home)
+    assert done.code == 0, done.err
+    assert project.branches() == [done.report["branch"]]
+
+
+@links
+def test_a_checkout_reached_through_a_link_works(tmp_path: Path, project: Project) -> None:
+    (tmp_path / "tool").symlink_to(ROOT)
+    project.track(item("a"))
+    program = tmp_path / "tool" / "driver" / "wave_scheduler.py"
+    done = run(program, "--tracker", project.tracker, *project.places(), cwd=tmp_path)
+    assert done.code == 0, done.err
+
+
+def test_nothing_waits_for_a_terminal_an_editor_or_a_home(project: Project) -> None:
+    project.track(item("a"))
+    waits = f"{sys.executable} -c 'import time; time.sleep(600)'"
+    names = (
+        *("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "PAGER", "GIT_PAGER"),
+        *("GIT_ASKPASS", "SSH_ASKPASS"),
+    )
+    env = environment(project.home, **dict.fromkeys(names, waits))
+    del env["HOME"]
+    done = project.schedule(env=env)
+    assert done.code == 0, done.err
+    assert project.branches() == [done.report["branch"]]
+
+
+def test_variables_of_git_do_not_lead_astray(project: Project, tmp_path: Path) -> None:
+    """As in a hook, where git has set them for another repository."""
+    project.track(item("a"))
+    astray = {"GIT_DIR": str(tmp_path / "x"), "GIT_INDEX_FILE": str(tmp_path / "y")}
+    astray |= {"GIT_WORK_TREE": str(tmp_path)}
+    done = project.schedule(env=environment(project.home, **astray))
+    assert done.code == 0, done.err
+    assert project.branches() == [done.report["branch"]]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
+def test_the_demo_needs_an_empty_folder(program: Path, tmp_path: Path) -> None:
+    pytest.importorskip("driver.demo")
+    kept = tmp_path / "mine.txt"
+    kept.write_text("mine", encoding="utf-8")
+    done = run(program, "--demo", str(tmp_path), cwd=tmp_path, env=environment(tmp_path))
+    assert done.code == 2
+    assert str(tmp_path) in done.said()
+    assert json.loads(done.out)["exit_code"] == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "home"}

@@ -1,0 +1,526 @@
+"""A scheduler's cycle as a cron job runs it: what it takes, what it tells, what it writes down."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.processes import eventually
+from tests.support.programs import (
+    DEADLINE_S,
+    LOOP,
+    ROOT,
+    SCHEDULER,
+    Project,
+    environment,
+    git,
+    item,
+    run,
+    tree_hash,
+    writes,
+)
+
+NOT_ALL_SHIPPED, BY_POLICY = 1, 3
+ALWAYS = {"phase", "wave_id", "items_selected", "items_shipped", "merged", "timestamp", "success"}
+
+
+def reasons(report: dict[str, Any]) -> dict[str, str]:
+    return {left_out["id"]: left_out["reason"] for left_out in report.get("items_skipped", ())}
+
+
+def test_a_cycle_ships_what_is_proven_and_notes_it_in_the_tracker(project: Project) -> None:
+    project.track(item("a", notes="by hand"), item("b"))
+    main = project.git("rev-parse", "main")
+    done = project.schedule()
+    report = done.report
+    assert done.code == 0, done.err
+    assert report.keys() >= ALWAYS | {"branch", "sha", "tracker_update_attempted"}
+    assert not report.keys() & {"error", "halt_reason", "ceiling_reason", "tracker_update_error"}
+    assert (report["phase"], report["merged"], report["success"]) == ("dispatch", False, True)
+    assert report["items_selected"] == ["A", "B"]
+    for shipped, slug in zip(report["items_shipped"], "ab", strict=True):
+        told = {key: shipped[key] for key in ("slug", "backend", "tier", "verified", "testExit")}
+        assert told == {
+            "slug": slug,
+            "backend": "command",
+            "tier": 4,
+            "verified": True,
+            "testExit": 0,
+        }
+        assert shipped["buildRecord"]["filesWritten"] == [f"{slug}.txt"]
+    assert project.branches() == [report["branch"]]
+    assert project.git("rev-parse", report["branch"]).strip() == report["sha"]
+    assert project.git("show", f"{report['branch']}:b.txt") == "good"
+    assert project.git("rev-parse", "main") == main
+    noted = project.item_now("A")
+    assert noted["status"] == "in_progress"
+    assert noted["notes"] == f"by hand [wave {report['wave_id'][:8]}]"
+
+
+def test_what_is_shipped_is_not_built_again(project: Project) -> None:
+    project.track(item("a"))
+    assert project.schedule().code == 0
+    again = project.schedule()
+    assert (again.code, again.err) == (0, "")
+    assert again.report["phase"] == "intake"
+    assert again.report["items_selected"] == []
+    assert len(project.branches()) == 1
+
+
+def test_an_item_that_failed_stays_to_do_and_says_why(project: Project) -> None:
+    project.track(item("a"), item("b", prompt=writes("b.txt", "bad")))
+    done = project.schedule()
+    assert done.code == NOT_ALL_SHIPPED
+    assert done.report["success"] is False
+    assert [shipped["slug"] for shipped in done.report["items_shipped"]] == ["a"]
+    assert done.report["items_failed_build"] == ["B"]
+    failed = project.item_now("B")
+    assert (failed["status"], failed["attempts"]) == ("todo", 1)
+    assert failed["lastError"]
+    assert project.item_now("A")["status"] == "in_progress"
+    assert project.schedule().code == NOT_ALL_SHIPPED
+    assert project.item_now("B")["attempts"] == 2
+
+
+def test_what_is_undecided_costs_its_item_no_attempt_and_says_why(project: Project) -> None:
+    project.track(item("a"))
+    config = project.config.read_text(encoding="utf-8")
+    project.config.write_text(config.replace('mode = "off"', 'mode = "policy"'), encoding="utf-8")
+    done = project.schedule()
+    assert done.code == NOT_ALL_SHIPPED
+    told = project.item_now("A")
+    assert (told["status"], told["attempts"]) == ("todo", 0)
+    assert "review" in told["lastError"]
+
+
+def test_an_id_may_be_a_number(project: Project) -> None:
+    project.track(item("a", id=7), item("b", id=8, prompt=writes("b.txt", "bad")))
+    done = project.schedule()
+    assert done.report["items_selected"] == [7, 8]
+    assert "tracker_update_error" not in done.report
+    assert project.item_now(7)["status"] == "in_progress"
+    assert project.item_now(8)["attempts"] == 1
+
+
+def test_selection_is_by_priority_then_age_and_every_item_left_out_has_a_reason(
+    project: Project,
+) -> None:
+    project.track(
+        item("old", priority="P2", createdAt="2024-01-01T00:00:00Z"),
+        item("young", priority="P2", createdAt="2024-02-01T00:00:00Z"),
+        item("wide", priority="P1", ownsFiles=["wide.txt", "x.txt", "y.txt"]),
+        item("clash", priority="P3", ownsFiles=["./X.txt"]),
+        item("late", priority="P3"),
+        item("broken", priority="P1", testCmd=""),
+        item("gone", status="done"),
+    )
+    report = project.schedule("--dry-run", "--max-items", "3").report
+    assert report["items_selected"] == ["WIDE", "OLD", "YOUNG"]
+    assert reasons(report) == {
+        "CLASH": "max_items",
+        "LATE": "max_items",
+        "BROKEN": "missing_or_empty_testCmd",
+    }
+    report = project.schedule("--dry-run").report
+    assert report["items_selected"] == ["WIDE", "OLD", "YOUNG", "LATE"]
+    overlap = next(left for left in report["items_skipped"] if left["id"] == "CLASH")
+    assert overlap["reason"] == "overlap"
+    assert "WIDE" in overlap["detail"]
+
+
+def test_one_broken_item_does_not_hold_up_the_rest(project: Project) -> None:
+    tracker = project.track(item("a"), item("b", ownsFiles=["../x"]))
+    document = json.loads(tracker.read_text(encoding="utf-8"))
+    document["items"].append("not an item")
+    tracker.write_text(json.dumps(document), encoding="utf-8")
+    done = project.schedule()
+    assert done.code == 0, done.err
+    assert [shipped["slug"] for shipped in done.report["items_shipped"]] == ["a"]
+    assert reasons(done.report) == {"B": "invalid_path", "": "not_an_object"}
+    assert json.loads(tracker.read_text(encoding="utf-8"))["items"][-1] == "not an item"
+
+
+def test_an_item_without_a_home_neither_stops_the_others_nor_takes_their_place(
+    project: Project,
+) -> None:
+    project.track(
+        item("a", priority="P1", workDir="nowhere"),
+        item("b", priority="P1", repo="relative"),
+        item("c", repo=str(project.home / "gone")),
+        item("d"),
+    )
+    done = project.schedule("--max-items", "1")
+    assert done.code == 0, done.err
+    assert done.report["items_selected"] == ["D"]
+    assert reasons(done.report) == {
+        "A": "invalid_work_dir",
+        "B": "invalid_repo_path",
+        "C": "invalid_repo_path",
+    }
+
+
+def test_items_of_other_repositories_ship_there_beside_those_of_this_one(
+    project: Project, template: Path
+) -> None:
+    other = project.home / "other"
+    shutil.copytree(template, other)
+    project.track(item("a", repo=str(other)), item("b"))
+    done = project.schedule()
+    assert done.code == 0, done.err
+    branch = done.report["wave"]["shipped_repos"][0]["branch"]
+    assert git(other, "show", f"{branch}:a.txt") == "good"
+    assert project.git("show", f"{branch}:b.txt") == "good"
+    project.track(item("c", repo=str(other)))
+    again = project.schedule()
+    assert again.code == 0, again.err
+    assert git(other, "show", f"{again.report['branch']}:c.txt") == "good"
+
+
+def test_a_tracker_that_is_a_bare_list_stays_one(project: Project) -> None:
+    project.track(item("a"), bare=True)
+    assert project.schedule().code == 0
+    document = json.loads(project.tracker.read_text(encoding="utf-8"))
+    assert isinstance(document, list)
+    assert document[0]["status"] == "in_progress"
+
+
+def edits(project: Project, edit: str) -> str:
+    """A prompt whose agent does its work and also plays the person who edits the tracker: `edit`
+    is Python with the file as `p` and its document as `d`."""
+    place = f"p = pathlib.Path({str(project.tracker)!r}); d = json.loads(p.read_text())"
+    return f"{writes('a.txt')}\nDO {place}; {edit}"
+
+
+SAVED = "p.write_text(json.dumps(d))"
+
+
+def test_what_a_person_edits_while_a_wave_runs_is_kept(project: Project) -> None:
+    edit = "d['items'][0]['title'] = 'Mine'; d['items'].append({'id': 'NEW', 'status': 'todo'})"
+    project.track(item("a", prompt=edits(project, f"{edit}; {SAVED}")))
+    assert project.schedule().code == 0
+    assert project.item_now("A")["title"] == "Mine"
+    assert project.item_now("A")["status"] == "in_progress"
+    assert project.item_now("NEW") == {"id": "NEW", "status": "todo"}
+
+
+def test_a_status_that_a_person_set_meanwhile_is_not_taken_back(project: Project) -> None:
+    project.track(
+        item("a", prompt=edits(project, f"d['items'][0]['status'] = 'archived'; {SAVED}"))
+    )
+    assert project.schedule().code == 0
+    assert project.item_now("A")["status"] == "archived"
+    assert "[wave " in project.item_now("A")["notes"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        ("p.unlink()", "does not exist"),
+        ("p.write_text('{')", "not usable JSON"),
+        (f"d['items'].clear(); {SAVED}", "unmapped_shipped_slugs"),
+    ],
+    ids=["gone", "broken", "item gone"],
+)
+def test_work_that_cannot_be_noted_in_the_tracker_is_no_success(
+    project: Project, edit: str, told: str
+) -> None:
+    project.track(item("a", prompt=edits(project, edit)))
+    done = project.schedule()
+    assert done.code == NOT_ALL_SHIPPED
+    assert done.report["success"] is False
+    assert done.report["tracker_update_attempted"] is True
+    assert told in done.report["tracker_update_error"]
+    assert "tracker" in done.err.splitlines()[-1]
+    assert project.branches()
+
+
+def test_dry_run_tells_everything_and_writes_nothing(project: Project) -> None:
+    project.configure(command=("agent-of-nowhere", "--flag"))
+    project.track(item("a"), item("b"))
+    project.manifest(item("a"), item("b"))
+    before = tree_hash(project.home)
+    programs = (
+        project.schedule("--dry-run"),
+        run(SCHEDULER, "--tracker", project.tracker, *project.places(), cwd=project.home),
+        project.loop("--dry-run", "--manifest", project.home / "manifest.json"),
+    )
+    for done in programs:
+        assert (done.code, done.err) == (0, "")
+        report = done.report
+        assert report["agent_command"] == ["agent-of-nowhere", "--flag"]
+        assert [one["slug"] for one in report["manifest"]["items"]] == ["a", "b"]
+        assert writes("a.txt") in report["prompts"]["a"]
+        assert report["dry_run"] is True
+    assert tree_hash(project.home) == before
+    assert not project.state.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_dry_run_of_claude_needs_neither_the_program_nor_a_key(project: Project) -> None:
+    project.track(item("a"))
+    git_alone = project.home / "bin"
+    git_alone.mkdir()
+    (git_alone / "git").symlink_to(str(shutil.which("git")))
+    env = environment(project.home, PATH=str(git_alone))
+    done = project.schedule("--dry-run", "--driver", "claude", "--config", empty(project), env=env)
+    assert done.code == 0, done.err
+    command = done.report["agent_command"]
+    assert command[:2] == ["claude", "-p"]
+    assert command[command.index("--model") + 1] == "haiku"
+    assert done.report["manifest"]["items"][0]["model"] == "haiku"
+
+
+def empty(project: Project) -> Path:
+    path = project.home / "empty.toml"
+    path.touch()
+    return path
+
+
+def test_the_report_is_kept_where_agents_and_tests_have_printed(project: Project) -> None:
+    project.track(item("a"))
+    out = project.home / "report.json"
+    done = project.schedule("--output", out)
+    assert (done.code, done.out) == (0, "")
+    report = json.loads(out.read_text(encoding="utf-8"))
+    assert done.err.splitlines()[-1] == f"tidegate: report written to {out}"
+    kept = project.state / "runs" / report["wave_id"] / "report.json"
+    assert json.loads(kept.read_text(encoding="utf-8")) == report
+
+
+def test_a_recording_of_a_wave_can_be_replayed(project: Project) -> None:
+    project.track(item("a"))
+    recording = project.home / "wave.jsonl"
+    assert project.schedule("--record", recording).code == 0
+    project.config.write_text(
+        f'[backend]\nname = "replay"\nrecording = {json.dumps(str(recording))}\n'
+        '[review]\nmode = "off"\n',
+        encoding="utf-8",
+    )
+    project.track(item("a"))
+    done = project.schedule()
+    assert done.code == 0, done.err
+    assert done.report["items_shipped"][0]["backend"] == "replay"
+    assert project.schedule("--dry-run").report.get("agent_command") is None
+
+
+def test_a_state_folder_in_the_repository_never_shows_in_git_status(project: Project) -> None:
+    state = project.top / "sub" / "[odd] state"
+    state.mkdir()
+    (state / "tracker.json").write_text(json.dumps([item("a")]), encoding="utf-8")
+    exclude = project.top / ".git" / "info" / "exclude"
+    flags = ("--execute", "--config", project.config, "--state-dir", state)
+    done = run(SCHEDULER, *flags, cwd=project.top, env=environment(project.home))
+    assert done.code == 0, done.err
+    assert project.git("status", "--porcelain") == ""
+    once = exclude.read_bytes()
+    assert once.count(b"state") == 1
+    run(SCHEDULER, *flags, cwd=project.top, env=environment(project.home))
+    assert exclude.read_bytes() == once
+
+
+@pytest.mark.parametrize("where", ["current folder", "tracker"])
+def test_the_repository_is_the_one_of_the_current_folder_else_of_the_tracker(
+    project: Project, where: str
+) -> None:
+    cwd = project.top / "sub" if where == "current folder" else project.home
+    tracker = project.top / "backlog.json"
+    tracker.write_text(json.dumps([item("a")]), encoding="utf-8")
+    (project.top / "tidegate.toml").write_text(project.config.read_text(encoding="utf-8"))
+    flags = ("--execute", "--tracker", tracker, "--state-dir", project.state)
+    done = run(SCHEDULER, *flags, cwd=cwd, env=environment(project.home))
+    assert done.code == 0, done.err
+    assert project.branches() == [done.report["branch"]]
+
+
+def test_the_checkout_of_the_tool_is_never_worked_on_by_accident(project: Project) -> None:
+    project.track(item("a"))
+    flags = ("--tracker", project.tracker, "--config", project.config, "--state-dir", project.state)
+    done = run(SCHEDULER, "--execute", *flags, cwd=ROOT / "tests", env=environment(project.home))
+    assert done.code == 2
+    assert "Tidegate's own checkout" in done.said()
+    assert "--repo" in done.said()
+    assert not project.state.exists()
+    manifest = project.manifest(item("a"))
+    flags = ("--manifest", manifest, "--config", project.config, "--state-dir", project.state)
+    done = run(LOOP, "--git", *flags, cwd=ROOT, env=environment(project.home))
+    assert done.code == 2
+    assert "no repository was given" in done.said()
+
+
+def test_from_the_checkout_of_the_tool_items_may_name_their_repository(project: Project) -> None:
+    project.track(item("a", repo=str(project.top)))
+    flags = ("--tracker", project.tracker, "--config", project.config, "--state-dir", project.state)
+    done = run(SCHEDULER, "--execute", *flags, cwd=ROOT, env=environment(project.home))
+    assert done.code == 0, done.err
+    assert project.branches() == [done.report["branch"]]
+
+
+def test_a_detached_head_works_and_is_told(project: Project) -> None:
+    project.git("checkout", "-q", "--detach")
+    project.track(item("a"))
+    done = project.schedule()
+    assert done.code == 0, done.err
+    assert "a detached HEAD at " in done.err
+    assert project.git("rev-parse", "--abbrev-ref", "HEAD").strip() == "HEAD"
+
+
+def test_a_dirty_checkout_works_and_is_not_touched(project: Project) -> None:
+    (project.top / "README.md").write_text("being edited\n", encoding="utf-8")
+    (project.top / "a.txt").write_text("a draft of mine\n", encoding="utf-8")
+    (project.top / "sub" / "staged.txt").write_text("staged\n", encoding="utf-8")
+    project.git("add", "sub/staged.txt")
+    status = project.git("status", "--porcelain")
+    project.track(item("a"))
+    done = project.schedule()
+    assert done.code == 0, done.err
+    assert project.git("status", "--porcelain") == status
+    assert (project.top / "a.txt").read_text(encoding="utf-8") == "a draft of mine\n"
+    assert project.git("show", f"{done.report['branch']}:a.txt") == "good"
+    changed = project.git("diff", "--name-only", "main", done.report["branch"]).split()
+    assert changed == ["a.txt"]
+
+
+def test_a_shallow_clone_works_and_is_told(project: Project) -> None:
+    project.git("commit", "-q", "--allow-empty", "-m", "second")
+    origin = project.top.rename(project.home / "origin")
+    git(project.home, "clone", "-q", "--depth", "1", origin.as_uri(), "repo")
+    project.track(item("a"))
+    done = project.schedule()
+    assert done.code == 0, done.err
+    assert "a shallow clone" in done.err
+    assert git(origin, "show", f"{done.report['branch']}:a.txt") == "good"
+
+
+def start(project: Project, *command: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *map(str, command)],
+        cwd=project.home,
+        env=environment(project.home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_two_runs_with_one_state_folder_never_build_the_same_item(project: Project) -> None:
+    seen, go = project.home / "seen", project.home / "go"
+    wait = (
+        f"DO pathlib.Path({str(seen)!r}).touch()\n"
+        f"DO while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.01)"
+    )
+    project.track(item("a", prompt=f"{wait}\n{writes('a.txt')}"))
+    flags = ("--execute", "--tracker", project.tracker, *project.places())
+    first = start(project, SCHEDULER, *flags)
+    try:
+        assert eventually(seen.exists, DEADLINE_S)
+        second = project.schedule()
+        third = project.loop("--manifest", project.manifest(item("a")))
+        go.touch()
+        first.communicate(timeout=DEADLINE_S)
+    finally:
+        go.touch()
+        first.kill()
+        first.communicate()
+    for refused in (second, third):
+        assert refused.code == BY_POLICY
+        assert f"process {first.pid} runs a wave" in refused.said()
+        assert str(project.state) in refused.said()
+        assert refused.report["error"] == refused.said()
+    assert first.returncode == 0
+    assert len(project.branches()) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills by POSIX signal")
+def test_the_lock_of_a_run_that_was_killed_holds_up_nobody(project: Project) -> None:
+    lock = project.state / ".wave.lock"
+    hold = (
+        f"import sys, time; sys.path[0] = {str(ROOT)!r}\n"
+        "from pathlib import Path; from state_store.files import exclusive_lock\n"
+        f"with exclusive_lock(Path({str(lock)!r})): print(flush=True); time.sleep(60)"
+    )
+    holder = start(project, "-c", hold)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    project.track(item("a"))
+    assert project.schedule().code == BY_POLICY
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate(timeout=DEADLINE_S)
+    assert lock.read_text(encoding="ascii") == str(holder.pid)
+    done = project.schedule()
+    assert done.code == 0, done.err
+
+
+# Stands in PATH as git: the first question about an item's place comes after the first look at the
+# tracker and before the lock, so this is where another run takes the item.
+GIT = """#!{python}
+import os, pathlib, sys
+tracker, real = pathlib.Path({tracker!r}), {real!r}
+if "--show-toplevel" in sys.argv and "--show-object-format" not in sys.argv:
+    tracker.write_text(tracker.read_text().replace('"todo"', '"in_progress"'))
+os.execv(real, [real, *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs programs that are scripts")
+def test_the_tracker_is_read_again_once_the_state_folder_is_ours(project: Project) -> None:
+    project.track(item("a"))
+    program = project.home / "bin" / "git"
+    program.parent.mkdir()
+    real = shutil.which("git")
+    text = GIT.format(python=sys.executable, tracker=str(project.tracker), real=real)
+    program.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    done = project.schedule(env=environment(project.home, PATH=path))
+    assert (done.code, done.report["phase"]) == (0, "intake")
+    assert done.report["items_selected"] == []
+    assert project.item_now("A")["status"] == "in_progress"
+    assert project.branches() == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell of POSIX")
+@pytest.mark.parametrize("closing", ["1>&-", "0<&-", "1>&- 0<&- 2>&-", "2>&-"])
+def test_a_closed_standard_file_changes_nothing_of_a_run(project: Project, closing: str) -> None:
+    project.track(item("a"))
+    flags = ("--execute", "--tracker", project.tracker, *project.places())
+    script = f'exec "$@" {closing}'
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "sh", sys.executable, str(SCHEDULER), *map(str, flags)],
+        cwd=project.home,
+        env=environment(project.home),
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr
+    (kept,) = project.state.glob("runs/*/report.json")
+    report = json.loads(kept.read_text(encoding="utf-8"))
+    assert project.branches() == [report["branch"]]
+    assert project.item_now("A")["status"] == "in_progress"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_report_that_the_disk_refuses_is_told_and_kept(project: Project) -> None:
+    project.track(item("a"))
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = project.schedule(stdout=full)
+    assert done.code == 4
+    assert "the report cannot be written to stdout" in done.err.splitlines()[-1]
+    assert "Exception" not in done.err
+    (kept,) = project.state.glob("runs/*/report.json")
+    assert json.loads(kept.read_text(encoding="utf-8"))["success"] is True
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        assert project.schedule(stdout=full).code == 4
+        project.track(item("b", testCmd=""))
+        assert project.schedule(stdout=full).code == 2

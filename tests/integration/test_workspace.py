@@ -1,0 +1,430 @@
+"""Workspaces and proving trees: what agents get, what counts as theirs, what a test leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from driver.folders import remove_tree
+from driver.git import PrivateGit, Repository, checkout_fingerprint, open_repository
+from driver.proving import ProvingTree
+from driver.workspace import Preparation, Workshop, Workspace, WorkspaceError, workspace_root
+from state_store.errors import InputError
+from tests.support.repos import Checkout, frozen, hook, make_repo, user_environ
+
+FILES = {"a.txt": "one\n", "src/b.py": "B = 1\n", "run.sh": "#!/bin/sh\n", ".gitignore": "out/\n"}
+
+
+def run_shell(command: str | tuple[str, ...], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, shell=isinstance(command, str), check=False)
+    return "" if done.returncode == 0 else f"it ended with {done.returncode}"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Checkout:
+    environ = user_environ(tmp_path / "home")
+    return make_repo(tmp_path / "the user's r\u00e9po", environ, FILES)
+
+
+MakeShop = Callable[..., Workshop]
+
+
+@pytest.fixture
+def shop_for(user: Checkout, tmp_path: Path) -> Iterator[MakeShop]:
+    """Workshops of the user's repository, which must come out of it all unchanged."""
+
+    def make(copy: tuple[str, ...] = (), setup: tuple[str, ...] = ()) -> Workshop:
+        repo = open_repository(user.path, user.environ)
+        git = PrivateGit.create(tmp_path / "private", repo, user.environ)
+        prepare = Preparation(copy, setup, run_shell)
+        before.update(frozen(user.path))
+        return Workshop(tmp_path / "root", git, repo, repo.head, prepare, user.environ)
+
+    before: dict[str, str] = {}
+    yield make
+    assert frozen(user.path) == before or not before
+
+
+@pytest.fixture
+def workspace(shop_for: MakeShop) -> Workspace:
+    return shop_for().workspace("item-1")
+
+
+def agent_in(workspace: Workspace, user: Checkout) -> Checkout:
+    return Checkout(workspace.path, user.environ)
+
+
+def changed(workspace: Workspace, *owned: str) -> set[str]:
+    return {change.path for change in workspace.collect(owned).changes}
+
+
+# What an agent gets
+
+
+def test_a_clone_is_clean_on_the_users_branch_and_leads_nowhere(
+    workspace: Workspace, user: Checkout
+) -> None:
+    agent = agent_in(workspace, user)
+    assert agent.git("status", "--porcelain") == ""
+    assert agent.git("symbolic-ref", "HEAD") == "refs/heads/main"
+    assert agent.git("rev-parse", "HEAD") == user.git("rev-parse", "HEAD")
+    assert agent.git("remote") == ""
+    assert agent.git("rev-parse", "--show-toplevel") == str(workspace.path)
+    assert not (workspace.path / ".git" / "hooks").exists()
+    assert agent.git("fsck") == ""
+
+
+def test_a_detached_head_gives_a_detached_clone(user: Checkout, shop_for: MakeShop) -> None:
+    user.git("checkout", "-q", "--detach")
+    agent = agent_in(shop_for().workspace("x"), user)
+    assert agent.git("rev-parse", "--abbrev-ref", "HEAD") == "HEAD"
+    assert agent.git("status", "--porcelain") == ""
+
+
+def test_an_untouched_clone_has_no_changes(workspace: Workspace) -> None:
+    collected = workspace.collect(["src/"])
+    assert (collected.tree, collected.changes) == (workspace.base_tree, ())
+
+
+def test_what_an_agent_commits_itself_counts_the_same(workspace: Workspace, user: Checkout) -> None:
+    agent_in(workspace, user).commit({"src/b.py": "B = 2\n", "new.txt": "x"})
+    assert changed(workspace) == {"src/b.py", "new.txt"}
+
+
+def test_an_agent_that_deletes_its_git_dir_loses_nothing(workspace: Workspace) -> None:
+    subprocess.run(["rm", "-rf", ".git"], cwd=workspace.path, check=True)
+    (workspace.path / "a.txt").write_text("two\n")
+    assert changed(workspace) == {"a.txt"}
+
+
+def test_an_item_may_have_a_second_workspace_of_its_name(shop_for: MakeShop) -> None:
+    shop = shop_for()
+    (shop.workspace("x").path / "left.txt").write_text("over")
+    again = shop.workspace("x")
+    assert changed(again) == set()
+    again.remove()
+    assert not again.path.exists()
+
+
+# Preparation
+
+
+def test_copies_and_set_up_products_are_not_the_agents_work(
+    user: Checkout, shop_for: MakeShop
+) -> None:
+    user.write({"node/lib/x.js": "x", ".env": "A=1"})
+    (user.path / "node" / "link").symlink_to("lib")
+    setup = ("echo made > made.txt; echo lock > a.txt; mkdir out; echo o > out/old",)
+    workspace = shop_for(("node", ".env"), setup).workspace("x")
+    assert (workspace.path / "node" / "link").is_symlink()
+    assert (workspace.path / "node" / "lib" / "x.js").read_text() == "x"
+    assert changed(workspace, "out/", "node/") == set()
+    (workspace.path / "src" / "b.py").write_text("B = 2\n")
+    (workspace.path / "made.txt").write_text("by the agent\n")
+    (workspace.path / "out" / "new").write_text("n")
+    collected = workspace.collect(["out/"])
+    assert {c.path for c in collected.changes} == {"src/b.py", "made.txt", "out/new"}
+    paths = workspace.git.paths_in(collected.tree)
+    assert set(paths) == {*FILES, "made.txt", "out/new"}
+    assert changed(workspace, "out/") == {"src/b.py", "made.txt", "out/new"}
+
+
+def test_writing_in_a_copy_never_reaches_the_users_file(user: Checkout, shop_for: MakeShop) -> None:
+    user.write({"big.bin": "theirs"})
+    workspace = shop_for(("big.bin",)).workspace("x")
+    with (workspace.path / "big.bin").open("r+") as file:
+        file.write("MINE")
+    assert (user.path / "big.bin").read_text() == "theirs"
+
+
+def test_all_wrong_copies_are_told_at_once(user: Checkout, shop_for: MakeShop) -> None:
+    wrong = ("missing", "../x", "/etc", ".git/config", "src", "src/b.py", "a.txt/x", "C:/x", "")
+    with pytest.raises(InputError) as told:
+        shop_for(wrong)
+    assert len(told.value.problems) == len(wrong)
+
+
+def test_a_failing_set_up_is_told_and_leaves_nothing(shop_for: MakeShop, tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceError, match=r"exit 7.*ended with 7"):
+        shop_for(setup=("touch half; exit 7",)).workspace("x")
+    assert list((tmp_path / "root" / "items").iterdir()) == []
+
+
+def test_line_ends_git_would_normalise_are_not_the_agents_work(
+    user: Checkout, shop_for: MakeShop
+) -> None:
+    user.git("config", "core.autocrlf", "false")
+    user.commit({"crlf.txt": b"x\r\n"})
+    user.write({".gitattributes": "*.txt text\n"})
+    user.git("add", ".gitattributes")
+    user.git("commit", "-q", "-m", "attributes")
+    workspace = shop_for().workspace("x")
+    assert changed(workspace) == set()
+    os.utime(workspace.path / "crlf.txt", (1, 1))
+    (workspace.path / "a.txt").write_text("two\n")
+    assert changed(workspace) == {"a.txt"}
+
+
+# Removing
+
+
+def test_read_only_and_very_deep_folders_are_removed(workspace: Workspace) -> None:
+    script = (
+        "import os\n"
+        "for n in range(1500):\n os.mkdir('deeper'); os.chdir('deeper')\n"
+        "open('f', 'w').close(); os.chmod('f', 0o400); os.chmod('.', 0o500)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=workspace.path, check=True)
+    assert changed(workspace) == set()
+    workspace.remove()
+    workspace.remove()
+    assert not workspace.path.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork") or os.geteuid() != 0, reason="needs to become a user")
+def test_an_ordinary_user_can_remove_folders_without_any_rights() -> None:
+    top = Path(tempfile.mkdtemp())  # tmp_path lies where only root may go
+    locked = top / "t" / "locked" / "in"
+    locked.mkdir(parents=True)
+    (locked.parent / "file").touch(mode=0o400)
+    for path in (top, *top.rglob("*")):
+        os.chown(path, 65534, 65534)
+    locked.chmod(0)
+    locked.parent.chmod(0)
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresuid(65534, 65534, 65534)
+        with contextlib.suppress(OSError):
+            remove_tree(top / "t")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert list(top.iterdir()) == []
+    top.rmdir()
+
+
+# Proving trees
+
+
+def tree_of(workspace: Workspace, name: str, content: str) -> str:
+    (workspace.path / name).parent.mkdir(exist_ok=True)
+    (workspace.path / name).write_text(content)
+    return workspace.collect(()).tree
+
+
+def test_a_proving_tree_holds_exactly_the_tree(shop_for: MakeShop) -> None:
+    shop = shop_for()
+    trees = shop.proving_trees(1)
+    tree = tree_of(shop.workspace("x"), "new/f.txt", "new")
+    with trees.checkout(tree) as place:
+        assert (place.path / "new" / "f.txt").read_text() == "new"
+        assert place.tampered() == ()
+    with trees.checkout(base_of(shop)) as place:
+        assert not (place.path / "new").exists()
+    trees.close()
+    assert not place.path.exists()
+
+
+def base_of(shop: Workshop) -> str:
+    return shop.workspace("base").base_tree
+
+
+LEFT_BEHIND: dict[str, Callable[[Path], object]] = {
+    "a new file": lambda p: (p / "src" / "conftest.py").write_text("x"),
+    "an ignored file": lambda p: ((p / "out").mkdir(), (p / "out" / "x").write_text("x")),
+    "an empty folder": lambda p: (p / "empty").mkdir(),
+    "an edit": lambda p: (p / "a.txt").write_text("two\n"),
+    "a mode": lambda p: (p / "a.txt").chmod(0o755),
+    "a deletion": lambda p: (p / "a.txt").unlink(),
+    "a link for a folder": lambda p: ((p / "src").rename(p / "s"), (p / "src").symlink_to("s")),
+    "a folder mode": lambda p: (p / "src").chmod(0o711),
+    "a hook": lambda p: hook(p / ".git" / "hooks", "pre-commit", "true"),
+    "a git dir elsewhere": lambda p: (
+        (p / ".git").rename(p.parent / "moved"),
+        (p / ".git").symlink_to("../moved"),
+    ),
+    "a git config": lambda p: Checkout(p, {"PATH": os.environ["PATH"]}).git("config", "a.b", "c"),
+    "a nested repository": lambda p: subprocess.run(["git", "init", "-q", "n"], cwd=p, check=True),
+    "a pipe": lambda p: os.mkfifo(p / "pipe"),
+}
+
+
+def disguised_edit(place: Path) -> None:
+    before = (place / "a.txt").stat()
+    with (place / "a.txt").open("r+") as file:
+        file.write("0ne\n")
+    os.utime(place / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+LEFT_BEHIND["an edit with its time set back"] = disguised_edit
+
+
+def without_index(files: dict[str, str]) -> dict[str, str]:
+    return {name: state for name, state in files.items() if name != ".git/index"}
+
+
+@pytest.mark.parametrize("what", LEFT_BEHIND)
+def test_nothing_a_test_leaves_is_there_for_the_next(shop_for: MakeShop, what: str) -> None:
+    shop = shop_for()
+    trees, base = shop.proving_trees(1), base_of(shop)
+    with trees.checkout(base) as place:
+        before = without_index(frozen(place.path))
+        LEFT_BEHIND[what](place.path)
+    with trees.checkout(base) as again:
+        assert again.path == place.path
+        assert without_index(frozen(again.path)) == before
+        assert not (again.path / "empty").exists()
+        assert not (again.path / ".git").is_symlink()
+        assert not (again.path / ".git" / "hooks").exists()
+        assert (again.path / "src").lstat().st_mode & 0o777 != 0o711
+
+
+TAMPERED = ["an edit", "a mode", "a deletion", "an edit with its time set back"]
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_a_run_that_changes_tracked_files_is_caught(shop_for: MakeShop, what: str) -> None:
+    shop = shop_for()
+    with shop.proving_trees(1).checkout(base_of(shop)) as place:
+        LEFT_BEHIND["a new file"](place.path)
+        (place.path / "src" / "b.py").write_text("B = 1\n")  # rewritten, but the same
+        assert place.tampered() == ()
+        LEFT_BEHIND[what](place.path)
+        assert place.tampered() == ("a.txt",)
+
+
+def test_set_up_is_kept_until_a_test_changes_it(
+    user: Checkout, shop_for: MakeShop, tmp_path: Path
+) -> None:
+    log = tmp_path / "setups"
+    user.write({"deps/x": "x"})
+    setup = (f"echo once >> {log}; mkdir out; echo o > out/built; echo lock > a.txt",)
+    shop = shop_for(("deps",), setup)
+    trees = shop.proving_trees(1)
+    base = shop.workspace("w").base_tree
+    log.unlink()
+
+    def use(action: Callable[[ProvingTree], object]) -> Path:
+        with trees.checkout(base) as place:
+            assert (place.path / "out" / "built").read_text() == "o\n"
+            assert (place.path / "deps" / "x").read_text() == "x"
+            assert (place.path / "a.txt").read_text() == "one\n"
+            action(place)
+        return place.path
+
+    first = use(lambda place: (place.path / "out" / "more").write_text("x"))
+    second = use(lambda place: (place.path / "out" / "built").write_text("p\n"))
+    third = use(lambda place: (place.path / "deps" / "x").unlink())
+    fourth = use(lambda place: None)
+    assert first == second
+    assert len({second, third, fourth}) == 3
+    assert log.read_text() == "once\n" * 3
+    assert not first.exists()
+
+
+def test_compiled_files_of_the_base_never_stand_in_for_the_tree(shop_for: MakeShop) -> None:
+    shop = shop_for(setup=(f"{sys.executable} -m compileall -q src",))
+    with shop.proving_trees(1).checkout(base_of(shop)) as place:
+        assert not (place.path / "src" / "__pycache__").exists()
+
+
+def test_changed_attributes_write_all_files_again(shop_for: MakeShop) -> None:
+    shop = shop_for()
+    trees, base = shop.proving_trees(1), base_of(shop)
+    tree = tree_of(shop.workspace("x"), ".gitattributes", "*.txt text eol=crlf\n")
+    for shown, content in ((base, b"one\n"), (tree, b"one\r\n"), (base, b"one\n")):
+        with trees.checkout(shown) as place:
+            assert (place.path / "a.txt").read_bytes() == content
+
+
+def test_no_more_proving_trees_than_asked_for(shop_for: MakeShop, tmp_path: Path) -> None:
+    shop = shop_for()
+    trees, base = shop.proving_trees(2), base_of(shop)
+    together, most, lock = [0], [0], threading.Lock()
+
+    def use() -> None:
+        for _ in range(3):
+            with trees.checkout(base):
+                with lock:
+                    together[0] += 1
+                    most[0] = max(most[0], together[0])
+                with lock:
+                    together[0] -= 1
+
+    users = [threading.Thread(target=use) for _ in range(5)]
+    for one in users:
+        one.start()
+    for one in users:
+        one.join()
+    assert most[0] <= 2
+    assert len(list((tmp_path / "root" / "proving").iterdir())) <= 2
+    trees.close()
+    assert list((tmp_path / "root" / "proving").iterdir()) == []
+
+
+def test_a_bad_tree_does_not_cost_a_place(shop_for: MakeShop) -> None:
+    shop = shop_for()
+    trees = shop.proving_trees(1)
+    for _ in range(2):
+        with pytest.raises(Exception, match="read-tree"), trees.checkout("1" * 40):
+            pass
+    with trees.checkout(base_of(shop)) as place:
+        assert (place.path / "a.txt").exists()
+
+
+# Where
+
+
+@pytest.fixture
+def repo(user: Checkout) -> Repository:
+    return open_repository(user.path, user.environ)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="each system has its own cache folder")
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"HOME": "{tmp}/h"}, "{tmp}/h/.cache/tidegate"),
+        ({"HOME": "{tmp}/h", "XDG_CACHE_HOME": "{tmp}/c"}, "{tmp}/c/tidegate"),
+        ({"TMPDIR": "{tmp}/t"}, "{tmp}/t/tidegate-{uid}/tidegate"),
+    ],
+)
+def test_workspaces_go_to_the_users_cache(
+    repo: Repository, tmp_path: Path, environ: dict[str, str], expected: str
+) -> None:
+    filled = {name: value.format(tmp=tmp_path) for name, value in environ.items()}
+    root = workspace_root(None, {"PATH": os.environ["PATH"], **filled}, repo)
+    assert str(root.parent) == expected.format(tmp=tmp_path, uid=os.geteuid())
+
+
+def test_a_workspace_folder_inside_a_checkout_is_refused(
+    user: Checkout, repo: Repository, tmp_path: Path
+) -> None:
+    for inside in (user.path / "ws", user.path / ".git" / "ws"):
+        with pytest.raises(InputError, match="choose"):
+            workspace_root(inside, user.environ, repo)
+    assert workspace_root(tmp_path / "ws", user.environ, repo) == tmp_path / "ws"
+
+
+def test_a_home_kept_in_git_sends_workspaces_elsewhere(repo: Repository, tmp_path: Path) -> None:
+    environ = {**user_environ(tmp_path / "dot" / "h"), "TMPDIR": str(tmp_path / "t")}
+    home = make_repo(tmp_path / "dothome", environ, {"x": "x"})
+    environ["HOME"] = str(home.path)
+    assert workspace_root(None, environ, repo).is_relative_to(tmp_path / "t")
+
+
+def test_the_fingerprint_agrees_that_nothing_happened(
+    user: Checkout, repo: Repository, shop_for: MakeShop
+) -> None:
+    before = checkout_fingerprint(repo, user.environ)
+    shop = shop_for()
+    agent_in(shop.workspace("x"), user).commit({"a.txt": "two"})
+    assert before.differences(checkout_fingerprint(repo, user.environ)) == ()

@@ -1,0 +1,224 @@
+"""The two command lines as a user runs them, on small real repositories with scripted agents."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEDULER = ROOT / "driver" / "wave_scheduler.py"
+LOOP = ROOT / "driver" / "wave_loop.py"
+PYTHON = (sys.executable, "-I", "-S")
+DEADLINE_S = 60
+
+# Obeys its prompt: each line "DO <python>" is run in the workspace.
+AGENT = """
+import json, os, pathlib, sys, time
+for line in sys.stdin.read().splitlines():
+    if line.startswith("DO "):
+        exec(line[3:])
+"""
+
+_GIT = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@example.org",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@example.org",
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a program ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """stdout as its one JSON document."""
+        document = json.loads(self.out)
+        assert isinstance(document, dict)
+        return document
+
+    def said(self) -> str:
+        """The one sentence on stderr, without its prefix."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("tidegate: ")
+        return lines[0].removeprefix("tidegate: ")
+
+
+class Project:
+    """A repository, its configuration and a place beside it; `run` runs a program in it."""
+
+    def __init__(self, home: Path, template: Path) -> None:
+        self.home = home
+        environment(home)
+        self.top = home / "repo"
+        shutil.copytree(template, self.top, symlinks=True)
+        self.agent = home / "agent.py"
+        self.agent.write_text(AGENT, encoding="utf-8")
+        self.configure()
+        self.state = home / "state"
+        self.tracker = home / "tracker.json"
+
+    def configure(self, text: str = "", command: Sequence[str] | None = None) -> None:
+        """Write the configuration; without `command` it names the scripted agent."""
+        argv = [*PYTHON, str(self.agent)] if command is None else list(command)
+        self.config = self.home / "config.toml"
+        self.config.write_text(
+            f'[backend]\nname = "command"\ncommand = {json.dumps(argv)}\n'
+            f'[review]\nmode = "off"\n[workspace]\nroot = {json.dumps(str(self.home / "work"))}\n'
+            f"{text}",
+            encoding="utf-8",
+        )
+
+    def track(self, *items: Mapping[str, Any], bare: bool = False) -> Path:
+        """Write the tracker."""
+        document = list(items) if bare else {"version": 1, "items": list(items)}
+        self.tracker.write_text(json.dumps(document, indent=1), encoding="utf-8")
+        return self.tracker
+
+    def manifest(self, *items: Mapping[str, Any], **keys: Any) -> Path:
+        """Write a manifest."""
+        path = self.home / "manifest.json"
+        path.write_text(json.dumps({"items": list(items), **keys}), encoding="utf-8")
+        return path
+
+    def item_now(self, name: str | int) -> dict[str, Any]:
+        """An item of the tracker as it stands in the file."""
+        document = json.loads(self.tracker.read_text(encoding="utf-8"))
+        items = document["items"] if isinstance(document, dict) else document
+        return next(item for item in items if item["id"] == name)
+
+    def schedule(self, *flags: str | Path, **how: Any) -> Ran:
+        """`wave_scheduler.py --execute` with this project's places."""
+        return run(SCHEDULER, "--execute", "--tracker", self.tracker, *self.places(), *flags,
+                   **{"cwd": self.home, **how})  # fmt: skip
+
+    def loop(self, *flags: str | Path, **how: Any) -> Ran:
+        """`wave_loop.py --git` with this project's places."""
+        return run(LOOP, "--git", *self.places(), *flags, **{"cwd": self.home, **how})
+
+    def places(self) -> tuple[str | Path, ...]:
+        """The flags that name this project's places."""
+        return ("--repo", self.top, "--config", self.config, "--state-dir", self.state)
+
+    def git(self, *args: str) -> str:
+        """What git prints about the repository."""
+        return git(self.top, *args)
+
+    def branches(self) -> list[str]:
+        """All branches but main."""
+        names = self.git("for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+        return [name for name in names if name != "main"]
+
+
+def item(name: str, **fields: Any) -> dict[str, Any]:
+    """A todo item that makes `<name>.txt` say "good", with a test that proves it."""
+    file = f"{name}.txt"
+    return {
+        "id": name.upper(),
+        "slug": name,
+        "status": "todo",
+        "ownsFiles": [file],
+        "prompt": writes(file),
+        "testCmd": says_good(file),
+        **fields,
+    }
+
+
+def writes(file: str, text: str = "good") -> str:
+    """A prompt that has the scripted agent write one file."""
+    return f"DO pathlib.Path({file!r}).write_text({text!r})"
+
+
+def says_good(file: str) -> list[str]:
+    """A test that is green when the file says "good"."""
+    check = f"import pathlib, sys; sys.exit(pathlib.Path({file!r}).read_text() != 'good')"
+    return [*PYTHON, "-c", check]
+
+
+def make_template(path: Path) -> Path:
+    """A repository on main with one commit and a clean checkout."""
+    path.mkdir(parents=True)
+    git(path, "init", "-q", "-b", "main")
+    (path / "README.md").write_text("a project\n", encoding="utf-8")
+    (path / "sub").mkdir()
+    (path / "sub" / "kept.txt").write_text("kept\n", encoding="utf-8")
+    git(path, "add", "-A")
+    git(path, "commit", "-q", "-m", "start")
+    return path
+
+
+def git(folder: Path, *args: str) -> str:
+    """Git's stdout; any failure is an error."""
+    done = subprocess.run(
+        ("git", *args),
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), **_GIT},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE_S,
+    )
+    return done.stdout
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """A plain user's environment: nothing of ours, no TERM, an empty HOME."""
+    empty = home / "home"
+    empty.mkdir(exist_ok=True)
+    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
+    return {**kept, "HOME": str(empty), **more}
+
+
+def run(
+    program: Path | Sequence[str],
+    *flags: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    prefix: Sequence[str] = (),
+    **options: Any,
+) -> Ran:
+    """Run a program file, or `-m name`, to its end with stdin at its end."""
+    named = (str(program),) if isinstance(program, Path) else tuple(program)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    done = subprocess.run(
+        [*prefix, sys.executable, *named, *map(str, flags)],
+        cwd=cwd,
+        env=environment(cwd) if env is None else env,
+        text=True,
+        encoding="utf-8",
+        timeout=DEADLINE_S,
+        check=False,
+        **{**streams, **options},
+    )
+    return Ran(done.returncode, done.stdout or "", done.stderr or "")
+
+
+def tree_hash(top: Path) -> str:
+    """The names, kinds, modes and bytes of everything below `top`, links not followed."""
+    whole = hashlib.sha256()
+    for path in sorted(top.rglob("*")):
+        seen = path.lstat()
+        body = b""
+        if path.is_symlink():
+            body = os.fsencode(path.readlink())
+        elif path.is_file():
+            body = path.read_bytes()
+        whole.update(f"{path.relative_to(top)}\0{seen.st_mode}\0{len(body)}\0".encode())
+        whole.update(body)
+    return whole.hexdigest()
