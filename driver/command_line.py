@@ -21,7 +21,7 @@ from driver.opening import WaveRequest, check
 from driver.progress import to_stderr
 from driver.recording import RecordingWriter
 from driver.report import to_json
-from driver.state_folder import check_state_dir, held
+from driver.state_folder import check_state_dir, prepare_state_dir
 from driver.stop import Stop, listening
 from driver.wave_context import Shipping, WaveOptions
 from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
@@ -126,15 +126,16 @@ def _manifest_report(
         return refusal
     if args.dry_run:
         return {**describe_dry_run(driver, manifest), "exit_code": 0}
-    with held(settings.state_dir, settings.environ):
-        recording = RecordingWriter(Path(args.record)) if args.record else None
-        report = run_wave(
-            driver,
-            manifest,
-            state_dir=settings.state_dir,
-            git=git,
-            options=replace(options, recording=recording),
-        )
+    prepare_state_dir(settings.state_dir, settings.environ)
+    recording = RecordingWriter(Path(args.record)) if args.record else None
+    report = run_wave(
+        driver,
+        manifest,
+        state_dir=settings.state_dir,
+        git=git,
+        resume_journal=args.resume,
+        options=replace(options, recording=recording),
+    )
     return _kept(report, settings.state_dir)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.gates import CEILING, GateClosedError, gate_word
+from driver.item_line import settle
 from driver.manifest import ManifestError
 from driver.outcome import ItemOutcome, Verdict
 from driver.phases.build import work_patch
@@ -56,8 +57,9 @@ def _item_report(
 ) -> ItemReport:
     left_out = {p.slug: o for p, o in shipment.left_out} if shipment else {}
     outcome = left_out.get(planned.slug, outcome)
-    commit = dict(shipment.commits).get(planned.slug) if shipment else None
-    _record_end(wave, planned, outcome, commit, planned.slug in left_out)
+    shipped = dict(shipment.commits).get(planned.slug) if shipment else None
+    _record_end(wave, planned, outcome, shipment, planned.slug in left_out)
+    commit = shipped or outcome.shipped_as
     patch = work_patch(planned, wave)
     if commit:
         patch.unlink(missing_ok=True)
@@ -73,12 +75,15 @@ def _item_report(
 
 
 def _record_end(
-    wave: Wave, planned: Planned, outcome: ItemOutcome, commit: str | None, evicted: bool
+    wave: Wave, planned: Planned, outcome: ItemOutcome, shipment: Shipment | None, evicted: bool
 ) -> None:
-    if commit:
-        wave.recorder.shipped(planned.slug, planned.item.repo, outcome, commit)
+    commit = dict(shipment.commits).get(planned.slug) if shipment else None
+    if shipment is not None and commit:
+        wave.recorder.shipped(
+            wave.subject(planned), outcome, commit, shipment.branch, shipment.tip or commit
+        )
     elif evicted:
-        wave.recorder.settled(planned.slug, planned.item.repo, outcome)
+        settle(planned, wave, outcome)
 
 
 def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, ExitCode | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_from
+from driver.backlog import Backlog, place_of
 from driver.cycle_report import INTAKE, MANIFEST, conclude, cycle_report, emit_report, failed
 from driver.dry_run import describe_dry_run
 from driver.gates import CEILING, HALT, GateClosedError, check_before_start, check_halt
@@ -19,15 +21,17 @@ from driver.opening import WaveRequest, check
 from driver.phases.preflight import PreflightError
 from driver.recording import RecordingWriter
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
-from driver.state_folder import check_state_dir, held
+from driver.state_folder import check_state_dir, prepare_state_dir
 from driver.tracker import read_tracker, tracker_problems, validate_item
 from driver.wave_bridge import adapted, build_manifest_item
 from driver.wave_context import Shipping, WaveOptions
-from state_store.errors import InputError, TidegateError
+from state_store.errors import ExitCode, InputError, TidegateError
 from tools import cost_ceiling
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings
 
+LEASED_ELSEWHERE = "leased_elsewhere"
+CONFLICT = "tracker_conflict"
 TOOL_CHECKOUT = Path(__file__).resolve().parents[1]
 
 
@@ -85,12 +89,14 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
             return cycle_report(MANIFEST, wave_id, selection, success=True, **plan)
         _ask_gates(cycle, wave_id, ceiling=True)
         _check_startable(cycle, selection, manifest)
-        with held(cycle.state_dir, cycle.settings.environ):
-            # Again: the cycle that just ended here may have taken some of them.
-            selection, manifest = _planned(cycle, wave_id)
-            result = _run_wave(run_wave, cycle, manifest)
+        prepare_state_dir(cycle.state_dir, cycle.settings.environ)
+        with Backlog.opened(cycle.state_dir, cycle.tracker) as backlog:
+            selection, manifest = _claimed(cycle, wave_id, backlog)
+            result = _run_wave(run_wave, cycle, manifest, backlog)
             backend = adapted(cycle.driver).name
-            return conclude(wave_id, selection, result, tracker=cycle.tracker, backend=backend)
+            return conclude(
+                wave_id, selection, result, backlog=backlog, repo=cycle.repo, backend=backend
+            )
     except _StoppedAt as stopped:
         return stopped.report
     except TidegateError as error:
@@ -154,15 +160,57 @@ def _stopped(wave_id: str, closed: GateClosedError) -> dict[str, Any]:
     )
 
 
-def _planned(cycle: Cycle, wave_id: str) -> tuple[Selection, dict[str, Any]]:
-    """What the tracker has for a wave right now, and its manifest."""
-    selection = _select(cycle)
+def _planned(
+    cycle: Cycle, wave_id: str, held_back: Mapping[str, Skipped] | None = None
+) -> tuple[Selection, dict[str, Any]]:
+    """What the tracker has for a wave right now, and its manifest; `held_back` stays out."""
+    selection = _select(cycle, held_back or {})
     if not selection.selected:
-        raise _StoppedAt(cycle_report(INTAKE, wave_id, selection, success=True))
+        raise _StoppedAt(_nothing_to_do(wave_id, selection))
     return selection, _manifest(cycle, selection, wave_id)
 
 
-def _select(cycle: Cycle) -> Selection:
+def _nothing_to_do(wave_id: str, selection: Selection) -> dict[str, Any]:
+    taken = [left_out for left_out in selection.skipped if left_out.reason == LEASED_ELSEWHERE]
+    if not taken:
+        return cycle_report(INTAKE, wave_id, selection, success=True)
+    why = f"every item is being worked on elsewhere: {taken[0].detail}"
+    code = int(ExitCode.STOPPED_BY_POLICY)
+    return cycle_report(INTAKE, wave_id, selection, success=False, exit_code=code, error=why)
+
+
+def _claimed(cycle: Cycle, wave_id: str, backlog: Backlog) -> tuple[Selection, dict[str, Any]]:
+    """What is ours to do: selected, claimed, and after that still to do.
+
+    Another cycle may have built an item and let go of it between our look and our claim.
+    """
+    held_back = {
+        item_id: Skipped(item_id, CONFLICT, detail=str(conflict))
+        for item_id, conflict in backlog.sync().items()
+    }
+    while True:
+        selection, manifest = _planned(cycle, wave_id, held_back)
+        refused = _refused_claims(cycle, selection, backlog)
+        if not refused:
+            break
+        held_back |= refused
+    again, manifest = _planned(cycle, wave_id, held_back)
+    same = {id_of(item) for item in selection.selected}
+    if {id_of(item) for item in again.selected} <= same:
+        return again, manifest
+    return _claimed(cycle, wave_id, backlog)
+
+
+def _refused_claims(cycle: Cycle, selection: Selection, backlog: Backlog) -> dict[str, Skipped]:
+    refused = {}
+    for item in selection.selected:
+        if why := backlog.claim(place_of(item, cycle.repo), item["slug"]):
+            name = str(id_of(item))
+            refused[name] = Skipped(name, LEASED_ELSEWHERE, detail=why)
+    return refused
+
+
+def _select(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
     tracker = read_tracker(cycle.tracker)
@@ -170,15 +218,17 @@ def _select(cycle: Cycle) -> Selection:
     if ambiguous:
         raise InputError(ambiguous)
     todo = filter_todo_items(tracker.items)
+    apart = [held_back[str(id_of(item))] for item in todo if str(id_of(item)) in held_back]
+    todo = [item for item in todo if str(id_of(item)) not in held_back]
     broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
     broken += [_broken(item, problems) for item in todo if (problems := validate_item(item))]
     sound = [item for item in todo if not validate_item(item)]
     _check_own_checkout(cycle, sound)
     selection, homeless = _select_at_home(cycle, sound)
     broken += homeless
-    if broken and not selection.selected:
+    if broken and not selection.selected and not apart:
         raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
-    return Selection(selection.selected, (*broken, *selection.skipped))
+    return Selection(selection.selected, (*broken, *apart, *selection.skipped))
 
 
 def _select_at_home(
@@ -274,13 +324,20 @@ def _git(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {"expectTopLevel": expected, "mode": "branch"}
 
 
-def _run_wave(run_wave: RunWave, cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _run_wave(
+    run_wave: RunWave, cycle: Cycle, manifest: Mapping[str, Any], backlog: Backlog
+) -> dict[str, Any]:
     # Whoever put another function in place of run_wave gets the source's parameters only.
     extra: dict[str, Any] = {}
-    if cycle.options is not None:
-        recording = RecordingWriter(cycle.record) if cycle.record else cycle.options.recording
+    if "options" in inspect.signature(run_wave).parameters:
+        options = cycle.options or WaveOptions()
+        recording = RecordingWriter(cycle.record) if cycle.record else options.recording
         extra["options"] = replace(
-            cycle.options, settings=cycle.settings, repo=cycle.repo, recording=recording
+            options,
+            settings=cycle.settings,
+            repo=cycle.repo,
+            recording=recording,
+            leases=backlog.leases,
         )
     return run_wave(
         driver=cycle.driver,

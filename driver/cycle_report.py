@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from driver.backlog import Backlog, place_of
 from driver.gates import CEILING, HALT, UNAVAILABLE
 from driver.item_fields import id_of
 from driver.outcome import Verdict
 from driver.selection import Selection
-from driver.tracker import Edit, update_items
+from driver.tracker import Edit
 from state_store.errors import ExitCode, TidegateError
 
 INTAKE = "intake"
@@ -39,14 +40,17 @@ def conclude(
     selection: Selection,
     result: Mapping[str, Any],
     *,
-    tracker: Path,
+    backlog: Backlog,
+    repo: Path | None,
     backend: str,
 ) -> dict[str, Any]:
     """Write what came of a wave into the tracker; the answer is the cycle's report."""
     built = {record["slug"]: record for record in result.get("built") or ()}
     ids = {item["slug"]: str(id_of(item)) for item in selection.selected}
     shipped = [slug for slug in result.get("shipped") or () if slug in ids]
-    update = _update_tracker(tracker, _edits(built, ids, shipped, wave_id))
+    edits = _edits(built, ids, shipped, wave_id)
+    places = {str(id_of(item)): (place_of(item, repo), item["slug"]) for item in selection.selected}
+    update = _update_tracker(backlog, edits, places)
     phase = _PHASE_OF_ABORT.get(str(result.get("abort_reason")), DISPATCH)
     exit_code = int(result.get("exit_code", _exit_code(result, built, shipped, ids)))
     if exit_code == 0 and update.get("tracker_update_error"):
@@ -120,11 +124,13 @@ def _tried(record: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]
     return {"attempts": attempts, "lastError": record.get("ship_error") or record.get("error")}
 
 
-def _update_tracker(tracker: Path, edits: Mapping[str, Edit]) -> dict[str, Any]:
+def _update_tracker(
+    backlog: Backlog, edits: Mapping[str, Edit], places: Mapping[str, tuple[str | None, str]]
+) -> dict[str, Any]:
     if not edits:
         return {"tracker_update_attempted": False}
     try:
-        unknown = update_items(tracker, edits)
+        unknown = backlog.write({name: (*places[name], edit) for name, edit in edits.items()})
     except (TidegateError, OSError) as error:
         return {
             "tracker_update_attempted": True,

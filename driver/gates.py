@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.stop import Stop
+from driver.stop import InterruptedWaveError, Stop
 from state_store.errors import StoppedByPolicyError
 from tools import cost_ceiling, halt
 
@@ -100,6 +100,6 @@ def raise_if_exceeded(answer: dict[str, Any]) -> None:
 def gate_word(stopped: StoppedByPolicyError) -> str:
     """The report's word for what stopped a wave."""
     if not isinstance(stopped, GateClosedError):
-        return "interrupted"
+        return "interrupted" if isinstance(stopped, InterruptedWaveError) else "lease_lost"
     words = {CEILING: "cost_ceiling_exceeded", HALT: "halted"}
     return words.get(stopped.gate, stopped.gate)

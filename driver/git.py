@@ -34,7 +34,9 @@ from driver.repository import (
     checkout_fingerprint,
     exclude_from_status,
     fast_forward,
+    is_ancestor,
     open_repository,
+    tip_of,
     toplevel_of,
 )
 
@@ -52,7 +54,9 @@ __all__ = [
     "exclude_from_status",
     "fast_forward",
     "find_remote",
+    "is_ancestor",
     "open_repository",
+    "tip_of",
     "toplevel_of",
 ]
 
@@ -80,6 +84,20 @@ class PrivateGit:
         run_git((*made, str(path)), cwd=path, env=env)
         borrow_objects(path, repo)
         return cls(path, repo.object_format, environ, env)
+
+    @classmethod
+    def reopen(cls, path: Path, environ: Mapping[str, str]) -> PrivateGit:
+        """One that an earlier run made."""
+        env = private_environment(environ, path)
+        asked = (f"--git-dir={path}", "rev-parse", "--show-object-format")
+        return cls(path, text(run_git(asked, cwd=path, env=env).stdout).strip(), environ, env)
+
+    def apply(self, base_tree: str, patch: bytes) -> str:
+        """The tree that `patch`, as `patch()` gives it, makes of `base_tree`."""
+        with self._temporary_index() as index:
+            self._in(self.path, index, "read-tree", base_tree)
+            self._in(self.path, index, "apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
+            return self._id(self._in(self.path, index, "write-tree"))
 
     def checkout(self, tree: str, work_tree: Path, index: Path) -> None:
         """Write the files of `tree` into a new folder and their stat data into a new index."""

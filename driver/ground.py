@@ -72,7 +72,9 @@ class Place(Protocol):
 
 
 class Ground(Protocol):
-    """Where a set of items lives."""
+    """Where a set of items lives. `base` is the commit they start from, "" in a plain folder."""
+
+    base: str
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """Make an item's place."""
@@ -91,8 +93,9 @@ class RepositoryGround:
         workshop: Workshop,
         trees: ProvingTrees,
         remote: Remote | None,
-        environ: Mapping[str, str],
+        folder: Path,
     ) -> None:
+        self.folder = folder
         self.repository = repository
         self.git = git
         self.workshop = workshop
@@ -100,7 +103,7 @@ class RepositoryGround:
         self.remote = remote
         self.base = repository.head
         self.base_tree = git.tree_of(repository.head)
-        self.environ = environ
+        self.environ = git.environ
         self._before = self._fingerprint()
 
     def _fingerprint(self) -> CheckoutFingerprint:
@@ -165,6 +168,8 @@ class _ClonePlace:
 
 class FolderGround:
     """A folder in no repository: agents work in it directly and nothing is ever shipped."""
+
+    base = ""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

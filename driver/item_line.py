@@ -7,22 +7,28 @@ from collections.abc import Sequence
 
 from driver.gates import CEILING, GateClosedError
 from driver.ground import CLONE, IN_PLACE
+from driver.leasing import LeasedElsewhereError
 from driver.outcome import Attempt, ItemOutcome, Verdict
-from driver.phases.build import build
-from driver.phases.repair import may_repair, repair
+from driver.phases.build import build, may_repair
+from driver.phases.recovery import Remembered, recover
+from driver.phases.repair import repair
 from driver.stop import InterruptedWaveError
 from driver.verdicts import review_missing
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 
 
-def walk(planned: Planned, wave: Wave, attempts: list[Attempt]) -> ItemOutcome:
+def walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remembered) -> ItemOutcome:
     """One item, brought to a verdict. Never raises for anything that is the item's own matter.
 
-    `attempts` is filled on the way, for whoever cannot wait for the end.
+    `attempts` is filled on the way, for whoever cannot wait for the end; `memory` is what an
+    earlier run left of this piece of work.
     """
     try:
-        return _walk(planned, wave, attempts)
+        return _walk(planned, wave, attempts, memory)
+    except LeasedElsewhereError as lost:
+        wave.recorder.say(f"{planned.slug}: {Verdict.LEASED_ELSEWHERE}: {lost}")
+        return outcome_of(planned, Verdict.LEASED_ELSEWHERE, str(lost), attempts)
     except (GateClosedError, InterruptedWaveError) as stopped:
         verdict, reason = stopped_verdict(stopped), str(stopped)
     except TidegateError as error:
@@ -33,14 +39,21 @@ def walk(planned: Planned, wave: Wave, attempts: list[Attempt]) -> ItemOutcome:
     return settle(planned, wave, outcome_of(planned, verdict, reason, attempts))
 
 
-def _walk(planned: Planned, wave: Wave, attempts: list[Attempt]) -> ItemOutcome:
+def _walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remembered) -> ItemOutcome:
     missing = review_missing(required=planned.policy.require_review, mode=wave.settings.review.mode)
     if missing is not None:
         return settle(planned, wave, outcome_of(planned, missing.verdict, missing.reason, attempts))
     wave.gates.check()
+    wave.recorder.taken(wave.subject(planned))
+    earned = recover(planned, wave, memory)
+    if earned is not None:
+        return earned
+    if memory.attempts > planned.policy.repair_cap:
+        reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
+        return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, attempts))
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
-        attempts.append(build(planned, place, wave))
+        attempts.append(build(planned, place, wave, number=memory.attempts + 1))
         while may_repair(attempts[-1], planned.policy.repair_cap):
             attempts.append(repair(planned, place, wave, attempts[-1]))
         return outcome_of(planned, attempts[-1].verdict, attempts[-1].reason, attempts)
@@ -60,7 +73,7 @@ def abandoned(planned: Planned, wave: Wave, attempts: Sequence[Attempt]) -> Item
 
 def settle(planned: Planned, wave: Wave, outcome: ItemOutcome) -> ItemOutcome:
     """Tell and journal a verdict that is not that of the last attempt."""
-    wave.recorder.settled(planned.slug, planned.item.repo, outcome)
+    wave.recorder.settled(wave.subject(planned), outcome)
     return outcome
 
 

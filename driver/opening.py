@@ -16,16 +16,23 @@ from driver.agent_driver import AgentDriver
 from driver.gates import Gates, check_before_start
 from driver.git import PrivateGit, Repository, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
+from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
+from driver.memory import Forgetful, Memory, WaveMemory
 from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
+from driver.runs import RUN_VARIABLE, clear_up, dead_runs, noted
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workspace import Preparation, Workshop, workspace_root
+from state_store.api import StateAPI
+from state_store.instance import get_instance_id
 from state_store.journal import safe_slug
 from tools import cost_ceiling
 from tools.settings import Settings
 from tools.settings import load as load_settings
+
+DATABASE = "tracker_events.db"
 
 
 @dataclass(frozen=True)
@@ -71,8 +78,15 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     options.stop.on_set(processes.cancel)
     with contextlib.ExitStack() as cleanup:
         run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
+        memory = _open_memory(request, manifest.wave_id, cleanup)
+        recorder = Recorder(request.state_dir, manifest.wave_id, memory, options.progress)
+        for line in _clear_up_after_the_dead(request.state_dir, settings.environ):
+            recorder.say(line)
         grounds = _open_grounds(plan, settings, processes, manifest.wave_id, cleanup)
-        recorder = Recorder(request.state_dir, manifest.wave_id, options.progress)
+        if request.state_dir is not None:
+            folders = [g.folder for g in grounds.values() if isinstance(g, RepositoryGround)]
+            cleanup.enter_context(noted(run_dir, manifest.wave_id, folders))
+        memory.begin([planned.slug for planned in plan])
         recorder.say(_first_line(manifest, plan, driver, request.state_dir))
         for ground in grounds.values():
             if isinstance(ground, RepositoryGround):
@@ -89,7 +103,27 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             processes=processes,
             run_dir=run_dir,
             options=options,
+            state_dir=request.state_dir,
+            resume=request.resume,
         )
+
+
+def _open_memory(request: WaveRequest, wave_id: str, cleanup: contextlib.ExitStack) -> Memory:
+    """The store of the state folder, with leases of this run or those the caller holds."""
+    if request.state_dir is None:
+        return Forgetful()
+    api = cleanup.enter_context(StateAPI(request.state_dir / DATABASE))
+    leases = request.options.leases
+    if leases is None:
+        leases = cleanup.enter_context(Leases(api.store, get_instance_id()))
+    return WaveMemory(api, leases, wave_id, request.driver.name)
+
+
+def _clear_up_after_the_dead(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
+    if state_dir is not None:
+        for dead in dead_runs(state_dir):
+            yield f"wave {dead.wave_id} ended without saying so"
+            yield from clear_up(dead, environ)
 
 
 def _first_line(
@@ -161,18 +195,23 @@ def _open_repository(
     prepare = Preparation(
         settings.workspace.copy,
         settings.workspace.setup,
-        functools.partial(_run_setup, settings, processes),
+        functools.partial(_run_setup, settings, processes, wave_id),
     )
+    (folder / "base").write_text(repository.head, encoding="ascii")
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
     remote = find_remote(repository, settings.environ, settings.ship.remote)
-    return RepositoryGround(repository, git, workshop, trees, remote, settings.environ)
+    return RepositoryGround(repository, git, workshop, trees, remote, folder)
 
 
 def _run_setup(
-    settings: Settings, processes: Processes, command: str | tuple[str, ...], folder: Path
+    settings: Settings,
+    processes: Processes,
+    wave_id: str,
+    command: str | tuple[str, ...],
+    folder: Path,
 ) -> str:
-    environment = child_environment(settings.environ, settings.verify.env)
+    environment = child_environment(settings.environ, settings.verify.env, {RUN_VARIABLE: wave_id})
     limit = settings.workspace.setup_timeout_s
     done = processes.run(Command(command, folder, environment, limit))
     if done.exit_code == 0:

@@ -96,7 +96,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class ItemOutcome:
-    """Where an item stands. `tree` is the proven tree, base plus this item's files."""
+    """Where an item stands. `tree` is the proven tree, base plus this item's files.
+
+    `resumed` work was done by an earlier run; `shipped_as` is its commit when it was shipped too.
+    """
 
     slug: str
     verdict: Verdict
@@ -105,6 +108,8 @@ class ItemOutcome:
     tree: str | None = None
     changes: tuple[Change, ...] = ()
     isolation: str = "clone"
+    resumed: bool = False
+    shipped_as: str | None = None
 
     @property
     def repairs(self) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -46,6 +47,24 @@ def run_all(
     crew.start(min(width, len(jobs)))
     crew.wait(leaving)
     return crew.results(leaving)
+
+
+@contextmanager
+def repeating(interval_s: float, work: Callable[[], None]) -> Iterator[None]:
+    """Call `work` every `interval_s` seconds, beside everything else, until the block ends."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(interval_s):
+            work()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class _Crew(Generic[Job, Result]):

@@ -1,29 +1,37 @@
-"""Every step of a wave goes through here: to the journal and to the people watching.
+"""Every step of a wave goes through here: to the store, the journal and the people watching.
 
-Nothing else writes the journal while a wave runs. Without a state folder only people are told.
+The store decides: with a lost lease a step raises LeasedElsewhereError and is not journaled. The
+journal is the readable copy that a wave can be resumed from without the database. Without a state
+folder only people are told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from driver.leasing import LeasedElsewhereError
+from driver.memory import Memory
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.progress import Progress
+from driver.subject import Subject
 from state_store import journal
 from state_store.errors import CannotRunError
 
 
 class Recorder:
-    """Knows where an item's journal entry is; `state_dir` may be None.
+    """Writes down a wave's steps; `state_dir` may be None.
 
-    `problem` is the last entry that could not be written, as a sentence.
+    `problem` is the last step that could not be written, as a sentence.
     """
 
-    def __init__(self, state_dir: Path | None, wave_id: str, progress: Progress) -> None:
+    def __init__(
+        self, state_dir: Path | None, wave_id: str, memory: Memory, progress: Progress
+    ) -> None:
         self._state_dir = state_dir
         self._wave_id = wave_id
+        self._memory = memory
         self._progress = progress
         self.problem: str | None = None
         self._started: dict[str, tuple[str, int]] = {}
@@ -32,11 +40,20 @@ class Recorder:
         """A line for people only."""
         self._progress.say(line)
 
-    def dispatched(self, slug: str, repo: str | None, phase: str, number: int) -> None:
+    def taken(self, subject: Subject) -> None:
+        """Hold the item from now on. Raises LeasedElsewhereError."""
+        self._memory.take(subject)
+
+    def still_ours(self, subject: Subject) -> bool:
+        """Whether no other run has taken the item over."""
+        return self._memory.still_ours(subject)
+
+    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
         """An agent is about to be started. Raises CannotRunError where that cannot be noted."""
-        self.say(f"{slug}: {phase} started (attempt {number})")
-        self._write(slug, repo, "dispatched", {"verified": False, "testExit": None})
-        self._started[slug] = (phase, number)
+        self._memory.dispatched(subject, phase, number, model)
+        self._write(subject, "dispatched", {"attempt": number, "settled": False})
+        self.say(f"{subject.slug}: {phase} started (attempt {number})")
+        self._started[subject.slug] = (phase, number)
 
     def started(self, slug: str) -> tuple[str, int] | None:
         """Phase and number of the last attempt that was begun, None when there was none."""
@@ -46,33 +63,76 @@ class Recorder:
         """A test run ended."""
         self.say(f"{slug}: test {test.kind} after {test.duration_s:.1f} s")
 
-    def judged(self, slug: str, repo: str | None, attempt: Attempt) -> None:
-        """An attempt has its verdict."""
-        self.say(f"{slug}: {attempt.verdict}" + (f": {attempt.reason}" if attempt.reason else ""))
-        self._note(slug, repo, _journal_phase(attempt), _attempt_entry(attempt))
+    def judged(self, subject: Subject, attempt: Attempt, *, final: bool) -> None:
+        """An attempt has its verdict; `final` when no further round will follow it.
 
-    def settled(self, slug: str, repo: str | None, outcome: ItemOutcome) -> None:
+        Raises LeasedElsewhereError, and then the verdict counts for nothing.
+        """
+        why = f": {attempt.reason}" if attempt.reason else ""
+        self.say(f"{subject.slug}: {attempt.verdict}{why}")
+        entry = {**_attempt_entry(attempt), "settled": final}
+        self._memory.judged(subject, attempt)
+        self._note(subject, _journal_phase(attempt), entry)
+
+    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
-        self.say(f"{slug}: {outcome.verdict}: {outcome.reason}")
-        self._note(slug, repo, "failed", _outcome_entry(outcome))
+        self.say(f"{subject.slug}: {outcome.verdict}: {outcome.reason}")
+        entry = {**_outcome_entry(outcome), "settled": outcome.verdict is not Verdict.HALTED}
+        self._note(subject, "failed", entry, lambda: self._memory.settled(subject, outcome))
 
-    def shipped(self, slug: str, repo: str | None, outcome: ItemOutcome, commit: str) -> None:
+    def shipping(
+        self, outcomes: Mapping[Subject, tuple[ItemOutcome, str]], branch: str, tip: str
+    ) -> None:
+        """Commits are about to be published on `branch`, whose last commit is `tip`.
+
+        Raises LeasedElsewhereError, and then nothing may be published, and CannotRunError.
+        """
+        commits = {subject: commit for subject, (_, commit) in outcomes.items()}
+        self._memory.shipping(commits, branch)
+        for subject, (outcome, commit) in outcomes.items():
+            where = {"commit": commit, "branch": branch, "tip": tip}
+            self._write(subject, "shipping", {**_outcome_entry(outcome), **where, "settled": True})
+
+    def shipped(
+        self, subject: Subject, outcome: ItemOutcome, commit: str, branch: str | None, tip: str
+    ) -> None:
         """An item's commit is where it was meant to go."""
-        self.say(f"{slug}: shipped as {commit[:12]}")
-        self._note(slug, repo, "verified", {**_outcome_entry(outcome), "commit": commit})
+        self.say(f"{subject.slug}: shipped as {commit[:12]}")
+        where = {"commit": commit, "branch": branch, "tip": tip, "shipped": True, "settled": True}
+        self._note(
+            subject,
+            "verified",
+            {**_outcome_entry(outcome), **where},
+            lambda: self._memory.shipped(subject, commit),
+        )
 
-    def _note(self, slug: str, repo: str | None, phase: str, data: Mapping[str, Any]) -> None:
-        # It has happened, so the report must still come; a disk that is full is told there.
+    def ended(self, abort_reason: str | None) -> None:
+        """The wave is over, and its report is about to be given."""
         try:
-            self._write(slug, repo, phase, data)
+            self._memory.end(abort_reason)
         except CannotRunError as error:
             self.problem = str(error)
-            self.say(f"{slug}: {error}")
+            self.say(str(error))
 
-    def _write(self, slug: str, repo: str | None, phase: str, data: Mapping[str, Any]) -> None:
+    def _note(
+        self,
+        subject: Subject,
+        phase: str,
+        data: Mapping[str, Any],
+        remember: Callable[[], None] = lambda: None,
+    ) -> None:
+        # It has happened, so the report must still come; a disk that is full is told there.
+        try:
+            remember()
+            self._write(subject, phase, data)
+        except (CannotRunError, LeasedElsewhereError) as error:
+            self.problem = str(error)
+            self.say(f"{subject.slug}: {error}")
+
+    def _write(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> None:
         if self._state_dir is not None:
-            entry = {"waveId": self._wave_id, **data}
-            journal.write_entry(self._state_dir, slug, phase, entry, repo=repo)
+            entry = {"waveId": self._wave_id, "content": subject.content, **data}
+            journal.write_entry(self._state_dir, subject.slug, phase, entry, repo=subject.repo)
 
 
 def _journal_phase(attempt: Attempt) -> str:
@@ -87,6 +147,7 @@ def _attempt_entry(attempt: Attempt) -> dict[str, Any]:
         "verdict": str(attempt.verdict),
         "testExit": attempt.test.exit_code if attempt.test else None,
         "repairs": attempt.number - 1,
+        "attempt": attempt.number,
         "error": attempt.reason or None,
         "tree": attempt.tree,
         "filesWritten": [change.path for change in attempt.changes],
@@ -100,6 +161,7 @@ def _outcome_entry(outcome: ItemOutcome) -> dict[str, Any]:
         "verdict": str(outcome.verdict),
         "testExit": test.exit_code if test else None,
         "repairs": outcome.repairs,
+        "attempt": outcome.attempts[-1].number if outcome.attempts else 0,
         "error": outcome.reason or None,
         "tree": outcome.tree,
         "filesWritten": [change.path for change in outcome.changes],

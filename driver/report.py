@@ -56,7 +56,12 @@ class WaveReport:
         done = all(item.outcome.verdict is Verdict.VERIFIED for item in self.items)
         if self.shipments is not None:
             done = done and all(item.commit for item in self.items)
-        return ExitCode.DONE if done else ExitCode.NOT_ALL_SHIPPED
+        if done:
+            return ExitCode.DONE
+        others_only = all(
+            item.commit or item.outcome.verdict is Verdict.LEASED_ELSEWHERE for item in self.items
+        )
+        return ExitCode.STOPPED_BY_POLICY if others_only else ExitCode.NOT_ALL_SHIPPED
 
 
 def to_json(report: WaveReport) -> dict[str, Any]:
@@ -75,9 +80,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "merged": False,
         "policy": dict(report.policy) if report.policy is not None else None,
         "ceiling": dict(report.ceiling) if report.ceiling is not None else None,
-        "resume_stats": (
-            {"skipped_from_journal": 0, "rebuilt": len(report.items)} if report.resumed else None
-        ),
+        "resume_stats": _resume_stats(report.items) if report.resumed else None,
         "adversarial_review": _wave_review(report),
         "tokens": token_totals(report.items),
         "integration": {"green": report.exit_code is ExitCode.DONE},
@@ -86,6 +89,11 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "exit_code": int(report.exit_code),
         **report.details,
     }
+
+
+def _resume_stats(items: Sequence[ItemReport]) -> dict[str, int]:
+    resumed = sum(item.outcome.resumed for item in items)
+    return {"skipped_from_journal": resumed, "rebuilt": len(items) - resumed}
 
 
 def _shipped_slugs(items: Iterable[ItemReport]) -> list[str]:
@@ -113,7 +121,9 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
     return {
         "slug": outcome.slug,
         "id": item.planned.item.item_id,
-        "dispatched": bool(outcome.attempts),
+        "dispatched": any(attempt.phase in (BUILD, REPAIR) for attempt in outcome.attempts),
+        "skipped_from_journal": outcome.resumed,
+        "trust_verified": False,
         "verified": verified,
         "verdict": str(outcome.verdict),
         "testExit": test.exit_code if test else None,

@@ -283,3 +283,17 @@ def borrow_objects(git_dir: Path, repo: Repository, *more: Path) -> None:
     (git_dir / "objects" / "info" / "alternates").write_bytes(b"".join(lines))
     if repo.shallow:
         shutil.copyfile(repo.common_dir / "shallow", git_dir / "shallow")
+
+
+def tip_of(repo: Repository, branch: str, environ: Mapping[str, str]) -> str:
+    """The commit a branch of the user's repository is at, "" when there is no such branch."""
+    return _ref(
+        repo, ("rev-parse", "-q", "--verify", f"refs/heads/{branch}"), user_environment(environ)
+    )
+
+
+def is_ancestor(repo: Repository, commit: str, of: str, environ: Mapping[str, str]) -> bool:
+    """Whether `of` contains `commit`; False also when the repository does not know it."""
+    asked = (f"--git-dir={repo.git_dir}", "merge-base", "--is-ancestor", commit, of)
+    done = run_git(asked, cwd=repo.top, env=user_environment(environ), accept=(0, 1, 128))
+    return bool(commit) and done.ok

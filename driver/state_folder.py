@@ -1,4 +1,4 @@
-"""The state folder while a run uses it: made, hidden from git status, closed to a second run.
+"""The state folder: made, and hidden from git status. Who works on what is decided by leases.
 
 What lies in it belongs to its readers. Nothing here is called before a run is sure to start.
 """
@@ -6,15 +6,11 @@ What lies in it belongs to its readers. Nothing here is called before a run is s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from driver.git import exclude_from_status, open_repository, toplevel_of
-from state_store.errors import CannotRunError, InputError, StoppedByPolicyError, TidegateError
-from state_store.files import LockHeld, exclusive_lock
-
-LOCK = ".wave.lock"
+from state_store.errors import CannotRunError, InputError, TidegateError
 
 
 def check_state_dir(state_dir: Path, repo: Path | None) -> None:
@@ -23,24 +19,10 @@ def check_state_dir(state_dir: Path, repo: Path | None) -> None:
         raise InputError(f"--state-dir {state_dir} is the repository itself: name a folder in it")
 
 
-@contextmanager
-def held(state_dir: Path, environ: Mapping[str, str]) -> Iterator[None]:
-    """Make the folder and be the only run that uses it; the lock ends with the process.
-
-    Raises StoppedByPolicyError while another run has it, CannotRunError when it cannot be made.
-    """
+def prepare_state_dir(state_dir: Path, environ: Mapping[str, str]) -> None:
+    """Make the folder and hide it from `git status`. Raises CannotRunError when that cannot be."""
     _make(state_dir)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(exclusive_lock(state_dir / LOCK, blocking=False))
-        except LockHeld as held_by:
-            who = f"process {held_by.pid}" if held_by.pid else "another process"
-            raise StoppedByPolicyError(
-                f"{who} runs a wave with the state folder {state_dir}: wait until it has ended,"
-                " or name another --state-dir"
-            ) from held_by
-        _hide(state_dir.resolve(), environ)
-        yield
+    _hide(state_dir.resolve(), environ)
 
 
 def _make(state_dir: Path) -> None:

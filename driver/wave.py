@@ -13,6 +13,7 @@ from driver.manifest import parse_manifest
 from driver.opening import WaveRequest, opened
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.integrate import Entry
+from driver.phases.recovery import Remembered, recall
 from driver.phases.ship import Shipment, ship
 from driver.pool import Leaving, run_all
 from driver.report import WaveReport
@@ -30,16 +31,21 @@ def run(request: WaveRequest) -> WaveReport:
         with opened(request, manifest) as wave:
             outcomes = _walk_all(wave)
             shipments = _ship_all(wave, outcomes)
-            return conclude(wave, outcomes, shipments, resumed=request.resume)
+            report = conclude(wave, outcomes, shipments, resumed=request.resume)
+            wave.recorder.ended(report.abort_reason)
+            return report
     except TidegateError as error:
         return aborted(wave_id, error)
 
 
 def _walk_all(wave: Wave) -> list[ItemOutcome]:
     attempts: dict[str, list[Attempt]] = {planned.slug: [] for planned in wave.plan}
+    memories = recall(wave)
     return run_all(
         wave.plan,
-        lambda planned: walk(planned, wave, attempts[planned.slug]),
+        lambda planned: walk(
+            planned, wave, attempts[planned.slug], memories.get(planned.slug, Remembered())
+        ),
         width=wave.settings.limits.max_workers or DEFAULT_WIDTH,
         leaving=Leaving(
             is_stopped=lambda: wave.gates.stop.is_set,
@@ -70,5 +76,7 @@ def _verified(wave: Wave, outcomes: Sequence[ItemOutcome], key: str) -> list[Ent
     return [
         (planned, outcome)
         for planned, outcome in zip(wave.plan, outcomes, strict=True)
-        if planned.home.key == key and outcome.verdict is Verdict.VERIFIED
+        if planned.home.key == key
+        and outcome.verdict is Verdict.VERIFIED
+        and outcome.shipped_as is None
     ]

@@ -96,6 +96,7 @@ def dispatch(
         effort=item.effort,
         scratch=_fresh_folder(wave.scratch(item.slug) / f"agent-{number}"),
         environment={
+            "TIDEGATE_RUN": wave.wave_id,
             "TIDEGATE_ITEM": item.slug,
             "TIDEGATE_PHASE": phase,
             "TIDEGATE_ATTEMPT": str(number),

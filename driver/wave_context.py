@@ -10,6 +10,7 @@ from typing import Any
 from driver.agent_driver import AgentDriver
 from driver.gates import Gates
 from driver.ground import Ground
+from driver.leasing import Leases
 from driver.manifest import WorkItem
 from driver.ownership import OwnedPath
 from driver.process import Processes
@@ -17,6 +18,7 @@ from driver.progress import Progress
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
 from driver.stop import Stop
+from driver.subject import Subject, content_digest
 from driver.verification_policy import Policy
 from state_store.journal import safe_slug
 from tools.settings import Settings
@@ -33,6 +35,7 @@ class WaveOptions:
     recording: RecordingWriter | None = None
     progress: Progress = field(default_factory=lambda: Progress(None))
     stop: Stop = field(default_factory=Stop)
+    leases: Leases | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +99,24 @@ class Wave:
     processes: Processes
     run_dir: Path
     options: WaveOptions
+    state_dir: Path | None = None
+    resume: bool = False
 
     def ground_of(self, planned: Planned) -> Ground:
         """The repository or folder an item works on."""
         return self.grounds[planned.home.key]
+
+    def subject(self, planned: Planned) -> Subject:
+        """What journal, events and leases know the item by."""
+        ground, item = self.ground_of(planned), planned.item
+        content = content_digest(
+            base=ground.base,
+            work_dir=planned.home.work_dir,
+            prompt=item.prompt,
+            files=item.owns_files,
+            test=item.test_command,
+        )
+        return Subject(planned.slug, planned.home.key, item.repo, content)
 
     def scratch(self, slug: str) -> Path:
         """The folder for everything that one item's agents and tests print."""

@@ -74,6 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--manifest", metavar="FILE", help="the items: JSON, see docs/formats.md")
     add("--git", action="store_true", help="ship verified items to a wave branch")
+    add("--resume", action="store_true", help="go on with what an earlier run of it has left")
     add("--one-turn", action="store_true", help="no repair rounds")
     add_common(parser)
     return parser

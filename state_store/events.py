@@ -38,6 +38,7 @@ WAVE_STARTED = "wave_started"
 ATTEMPT_STARTED = "attempt_started"
 ATTEMPT_JUDGED = "attempt_judged"
 ITEM_SETTLED = "item_settled"
+ITEM_SHIPPING = "item_shipping"
 ITEM_SHIPPED = "item_shipped"
 WAVE_FINISHED = "wave_finished"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from driver import verdicts, wave_bridge
 from driver.agent_driver import WorkerResult
 from driver.ground import Observed, Place
-from driver.outcome import Attempt, Change, TestRun, Verdict
+from driver.outcome import REPAIRABLE, Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
 from driver.recording import Recorded, RecordedFile
@@ -21,9 +21,9 @@ BUILD = "build"
 REPAIR = "repair"
 
 
-def build(planned: Planned, place: Place, wave: Wave) -> Attempt:
-    """The first attempt."""
-    return attempt(planned, place, wave, number=1, prompt=first_prompt(planned, wave))
+def build(planned: Planned, place: Place, wave: Wave, *, number: int = 1) -> Attempt:
+    """The first attempt; a line that was interrupted goes on counting with `number`."""
+    return attempt(planned, place, wave, number=number, prompt=first_prompt(planned, wave))
 
 
 def first_prompt(planned: Planned, wave: Wave) -> str:
@@ -37,7 +37,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     anything is spent; once an agent ran, every trouble is part of the answer."""
     wave.gates.check()
     phase = BUILD if number == 1 else REPAIR
-    wave.recorder.dispatched(planned.slug, planned.item.repo, phase, number)
+    wave.recorder.dispatched(wave.subject(planned), phase, number, planned.item.model)
     started = time.monotonic()
     result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
     duration = time.monotonic() - started
@@ -62,8 +62,14 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
         changes=seen.changes,
         test=test,
     )
-    wave.recorder.judged(planned.slug, planned.item.repo, done)
+    final = not may_repair(done, planned.policy.repair_cap)
+    wave.recorder.judged(wave.subject(planned), done, final=final)
     return done
+
+
+def may_repair(last: Attempt, repair_cap: int) -> bool:
+    """Another round is allowed for the work's own faults only, at most `repair_cap` times."""
+    return last.verdict in REPAIRABLE and last.number <= repair_cap
 
 
 def work_patch(planned: Planned, wave: Wave) -> Path:

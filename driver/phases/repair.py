@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from driver.ground import Place
-from driver.outcome import REPAIRABLE, Attempt
+from driver.outcome import Attempt
 from driver.phases.build import attempt, first_prompt
 from driver.prompts import repair_prompt
 from driver.wave_context import Planned, Wave
-
-
-def may_repair(last: Attempt, repair_cap: int) -> bool:
-    """Another round is allowed for the work's own faults only, at most `repair_cap` times."""
-    return last.verdict in REPAIRABLE and last.number <= repair_cap
 
 
 def repair(planned: Planned, place: Place, wave: Wave, last: Attempt) -> Attempt:

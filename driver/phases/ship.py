@@ -12,9 +12,19 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
-from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fast_forward
+from driver.git import (
+    Commit,
+    CommitSpec,
+    GitError,
+    PushResult,
+    Repository,
+    fast_forward,
+    tip_of,
+)
 from driver.ground import RepositoryGround
+from driver.outcome import Verdict
 from driver.own_files import is_own
 from driver.phases.integrate import Entry, Integration, Line
 from driver.prompts import command_text
@@ -24,7 +34,6 @@ from driver.wave_context import Planned, Wave
 
 FILE = "file "  # how a fingerprint names what is not a part of git's own
 MAX_SUBJECT_CHARS = 72
-_MAX_BRANCH_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +66,12 @@ class Shipment:
 def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Shipment:
     """Integrate, commit and publish the verified `entries` of one repository.
 
-    Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
+    Raises GateClosedError, InterruptedWaveError or LeasedElsewhereError while nothing has been
+    published yet.
     """
-    line = Integration(ground, wave).line_up(entries)
-    shipment = Shipment(str(ground.repository.top), left_out=line.left_out)
+    ours, lost = _still_ours(entries, wave)
+    line = Integration(ground, wave).line_up(ours)
+    shipment = Shipment(str(ground.repository.top), left_out=(*lost, *line.left_out))
     if not line.entries:
         return dataclasses.replace(shipment, error="nothing_green_together", detail="no item left")
     wave.gates.check()
@@ -91,6 +102,31 @@ def _touched_by_others(ground: RepositoryGround, wave: Wave) -> tuple[str, ...]:
         name
         for name in ground.touched_checkout()
         if not (name.startswith(FILE) and is_own(top / name.removeprefix(FILE), places))
+    )
+
+
+def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list[Entry]]:
+    """The items that may be shipped, and those that another run has taken over meanwhile."""
+    ours, lost = [], []
+    for planned, outcome in entries:
+        if wave.recorder.still_ours(wave.subject(planned)):
+            ours.append((planned, outcome))
+        else:
+            reason = "another run took the item over while this one was not heard of"
+            gone = dataclasses.replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason)
+            lost.append((planned, gone))
+    return ours, lost
+
+
+def _announce(line: Line, commits: Sequence[Commit], branch: str, wave: Wave) -> None:
+    """Write down what is about to be published, so that a crash in between can be made up for."""
+    wave.recorder.shipping(
+        {
+            wave.subject(planned): (outcome, commit.commit)
+            for (planned, outcome), commit in zip(line.entries, commits, strict=True)
+        },
+        branch,
+        commits[-1].commit,
     )
 
 
@@ -150,7 +186,7 @@ def _to_wave_branch(
     commits: Sequence[Commit],
     wave: Wave,
 ) -> Shipment:
-    shipment = _kept(shipment, ground, commits, wave)
+    shipment = _kept(shipment, ground, line, commits, wave)
     notes = [describe_detached(ground.repository)]
     if ground.remote is None:
         notes.append("no remote: the branch is in this repository only")
@@ -169,26 +205,27 @@ def describe_detached(repository: Repository) -> str:
 
 
 def _kept(
-    shipment: Shipment, ground: RepositoryGround, commits: Sequence[Commit], wave: Wave
+    shipment: Shipment,
+    ground: RepositoryGround,
+    line: Line,
+    commits: Sequence[Commit],
+    wave: Wave,
 ) -> Shipment:
     """The commits on a wave branch of the user's repository, where nothing can lose them."""
     wanted = branch_name(wave.wave_id, time.strftime("%Y-%m-%d"))
     tip = commits[-1].commit
-    branch = _keep_on_free_branch(ground, tip, wanted)
+    branch = _free_branch(ground, tip, wanted)
+    _announce(line, commits, branch, wave)
+    ground.git.keep(ground.repository, tip, f"refs/heads/{branch}")
     return dataclasses.replace(shipment, branch=branch, committed=True, kept=tip)
 
 
-def _keep_on_free_branch(ground: RepositoryGround, tip: str, wanted: str) -> str:
-    for number in range(1, _MAX_BRANCH_TRIES):
-        branch = wanted if number == 1 else f"{wanted}-{number}"
-        try:
-            ground.git.keep(ground.repository, tip, f"refs/heads/{branch}")
-        except GitError:
-            if number == _MAX_BRANCH_TRIES - 1:
-                raise
-        else:
-            return branch
-    raise AssertionError("unreachable: the last try raises")
+def _free_branch(ground: RepositoryGround, tip: str, wanted: str) -> str:
+    """`wanted`, or with a number behind it where another wave of this name was kept before."""
+    names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
+    return next(
+        name for name in names if tip_of(ground.repository, name, ground.environ) in ("", tip)
+    )
 
 
 def _to_current_branch(
@@ -203,7 +240,9 @@ def _to_current_branch(
     if current is None:
         detail = "HEAD is detached, so there is no checked-out branch to commit to"
         shipment = dataclasses.replace(shipment, error="git_commit_failed", detail=detail)
-    elif ground.remote is not None:
+    else:
+        _announce(line, commits, current, wave)
+    if current is not None and ground.remote is not None:
         answer = push_forward(ground.git.path, ground.environ, ground.remote, tip, current)
         shipment = _pushed(shipment, answer)
     if not shipment.error:
@@ -211,7 +250,7 @@ def _to_current_branch(
     if not shipment.error:
         shipment = dataclasses.replace(shipment, branch=current)
         return _done(shipment, line, commits, shipment.warning)
-    return _saying_where(_kept(shipment, ground, commits, wave))
+    return _saying_where(_kept(shipment, ground, line, commits, wave))
 
 
 def _saying_where(shipment: Shipment) -> Shipment:

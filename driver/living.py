@@ -1,0 +1,74 @@
+"""Which processes live: told apart by more than a number, and found by a mark in their environment.
+
+Reads `/proc` and signals; starts nothing. Without `/proc` a process is known by its number alone
+and nothing is found by mark: there a tree ends with its supervisor only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from state_store.clock import SystemClock
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A process that no other can be taken for: number, start in clock ticks, and boot."""
+
+    pid: int
+    started: int | None
+    boot: str
+
+
+def identity(pid: int) -> Identity | None:
+    """The process with this number, None when there is none."""
+    if (_PROC / "self").exists():
+        started = _start_of(pid)
+        return None if started is None else Identity(pid, started, SystemClock().now().boot_id)
+    return Identity(pid, None, "") if _answers(pid) else None
+
+
+def end_marked(variable: str, value: str) -> tuple[int, ...]:
+    """Kill every process whose environment has `variable` with this value; their numbers."""
+    mark = f"{variable}={value}".encode()
+    ended = []
+    for pid in _marked(mark):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+            ended.append(pid)
+    return tuple(ended)
+
+
+def _marked(mark: bytes) -> Iterator[int]:
+    for folder in _PROC.glob("[0-9]*"):
+        pid = int(folder.name)
+        with suppress(OSError):
+            if pid != os.getpid() and mark in (folder / "environ").read_bytes().split(b"\0"):
+                yield pid
+
+
+def _start_of(pid: int) -> int | None:
+    try:
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b") ")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def _answers(pid: int) -> bool:
+    if os.name == "nt":  # signal 0 would end the process there
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

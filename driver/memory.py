@@ -1,0 +1,175 @@
+"""What a wave writes into the store: its own stream, the agents' traces, the tracker's items.
+
+Every entry about an item is written with its lease's token in the same transaction, so a run that
+has lost an item to another can neither record nor ship it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from driver.leasing import Leases
+from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.subject import Subject
+from state_store import events
+from state_store.api import StateAPI
+
+
+class Memory(Protocol):
+    """The store as a wave needs it. All but `begin` and `end` raise LeasedElsewhereError."""
+
+    def begin(self, slugs: Sequence[str]) -> None:
+        """The wave starts."""
+
+    def end(self, abort_reason: str | None) -> None:
+        """The wave is over."""
+
+    def take(self, subject: Subject) -> None:
+        """Hold the item from now on."""
+
+    def still_ours(self, subject: Subject) -> bool:
+        """Whether nobody has taken the item over."""
+
+    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
+        """An agent is about to be started."""
+
+    def judged(self, subject: Subject, attempt: Attempt) -> None:
+        """An attempt has its verdict."""
+
+    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+        """The item has its verdict."""
+
+    def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
+        """Commits are about to be published; all of the items must still be ours."""
+
+    def shipped(self, subject: Subject, commit: str) -> None:
+        """The item's commit is where it was meant to go."""
+
+
+class Forgetful:
+    """A wave without a state folder: nothing is kept, and nobody else can know of its items."""
+
+    def begin(self, slugs: Sequence[str]) -> None:
+        del slugs
+
+    def end(self, abort_reason: str | None) -> None:
+        del abort_reason
+
+    def take(self, subject: Subject) -> None:
+        del subject
+
+    def still_ours(self, subject: Subject) -> bool:
+        del subject
+        return True
+
+    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
+        del subject, phase, number, model
+
+    def judged(self, subject: Subject, attempt: Attempt) -> None:
+        del subject, attempt
+
+    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+        del subject, outcome
+
+    def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
+        del shipped, branch
+
+    def shipped(self, subject: Subject, commit: str) -> None:
+        del subject, commit
+
+
+class WaveMemory:
+    """The real one: events of one wave in one store."""
+
+    def __init__(self, api: StateAPI, leases: Leases, wave_id: str, backend: str) -> None:
+        self._api = api
+        self._leases = leases
+        self._wave_id = wave_id
+        self._stream = events.wave_stream(wave_id)
+        self._backend = backend
+
+    def begin(self, slugs: Sequence[str]) -> None:
+        """The wave starts."""
+        payload = {"wave_id": self._wave_id, "items": list(slugs)}
+        self._api.append(self._stream, events.WAVE_STARTED, payload, actor="wave")
+
+    def end(self, abort_reason: str | None) -> None:
+        """The wave is over."""
+        payload = {"aborted": abort_reason is not None, "abort_reason": abort_reason}
+        self._api.append(self._stream, events.WAVE_FINISHED, payload, actor="wave")
+
+    def take(self, subject: Subject) -> None:
+        """Hold the item from now on."""
+        self._leases.take(subject.resource)
+
+    def still_ours(self, subject: Subject) -> bool:
+        """Whether nobody has taken the item over."""
+        return self._leases.holds(subject.resource)
+
+    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
+        """An agent is about to be started."""
+        agent = self._agent(subject, number)
+        traced = {**agent, "phase": phase, "backend": self._backend, "model": model}
+        step = {"slug": subject.slug, "number": number, "phase": phase}
+        with self._leases.effect(subject.resource) as transaction:
+            transaction.append(self._stream, events.ATTEMPT_STARTED, step, "wave")
+            transaction.append(events.AGENT_TRACES, events.AGENT_DISPATCHED, traced, "wave")
+
+    def judged(self, subject: Subject, attempt: Attempt) -> None:
+        """An attempt has its verdict."""
+        good = attempt.verdict is Verdict.VERIFIED
+        kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
+        traced = {**self._agent(subject, attempt.number), **_cost(attempt)}
+        step = {
+            "slug": subject.slug,
+            "number": attempt.number,
+            "verdict": str(attempt.verdict),
+            "reason": attempt.reason or None,
+            "tree": attempt.tree,
+        }
+        with self._leases.effect(subject.resource) as transaction:
+            transaction.append(self._stream, events.ATTEMPT_JUDGED, step, "wave")
+            transaction.append(events.AGENT_TRACES, kind, traced, "wave")
+
+    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+        """The item has its verdict."""
+        step = {"slug": subject.slug, "verdict": str(outcome.verdict), "reason": outcome.reason}
+        with self._leases.effect(subject.resource) as transaction:
+            transaction.append(self._stream, events.ITEM_SETTLED, step, "wave")
+
+    def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
+        """Commits are about to be published; all of the items must still be ours."""
+        with self._leases.effect(*(subject.resource for subject in shipped)) as transaction:
+            for subject, commit in shipped.items():
+                step = {"slug": subject.slug, "commit": commit, "branch": branch}
+                transaction.append(self._stream, events.ITEM_SHIPPING, step, "wave")
+
+    def shipped(self, subject: Subject, commit: str) -> None:
+        """The item's commit is where it was meant to go."""
+        step = {"slug": subject.slug, "commit": commit}
+        with self._leases.effect(subject.resource) as transaction:
+            transaction.append(self._stream, events.ITEM_SHIPPED, step, "wave")
+
+    def _agent(self, subject: Subject, number: int) -> dict[str, Any]:
+        agent = f"{self._wave_id}/{subject.slug}/{number}"
+        return {
+            "agent_id": agent,
+            "item": subject.slug,
+            "wave": self._wave_id,
+            "attempt": number,
+        }
+
+
+def _cost(attempt: Attempt) -> dict[str, Any]:
+    usage = attempt.usage
+    return {
+        "model": attempt.model,
+        "tokens_in": usage.input_tokens,
+        "tokens_out": usage.output_tokens,
+        "tokens": usage.total_tokens,
+        "cost_usd": usage.cost_usd,
+        "duration_s": round(attempt.duration_s, 3),
+        "verdict": str(attempt.verdict),
+        "error": attempt.reason or None,
+    }

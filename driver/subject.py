@@ -1,0 +1,37 @@
+"""Which item something is about, in journal, events and leases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An item of a wave. `place` is its repository's top or its folder, `repo` what the item
+    itself names, `content` the digest of everything that decides what its result is worth."""
+
+    slug: str
+    place: str
+    repo: str | None
+    content: str
+
+    @property
+    def resource(self) -> str:
+        """What a lease on the item is called."""
+        return resource_of(self.place, self.slug)
+
+
+def resource_of(place: str | None, slug: str) -> str:
+    """What a lease on an item of one repository or folder is called."""
+    return f"{place or ''}#{slug}"
+
+
+def content_digest(
+    *, base: str, work_dir: str, prompt: str, files: tuple[str, ...], test: str | tuple[str, ...]
+) -> str:
+    """A new prompt, other files, another test or another base commit make it another piece of
+    work, whatever its slug is."""
+    facts = [base, work_dir, prompt, sorted(files), test]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
