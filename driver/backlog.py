@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from driver.leasing import LeasedElsewhereError, Leases
+from driver.progress import Progress
+from driver.runs import clear_up
 from driver.subject import resource_of
 from driver.tracker import Edit
 from state_store import events
@@ -41,10 +43,15 @@ class Backlog:
 
     @classmethod
     @contextmanager
-    def opened(cls, state_dir: Path, tracker: Path) -> Iterator[Backlog]:
-        """Open the store; leases taken meanwhile are given back at the end."""
+    def opened(
+        cls, state_dir: Path, tracker: Path, environ: Mapping[str, str], progress: Progress
+    ) -> Iterator[Backlog]:
+        """Open the store and clear up after the dead, who would keep their items else; leases
+        taken meanwhile are given back at the end."""
         with ExitStack() as stack:
             api = stack.enter_context(StateAPI(state_dir / DATABASE))
+            for line in clear_up(state_dir, api.store, environ):
+                progress.say(line)
             leases = stack.enter_context(Leases(api.store, get_instance_id()))
             yield cls(api, leases, tracker)
 

@@ -90,7 +90,9 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
         _ask_gates(cycle, wave_id, ceiling=True)
         _check_startable(cycle, selection, manifest)
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
-        with Backlog.opened(cycle.state_dir, cycle.tracker) as backlog:
+        progress = (cycle.options or WaveOptions()).progress
+        environ = cycle.settings.environ
+        with Backlog.opened(cycle.state_dir, cycle.tracker, environ, progress) as backlog:
             selection, manifest = _claimed(cycle, wave_id, backlog)
             result = _run_wave(run_wave, cycle, manifest, backlog)
             backend = adapted(cycle.driver).name

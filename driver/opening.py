@@ -22,7 +22,8 @@ from driver.memory import Forgetful, Memory, WaveMemory
 from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
-from driver.runs import RUN_VARIABLE, clear_up, dead_runs, noted
+from driver.runs import RUN_VARIABLE, clear_up, noted
+from driver.subject import resource_of
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workspace import Preparation, Workshop, workspace_root
 from state_store.api import StateAPI
@@ -78,14 +79,13 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     options.stop.on_set(processes.cancel)
     with contextlib.ExitStack() as cleanup:
         run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
-        memory = _open_memory(request, manifest.wave_id, cleanup)
+        memory = _open_memory(request, manifest.wave_id, settings, cleanup)
         recorder = Recorder(request.state_dir, manifest.wave_id, memory, options.progress)
-        for line in _clear_up_after_the_dead(request.state_dir, settings.environ):
-            recorder.say(line)
         grounds = _open_grounds(plan, settings, processes, manifest.wave_id, cleanup)
         if request.state_dir is not None:
             folders = [g.folder for g in grounds.values() if isinstance(g, RepositoryGround)]
-            cleanup.enter_context(noted(run_dir, manifest.wave_id, folders))
+            resources = [resource_of(planned.home.key, planned.slug) for planned in plan]
+            cleanup.enter_context(noted(run_dir, manifest.wave_id, folders, resources))
         memory.begin([planned.slug for planned in plan])
         recorder.say(_first_line(manifest, plan, driver, request.state_dir))
         for ground in grounds.values():
@@ -108,22 +108,19 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         )
 
 
-def _open_memory(request: WaveRequest, wave_id: str, cleanup: contextlib.ExitStack) -> Memory:
+def _open_memory(
+    request: WaveRequest, wave_id: str, settings: Settings, cleanup: contextlib.ExitStack
+) -> Memory:
     """The store of the state folder, with leases of this run or those the caller holds."""
     if request.state_dir is None:
         return Forgetful()
     api = cleanup.enter_context(StateAPI(request.state_dir / DATABASE))
     leases = request.options.leases
     if leases is None:
+        for line in clear_up(request.state_dir, api.store, settings.environ):
+            request.options.progress.say(line)
         leases = cleanup.enter_context(Leases(api.store, get_instance_id()))
     return WaveMemory(api, leases, wave_id, request.driver.name)
-
-
-def _clear_up_after_the_dead(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
-    if state_dir is not None:
-        for dead in dead_runs(state_dir):
-            yield f"wave {dead.wave_id} ended without saying so"
-            yield from clear_up(dead, environ)
 
 
 def _first_line(

@@ -16,8 +16,11 @@ from typing import Any
 
 from driver.git import PrivateGit
 from driver.living import Identity, end_marked, identity
+from state_store import coordination
 from state_store.errors import TidegateError
 from state_store.files import BadFileError, read_json, write_bytes_atomic, write_json_atomic
+from state_store.instance import get_instance_id
+from state_store.store import EventStore
 
 RECORD = "run.json"
 RUN_VARIABLE = "TIDEGATE_RUN"
@@ -25,19 +28,29 @@ RUN_VARIABLE = "TIDEGATE_RUN"
 
 @dataclass(frozen=True, slots=True)
 class DeadRun:
-    """A run that ended without saying so. `folders` hold its clones."""
+    """A run that ended without saying so. `folders` hold its clones; `holder` had leases on
+    `resources`."""
 
     wave_id: str
     record: Path
     folders: tuple[Path, ...]
+    holder: str
+    resources: tuple[str, ...]
 
 
 @contextmanager
-def noted(run_dir: Path, wave_id: str, folders: Sequence[Path]) -> Iterator[None]:
+def noted(
+    run_dir: Path, wave_id: str, folders: Sequence[Path], resources: Sequence[str]
+) -> Iterator[None]:
     """This run's note in `run_dir`, there as long as the block runs."""
     record = run_dir / RECORD
     me = identity(os.getpid())
-    note = {"wave_id": wave_id, "folders": [str(path) for path in folders]}
+    note = {
+        "wave_id": wave_id,
+        "folders": [str(path) for path in folders],
+        "holder": get_instance_id(),
+        "resources": list(resources),
+    }
     write_json_atomic(record, note | (asdict(me) if me else {"pid": os.getpid()}))
     yield
     record.unlink(missing_ok=True)
@@ -51,15 +64,27 @@ def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
         except BadFileError:
             found = {}
         if isinstance(found, dict) and not _is_alive(found):
-            folders = tuple(Path(str(name)) for name in found.get("folders") or ())
-            yield DeadRun(str(found.get("wave_id") or record.parent.name), record, folders)
+            yield DeadRun(
+                str(found.get("wave_id") or record.parent.name),
+                record,
+                tuple(Path(str(name)) for name in found.get("folders") or ()),
+                str(found.get("holder") or ""),
+                tuple(map(str, found.get("resources") or ())),
+            )
 
 
-def clear_up(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """End what still runs of it, save the work in its clones as patches, remove the clones.
+def clear_up(state_dir: Path, store: EventStore, environ: Mapping[str, str]) -> Iterator[str]:
+    """Clear up after every dead run of this state folder; a sentence for each thing done."""
+    for dead in dead_runs(state_dir):
+        yield f"wave {dead.wave_id} ended without saying so"
+        yield from _clear_up_one(dead, environ)
+        for resource in dead.resources:
+            coordination.release(store, resource, dead.holder)
+        dead.record.unlink(missing_ok=True)
 
-    Returns a sentence for each patch and each process ended.
-    """
+
+def _clear_up_one(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """End what still runs of it, save the work in its clones as patches, remove the clones."""
     told = [
         f"ended process {pid} of wave {dead.wave_id}"
         for pid in end_marked(RUN_VARIABLE, dead.wave_id)
@@ -70,7 +95,6 @@ def clear_up(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
             if patch is not None:
                 told.append(f"saved the unfinished work on {clone.name} as {patch}")
         shutil.rmtree(folder, ignore_errors=True)
-    dead.record.unlink(missing_ok=True)
     return tuple(told)
 
 
