@@ -11,9 +11,9 @@ from driver.ground import RepositoryGround
 from driver.item_line import abandoned, walk
 from driver.manifest import parse_manifest
 from driver.opening import WaveRequest, opened
-from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.outcome import Attempt, ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
-from driver.phases.ship import Shipment, ship
+from driver.phases.ship import ship
 from driver.pool import Leaving, run_all
 from driver.report import WaveReport
 from driver.wave_context import Wave

@@ -8,17 +8,14 @@ from pathlib import Path
 from driver import verdicts, wave_bridge
 from driver.agent_driver import WorkerResult
 from driver.ground import Observed, Place
-from driver.outcome import Attempt, Change, TestRun, Verdict
+from driver.outcome import BUILD, MODE_NESTED, REPAIR, Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
 from driver.recording import Recorded, RecordedFile
-from driver.verdicts import GITLINK, Judgement
+from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_bytes_atomic
-
-BUILD = "build"
-REPAIR = "repair"
 
 
 def build(planned: Planned, place: Place, wave: Wave) -> Attempt:
@@ -122,7 +119,9 @@ def _record(
             model=result.model,
             usage=result.usage,
             duration_s=duration,
-            files=tuple(_file(place, change) for change in seen.changes if change.mode != GITLINK),
+            files=tuple(
+                _file(place, change) for change in seen.changes if change.mode != MODE_NESTED
+            ),
         )
     )
 

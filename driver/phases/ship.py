@@ -11,10 +11,10 @@ import dataclasses
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fast_forward
 from driver.ground import RepositoryGround
+from driver.outcome import Shipment
 from driver.own_files import is_own
 from driver.phases.integrate import Entry, Integration, Line
 from driver.prompts import command_text
@@ -25,33 +25,6 @@ from driver.wave_context import Planned, Wave
 FILE = "file "  # how a fingerprint names what is not a part of git's own
 MAX_SUBJECT_CHARS = 72
 _MAX_BRANCH_TRIES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Shipment:
-    """What became of one repository's verified items.
-
-    `commits` holds (slug, commit) of all shipped items; `error` is a word of the report's
-    vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped;
-    `kept` is the commit that `branch` then holds in this repository only.
-    """
-
-    repo: str
-    branch: str | None = None
-    commits: tuple[tuple[str, str], ...] = ()
-    committed: bool = False
-    pushed: bool = False
-    files_count: int = 0
-    error: str | None = None
-    detail: str = ""
-    warning: str | None = None
-    kept: str | None = None
-    left_out: tuple[Entry, ...] = ()
-
-    @property
-    def tip(self) -> str | None:
-        """The last commit of the line."""
-        return self.commits[-1][1] if self.commits else None
 
 
 def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Shipment:
