@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import sys
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +14,15 @@ from typing import Any
 from driver import cycle
 from driver.backend_config import driver_from
 from driver.conclusion import aborted
+from driver.cycle_context import CycleRequest, repository_in_sight
 from driver.dry_run import describe_dry_run
 from driver.git import open_repository
 from driver.json_document import read_json
-from driver.opening import WaveRequest, check
+from driver.opening import WaveRequest, check, wave_id_of
 from driver.progress import to_stderr
 from driver.recording import RecordingWriter
 from driver.report import to_json
-from driver.state_folder import check_state_dir, held
+from driver.state_folder import held
 from driver.stop import Stop, listening
 from driver.wave_context import Shipping, WaveOptions
 from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
@@ -142,11 +142,8 @@ def _refusal(request: WaveRequest, *, dry: bool) -> dict[str, Any] | None:
     """The report of a wave that cannot start; None when it can. Nothing has been made."""
     try:
         check(request, dry=dry)
-        if not dry and request.state_dir is not None:
-            check_state_dir(request.state_dir, request.options.repo)
     except TidegateError as error:
-        named = request.manifest.get("wave_id") if isinstance(request.manifest, dict) else None
-        return to_json(aborted(str(named or uuid.uuid4()), error))
+        return to_json(aborted(wave_id_of(request.manifest), error))
     return None
 
 
@@ -154,7 +151,7 @@ def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop)
     repo = _repository(args, [Path(args.tracker).parent] if args.tracker else [])
     settings = _settings(args, repo)
     report = cycle.run(
-        cycle.CycleRequest(
+        CycleRequest(
             tracker=Path(args.tracker or settings.state_dir / "tracker.json"),
             max_items=args.max_items,
             dry_run=args.dry_run or not args.execute,
@@ -185,7 +182,7 @@ def _repository(args: argparse.Namespace, elsewhere: Sequence[Path]) -> Path | N
     environ = process_environment()
     if args.repo:
         return open_repository(Path(args.repo), environ).top
-    return cycle.repository_in_sight((Path.cwd(), *elsewhere))
+    return repository_in_sight((Path.cwd(), *elsewhere))
 
 
 def _settings(args: argparse.Namespace, repo: Path | None) -> Settings:

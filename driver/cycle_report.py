@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from driver.gates import CEILING, HALT, UNAVAILABLE
+from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError
 from driver.item_fields import id_of
 from driver.outcome import Verdict
 from driver.selection import Selection
@@ -169,6 +169,21 @@ def failed(wave_id: str, error: TidegateError) -> dict[str, Any]:
     """The report of a cycle that found nothing it could work with."""
     return emit_report(
         INTAKE, wave_id, [], success=False, exit_code=int(error.exit_code), error=str(error)
+    )
+
+
+def stopped(wave_id: str, closed: GateClosedError) -> dict[str, Any]:
+    """The report of a cycle that a gate did not let begin."""
+    key = {HALT: "halt_reason", CEILING: "ceiling_reason"}.get(closed.gate)
+    reason = {key: str(closed)} if key else {}
+    return emit_report(
+        closed.gate,
+        wave_id,
+        [],
+        success=False,
+        exit_code=int(closed.exit_code),
+        error=str(closed),
+        **reason,
     )
 
 

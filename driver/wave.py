@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 
 from driver.conclusion import aborted, conclude
@@ -10,7 +9,7 @@ from driver.gates import gate_word
 from driver.ground import RepositoryGround
 from driver.item_line import abandoned, walk
 from driver.manifest import parse_manifest
-from driver.opening import WaveRequest, opened
+from driver.opening import WaveRequest, opened, wave_id_of
 from driver.outcome import Attempt, ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.ship import ship
@@ -24,7 +23,7 @@ DEFAULT_WIDTH = 8
 
 def run(request: WaveRequest) -> WaveReport:
     """Bring every item to a verdict, then ship what is verified. Input errors become a report."""
-    wave_id = str(request.manifest.get("wave_id") or uuid.uuid4())
+    wave_id = wave_id_of(request.manifest)
     try:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
         with opened(request, manifest) as wave:
