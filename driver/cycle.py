@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from driver.cycle_context import Cycle, CycleRequest, git_of, settled, wave_request
-from driver.cycle_report import INTAKE, MANIFEST, conclude, cycle_report, failed, stopped
+from driver.cycle_report import INTAKE, MANIFEST, concluded, cycle_report, failed, stopped
 from driver.dry_run import describe_dry_run
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
@@ -16,7 +16,9 @@ from driver.opening import check
 from driver.recording import RecordingWriter
 from driver.selection import Selection
 from driver.state_folder import held
+from driver.tracker_update import update_tracker
 from driver.wave_bridge import adapted
+from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from tools import cost_ceiling
 
@@ -86,14 +88,11 @@ def _check_startable(cycle: Cycle, selection: Selection, manifest: Mapping[str, 
 def _run_planned(
     cycle: Cycle, run_wave: RunWave, selection: Selection, manifest: Mapping[str, Any]
 ) -> dict[str, Any]:
-    result = _run_wave(run_wave, cycle, manifest)
-    return conclude(
-        manifest["wave_id"],
-        selection,
-        result,
-        tracker=cycle.tracker,
-        backend=adapted(cycle.driver).name,
-    )
+    wave_id = str(manifest["wave_id"])
+    results = WaveResults.of(_run_wave(run_wave, cycle, manifest), selection)
+    update = update_tracker(cycle.tracker, results, wave_id)
+    backend = adapted(cycle.driver).name
+    return concluded(wave_id, selection, results, update=update, backend=backend)
 
 
 def _run_wave(run_wave: RunWave, cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
