@@ -14,7 +14,6 @@ from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
 from driver.dry_run import describe_dry_run
 from driver.git import open_repository
-from driver.json_document import read_json
 from driver.opening import WaveRequest, check, wave_id_of
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.progress import to_stderr
@@ -24,6 +23,7 @@ from driver.state_folder import held
 from driver.stop import Stop, listening
 from driver.wave_context import Shipping, WaveOptions
 from state_store.errors import InputError, TidegateError
+from state_store.json_document import read_json
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings
 

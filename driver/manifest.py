@@ -17,9 +17,9 @@ from typing import Any
 from driver import item_fields as fields
 from driver.agent_driver import EFFORT_NORMAL
 from driver.item_fields import Command, Wrong, id_of, is_absolute
-from driver.json_document import read_json
 from driver.ownership import OwnedPath, OwnershipError, comparison_key, parse_owned
 from state_store.errors import InputError
+from state_store.json_document import read_json
 
 MAX_ITEMS = 10_000
 MAX_PROBLEMS_SHOWN = 100

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from driver.item_fields import id_of
-from driver.json_document import JsonDocument, item_spans, object_with, read_json
-from driver.locked_file import locked, replace_unchanged
 from driver.manifest import check_item
 from driver.ownership import OwnershipError, comparison_key, parse_owned
 from state_store.errors import CannotRunError, InputError
+from state_store.json_document import JsonDocument, item_spans, object_with, read_json
+from state_store.locked_file import locked, replace_unchanged
 
 Item = Mapping[str, Any]
 Edit = Callable[[Item], Mapping[str, Any]]

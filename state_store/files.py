@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.errors import CannotRunError, InputError, StoppedByPolicyError
+from state_store.failpoints import failpoint
 
 MAX_BYTES = 64 * 2**20
 _LOCKED_BYTE = 2**30  # Windows locks bytes against reading too; this one is far past the pid
@@ -72,8 +73,10 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
     try:
         _make_folder(path.parent)
         _write_new(temporary, data, _mode_of(path))
+        failpoint("file.before_replace")
         _replace(temporary, path)
         _sync_folder(path.parent)
+        failpoint("file.after_replace")
     except OSError as error:
         raise CannotRunError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
@@ -130,6 +133,31 @@ def exclusive_lock(path: Path, *, blocking: bool = True) -> Iterator[None]:
             _unlock(descriptor)
     finally:
         os.close(descriptor)
+
+
+class LockQueue:
+    """A lock file kept open, for a lock that is taken thousands of times.
+
+    Whoever waits, waits in the kernel's queue. Taken by one thread of a process at a time: two of
+    them hold it together. Raises CannotRunError when the file cannot be made.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise CannotRunError(f"{path} cannot be locked: {error.strerror or error}") from error
+
+    def __enter__(self) -> None:
+        _acquire(self._path, self._descriptor, blocking=True)
+
+    def __exit__(self, *_: object) -> None:
+        _unlock(self._descriptor)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)
 
 
 def _acquire(path: Path, descriptor: int, *, blocking: bool) -> None:
@@ -214,6 +242,7 @@ def _write_new(path: Path, data: bytes, mode: int | None) -> None:
     with path.open("xb") as stream:
         if mode is not None:
             path.chmod(mode)
+        failpoint("file.write", lambda n: os.write(stream.fileno(), data[:n]))
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())

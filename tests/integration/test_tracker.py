@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from driver.locked_file import locked, replace_unchanged
 from driver.tracker import (
     Edit,
     Item,
@@ -32,6 +31,7 @@ from driver.tracker import (
     validate_item,
 )
 from state_store.errors import CannotRunError, InputError
+from state_store.locked_file import locked, replace_unchanged
 
 ROOT = Path(__file__).resolve().parents[2]
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="users, links and modes are POSIX")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from driver.json_document import item_spans, members, object_with, parse_json
 from state_store.errors import InputError
+from state_store.json_document import item_spans, list_with, members, object_with, parse_json
 
 
 def a_value(chance: random.Random, depth: int = 0) -> Any:
@@ -66,6 +66,27 @@ def test_setting_members_is_the_same_as_in_the_parsed_value() -> None:
                 found = json.loads(changed)
                 found = found if isinstance(document, list) else found["items"]
                 assert found == [*items[:at], {**value, **wanted}, *items[at + 1 :]]
+
+
+def test_adding_elements_is_the_same_as_in_the_parsed_value() -> None:
+    chance = random.Random(31)
+    for _ in range(500):
+        items = [a_value(chance) for _ in range(chance.randrange(3))]
+        added = [{"k": a_value(chance), a_text(chance): 1} for _ in range(chance.randrange(3))]
+        document: Any = items
+        if chance.random() < 0.7:
+            document = {"a": a_value(chance), "items": items, "z": a_value(chance)}
+        text = chance.choice(["", "\ufeff"]) + laid_out(chance, document)
+        found = parse_json(list_with(text, "items", added).encode()).value
+        assert (found["items"] if isinstance(found, dict) else found) == items + added
+        assert isinstance(found, list) or {**found, "items": items} == document
+
+
+def test_added_elements_are_laid_out_like_the_last_one() -> None:
+    text = '{\n  "items": [\n    {\n      "a": 1\n    }\n  ]\n}\n'
+    once = '    {\n      "a": 1\n    }'
+    assert list_with(text, "items", [{"a": 1}]) == text.replace(once, f"{once},\n{once}")
+    assert list_with("[ {} ]", "items", [{"a": 1}]) == '[ {}, {"a": 1} ]'
 
 
 def test_a_member_is_found_where_it_stands() -> None:

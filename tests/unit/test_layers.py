@@ -9,7 +9,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("state_store", "tools", "driver")
-DOORS = {"subprocess": {"driver/process.py"}, "sqlite3": {"state_store/store.py"}}
+DATABASE = (
+    "database",
+    "integrity",
+    "kept_items",
+    "schema",
+    "sqlite_errors",
+    "store",
+    "transaction",
+)
+DOORS = {
+    "subprocess": {"driver/process.py"},
+    "sqlite3": {f"state_store/{name}.py" for name in DATABASE},
+}
 
 
 def modules() -> list[Path]:

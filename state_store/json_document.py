@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,10 +77,7 @@ def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:
 
     `text` must have been parsed by `parse_json` before; nothing is checked again.
     """
-    start = _skip(text, len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0)
-    if text[start] == "{":
-        start = next(m.value_start for m in members(text, start) if m.key == key)
-    at = _skip(text, start + 1)
+    at = _skip(text, _list_start(text, key) + 1)
     while text[at] != "]":
         value, end = _DECODER.raw_decode(text, at)
         yield value, at, end
@@ -118,12 +115,58 @@ def object_with(text: str, start: int, end: int, changes: Mapping[str, Any]) -> 
     return "".join([*pieces, text[last.value_end : end]])
 
 
-def _dumped(text: str, value: Any) -> str:
-    plain = json.dumps(value, ensure_ascii=text.isascii(), allow_nan=False)
+def list_with(text: str, key: str, added: Sequence[Mapping[str, Any]]) -> str:
+    """The text with `added` at the end of the list at `key`, laid out like its last element."""
+    if not added:
+        return text
+    start, last, end = _list_bounds(text, key)
+    if last is None:
+        lead, many_lines = "\n" + _indent_of(text, start) + "  ", True
+        closing = "\n" + _indent_of(text, start)
+    else:
+        lead = text[len(text[: last[0]].rstrip(" \t\r\n")) : last[0]]
+        many_lines = "\n" in text[last[0] : last[1]]
+        closing = text[last[1] : end]
+    body = f",{lead}".join(object_text(text, item, lead, many_lines=many_lines) for item in added)
+    before = text[: start + 1] if last is None else text[: last[1]] + ","
+    return f"{before}{lead}{body}{closing}{text[end:]}"
+
+
+def object_text(text: str, value: Mapping[str, Any], lead: str, *, many_lines: bool) -> str:
+    """`value` as JSON to stand in `text` behind the white space `lead`."""
+    if not many_lines:
+        return _dumped(text, value)
+    indent = lead.rpartition("\n")[2]
+    return _dumped(text, value, indent=2).replace("\n", "\n" + indent)
+
+
+def _list_bounds(text: str, key: str) -> tuple[int, tuple[int, int] | None, int]:
+    """Where a list starts, where its last element stands if it has one, and where its `]` is."""
+    start = _list_start(text, key)
+    last = None
+    for _, begin, end in item_spans(text, key):
+        last = (begin, end)
+    return start, last, _skip(text, last[1] if last else start + 1)
+
+
+def _list_start(text: str, key: str) -> int:
+    start = _skip(text, len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0)
+    if text[start] == "{":
+        return next(m.value_start for m in members(text, start) if m.key == key)
+    return start
+
+
+def _indent_of(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _dumped(text: str, value: Any, indent: int | None = None) -> str:
+    plain = json.dumps(value, ensure_ascii=text.isascii(), allow_nan=False, indent=indent)
     try:
         plain.encode()
     except UnicodeEncodeError:  # a file name that is no UTF-8, in somebody's reason
-        return json.dumps(value, allow_nan=False)
+        return json.dumps(value, allow_nan=False, indent=indent)
     return plain
 
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from state_store.errors import CannotRunError
+from state_store.failpoints import failpoint
 
 if sys.platform == "win32":
     import msvcrt
@@ -56,13 +57,16 @@ def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
         temporary = Path(name)
         try:
             with os.fdopen(handle, "wb") as file:
+                failpoint("file.write", lambda n: os.write(handle, data[:n]))
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.chmod(path.stat().st_mode & 0o7777)
             if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
                 return False
+            failpoint("file.before_replace")
             temporary.replace(path)
+            failpoint("file.after_replace")
         finally:
             temporary.unlink(missing_ok=True)
         _sync_folder(path.parent)

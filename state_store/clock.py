@@ -1,0 +1,81 @@
+"""What time it is, for leases: a clock that cannot jump, which boot it belongs to, and the wall's.
+
+Times of one boot compare across all processes of the machine; times of two boots do not.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One moment. `monotonic_s` counts through sleep; `boot_id` is "" where it cannot be known."""
+
+    boot_id: str
+    monotonic_s: float
+    wall_s: float
+
+
+class Clock(Protocol):
+    """Where a store takes its time from; tests hand in one they can move."""
+
+    def now(self) -> Instant:
+        """This moment."""
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> Instant:
+        """This moment."""
+        return Instant(_boot_id(), _since_boot(), time.time())
+
+
+if sys.platform == "linux":
+
+    def _since_boot() -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def _read_boot_id() -> str:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
+            return file.read().strip()
+
+elif sys.platform == "win32":
+    import winreg
+
+    _since_boot = time.monotonic
+
+    def _read_boot_id() -> str:
+        prefetcher = (
+            r"SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management"
+            r"\PrefetchParameters"
+        )
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, prefetcher) as key:
+            return f"{winreg.QueryValueEx(key, 'BootId')[0]}"
+
+else:
+    import ctypes
+
+    def _since_boot() -> float:
+        return time.clock_gettime(time.CLOCK_MONOTONIC)
+
+    def _read_boot_id() -> str:
+        answer, size = ctypes.create_string_buffer(64), ctypes.c_size_t(64)
+        library = ctypes.CDLL(None)
+        failed = library.sysctlbyname(
+            b"kern.bootsessionuuid", answer, ctypes.byref(size), None, ctypes.c_size_t(0)
+        )
+        return "" if failed else answer.value.decode("ascii")
+
+
+@functools.cache
+def _boot_id() -> str:
+    try:
+        return _read_boot_id()
+    except (OSError, AttributeError, ValueError):
+        return ""

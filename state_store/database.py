@@ -1,0 +1,182 @@
+"""Connections to the one file: a reader for each thread, one writer for the process, all kept open.
+
+Processes queue at a file lock before they begin to write, because SQLite lets whoever runs go
+first and the slowest of sixteen writers then gets a hundredth of its share.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from state_store.errors import CannotRunError
+from state_store.failpoints import failpoint
+from state_store.files import LockQueue
+from state_store.schema import check_ours, has_wal, lock_path, prepare, take_over
+from state_store.sqlite_errors import primary_code, translated
+
+
+class Database:
+    """One process's way to the database at `path`, for all its threads.
+
+    Opening makes the file when there is none. `fill` is called in the transaction that takes over
+    a database of the source, after its events. `busy_timeout_s` is how long to wait for programs
+    that do not know of our queue. Raises DamagedStoreError, CannotRunError.
+    """
+
+    def __init__(
+        self, path: Path, fill: Callable[[sqlite3.Connection], None], busy_timeout_s: float
+    ) -> None:
+        self.path = path
+        self._busy_timeout_s = busy_timeout_s
+        self._writer: _Held | None = None
+        self._lock: LockQueue | None = None
+        self._writing_thread: int | None = None
+        self._start()
+        prepare(path)
+        with translated(path):
+            ours = check_ours(self.reader(), path)
+        if not ours:
+            with self.writing() as connection:
+                if not check_ours(connection, path):
+                    take_over(connection, path)
+                    fill(connection)
+
+    def reader(self) -> sqlite3.Connection:
+        """This thread's connection; inside `writing` the writer's, which sees what it wrote."""
+        if self._writing_thread == threading.get_ident():
+            assert self._writer
+            return self._writer.connection
+        mine: _Held | None = getattr(self._of_thread, "held", None)
+        if mine is None or mine.closed:
+            mine = self._of_thread.held = _Held(self._connection(may_be_read_only=True))
+            self._held.add(mine)
+        return mine.connection
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether this thread is inside `writing`."""
+        return self._writing_thread == threading.get_ident()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: committed durably at the end, undone when anything is raised inside."""
+        if self.is_writing:
+            raise RuntimeError("a transaction of this thread is open already")
+        with translated(self.path), self._one_writer, self._queue():
+            connection = self._begun()
+            self._writing_thread = threading.get_ident()
+            try:
+                yield connection
+                self._point("store.before_commit")
+                connection.execute("COMMIT")
+            finally:
+                self._writing_thread = None
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        self._point("store.after_commit")
+
+    def close(self) -> None:
+        """Close every connection of this process; using the database again opens new ones."""
+        with self._one_writer:
+            for held in (*self._held, self._writer):
+                if held is not None:
+                    held.close()
+            self._writer = None
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+
+    def start_in_child(self) -> None:
+        """After a fork: leave the parent's connections alone and open new ones when needed."""
+        # SQLite forbids even closing a connection that came over a fork: keep them, untouched.
+        _inherited.append((tuple(self._held), self._writer, self._of_thread))
+        self._start()
+
+    def _start(self) -> None:
+        self._of_thread = threading.local()
+        self._held: weakref.WeakSet[_Held] = weakref.WeakSet()
+        self._one_writer = threading.Lock()
+        self._writer = self._lock = self._writing_thread = None
+
+    def _queue(self) -> LockQueue:
+        if self._lock is None:
+            self._lock = LockQueue(lock_path(self.path))
+        return self._lock
+
+    def _point(self, name: str) -> None:
+        try:
+            failpoint(name)
+        except OSError as error:
+            raise CannotRunError(f"{self.path} cannot be used: {error.strerror}") from error
+
+    def _connection(self, *, may_be_read_only: bool) -> sqlite3.Connection:
+        connection = _open(self.path, may_be_read_only=may_be_read_only)
+        connection.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
+        return connection
+
+    def _begun(self) -> sqlite3.Connection:
+        if self._writer is None:
+            self._writer = _Held(self._connection(may_be_read_only=False))
+        self._writer.connection.execute("BEGIN IMMEDIATE")
+        return self._writer.connection
+
+
+class _Held:
+    """A connection that is closed when the thread that keeps it ends."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+        self.connection.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+_inherited: list[object] = []
+
+
+def _open(path: Path, *, may_be_read_only: bool) -> sqlite3.Connection:
+    """A connection that has read the file once, so that its damage is known."""
+    modes = ["mode=rw"]
+    if may_be_read_only:
+        modes += ["mode=ro", "mode=ro&immutable=1"]
+    with translated(path):
+        for mode in modes:
+            if "immutable" in mode and has_wal(path):
+                raise CannotRunError(
+                    f"{path} has commits in {path.name}-wal that cannot be read while its folder "
+                    f"is read-only; allow writing there"
+                )
+            try:
+                return _connect(path, mode)
+            except sqlite3.OperationalError as error:
+                known = primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+                if mode == modes[-1] or not known:
+                    raise
+    raise AssertionError("the last mode returns or raises")
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        # EXTRA is FULL in WAL mode; with a rollback journal it flushes the folder too.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

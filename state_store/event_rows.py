@@ -1,0 +1,93 @@
+"""Events as they are stored: strict JSON payloads, and the hash that chains each row to the last.
+
+No database in here. Decoding is done a thousand rows at a time: that halves the cost of a replay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+Event = dict[str, Any]
+# id ts actor stream type payload version, then whatever else was asked for
+Row = tuple[Any, ...]
+
+COLUMNS = "id, ts, actor, stream, type, payload, version"
+START = b""  # what the first row of a stream is chained to
+
+
+def encode(payload: Any) -> str:
+    """A payload as compact ASCII JSON. Raises ValueError or TypeError for what is no JSON."""
+    return _COMPACT.encode(payload)
+
+
+def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
+    """The link of a row: over the link before it and all that the row says but its id.
+
+    `row` is (ts, actor, stream, type, payload, version). The lengths make it unambiguous.
+    """
+    ts, actor, stream, kind, payload, version = row
+    sizes = f"{version} {ts!r} {len(stream)} {len(actor)} {len(kind)} "
+    text = f"{sizes}{stream}{actor}{kind}{payload}"
+    return hashlib.sha256(previous + text.encode("utf-8")).digest()
+
+
+def decode(text: str) -> Any:
+    """A payload read back; ValueError when it is not strict JSON."""
+    return _STRICT.decode(text)
+
+
+def to_event(row: Row, payload: Any) -> Event:
+    """The dict that callers get."""
+    return {
+        "id": row[0],
+        "ts": row[1],
+        "actor": row[2],
+        "stream": row[3],
+        "type": row[4],
+        "payload": payload,
+        "version": row[6],
+    }
+
+
+def decode_rows(
+    rows: Sequence[Row], unreadable: Callable[[Row, str], None]
+) -> Iterator[tuple[Row, Any]]:
+    """Each row with its payload; rows whose payload is no JSON go to `unreadable` instead."""
+    try:
+        payloads = _STRICT.decode(f"[{','.join([row[5] for row in rows])}]")
+    except (ValueError, TypeError, RecursionError):
+        payloads = []
+    if len(payloads) == len(rows):
+        return zip(rows, payloads, strict=True)
+    return _one_by_one(rows, unreadable)
+
+
+def warn(row: Row, why: str) -> None:
+    """Say on stderr that an event is left out."""
+    sys.stderr.write(
+        f"WARNING: event {row[6]} of stream {row[3]} is left out, its payload is damaged: {why}\n"
+    )
+
+
+def _one_by_one(
+    rows: Iterable[Row], unreadable: Callable[[Row, str], None]
+) -> Iterator[tuple[Row, Any]]:
+    for row in rows:
+        try:
+            payload = decode(row[5])
+        except (ValueError, TypeError, RecursionError) as error:
+            unreadable(row, str(error))
+        else:
+            yield row, payload
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+_COMPACT = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_STRICT = json.JSONDecoder(parse_constant=_no_number)

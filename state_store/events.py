@@ -1,0 +1,68 @@
+"""The streams, the types of events in them, and an event as a value.
+
+The one place where these names are written. What an event does to a view is in `projections`;
+the shapes of payloads are in docs/state.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+TRACKER = "tracker"
+ITEM_CREATED = "item_created"
+ITEM_UPDATED = "item_updated"
+ITEM_FIELDS_REMOVED = "item_fields_removed"
+ITEM_ARCHIVED = "item_archived"
+
+ORCHESTRATOR_STATUS = "orchestrator_status"
+PHASE_CHANGED = "phase_changed"
+DECISION_LOCKED = "decision_locked"
+NEXT_STEPS_UPDATED = "next_steps_updated"
+AUDIT_FINDINGS_RECORDED = "audit_findings_recorded"
+
+META = "meta"
+PHASE_SET = "phase_set"
+
+AGENT_TRACES = "agent_traces"
+AGENT_DISPATCHED = "agent_dispatched"
+AGENT_WORKING = "agent_working"
+AGENT_STALLED = "agent_stalled"
+AGENT_DONE = "agent_done"
+AGENT_COMPLETED = "agent_completed"
+AGENT_FAILED = "agent_failed"
+
+WAVE_PREFIX = "wave:"
+WAVE_STARTED = "wave_started"
+ATTEMPT_STARTED = "attempt_started"
+ATTEMPT_JUDGED = "attempt_judged"
+ITEM_SETTLED = "item_settled"
+ITEM_SHIPPED = "item_shipped"
+WAVE_FINISHED = "wave_finished"
+
+
+def wave_stream(wave_id: str) -> str:
+    """The stream that a wave's steps are written to."""
+    return WAVE_PREFIX + wave_id
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One recorded fact. `uid` names it in every store it was ever copied to; `ts` is in seconds
+    since the epoch by the clock of the store that recorded it first; `version` counts from 1
+    within the stream of the store it was read from.
+    """
+
+    uid: str
+    ts: float
+    stream: str
+    type: str
+    payload: Mapping[str, Any]
+    actor: str
+    version: int
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Event:
+        """An event from the dict that `EventStore.read` gives."""
+        return cls(*(row[name] for name in cls.__slots__))

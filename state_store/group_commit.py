@@ -1,0 +1,119 @@
+"""Many threads, one commit: whoever comes first writes for all that wait, then names a successor.
+
+No thread of its own; a writer that is alone never waits. What is written, and how, is handed in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Generic, TypeVar
+
+from state_store.errors import CannotRunError, TidegateError
+
+Session = TypeVar("Session")
+Job = Callable[[Session], int]
+
+
+class _Request(Generic[Session]):
+    """One caller's job and what came of it."""
+
+    def __init__(self, job: Job[Session]) -> None:
+        self.job = job
+        self.result: int | None = None
+        self.error: BaseException | None = None
+        self.leads = False
+        self._called = threading.Lock()
+        self._called.acquire()
+
+    def wait(self) -> None:
+        self._called.acquire()
+
+    def call(self) -> None:
+        self._called.release()
+
+    def run(self, session: Session) -> None:
+        try:
+            self.result = self.job(session)
+        except TidegateError as refused:  # by contract before it wrote anything
+            self.error = refused
+
+    def outcome(self) -> int:
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+
+class GroupCommit(Generic[Session]):
+    """Runs jobs in shared transactions; `transaction()` gives one session and commits at its end.
+
+    A job returns a number, or raises a TidegateError before it has written anything: its caller
+    alone gets that. When the transaction fails all callers in it get the reason.
+    """
+
+    def __init__(self, transaction: Callable[[], AbstractContextManager[Session]]) -> None:
+        self._transaction = transaction
+        self._guard = threading.Lock()
+        self._waiting: list[_Request[Session]] = []
+        self._led = False
+
+    def submit(self, job: Job[Session]) -> int:
+        """Have `job` done durably and return its number, or raise what it or the commit raised."""
+        mine = _Request(job)
+        with self._guard:
+            self._waiting.append(mine)
+            mine.leads, self._led = not self._led, True
+        if not mine.leads:
+            try:
+                mine.wait()
+            except BaseException:  # a signal; nobody may wait for this thread to lead
+                self._leave(mine)
+                raise
+        if mine.leads:
+            self._lead(mine)
+        return mine.outcome()
+
+    def _lead(self, mine: _Request[Session]) -> None:
+        batch: Sequence[_Request[Session]] = ()
+        try:
+            with self._transaction() as session:
+                batch = self._take()
+                for request in batch:
+                    request.run(session)
+        except BaseException as error:
+            batch = batch or self._take()
+            for request in batch:
+                request.error = _for_another_thread(error)
+            raise
+        finally:
+            self._hand_over()
+            for request in batch:
+                if request is not mine:
+                    request.call()
+
+    def _take(self) -> Sequence[_Request[Session]]:
+        with self._guard:
+            batch, self._waiting = self._waiting, []
+        return batch
+
+    def _hand_over(self) -> None:
+        with self._guard:
+            self._led = bool(self._waiting)
+            if self._led:
+                self._waiting[0].leads = True
+                self._waiting[0].call()
+
+    def _leave(self, mine: _Request[Session]) -> None:
+        with self._guard:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+        if mine.leads:
+            self._hand_over()
+
+
+def _for_another_thread(error: BaseException) -> BaseException:
+    if isinstance(error, TidegateError):
+        return error
+    return CannotRunError(f"the write was broken off: {error!r}; run again")

@@ -1,0 +1,211 @@
+"""What people wrote into tracker.json goes into the store; what we did goes into the file.
+
+Owns the order of the steps. Each may be repeated: whoever dies between them loses nothing, and the
+next run goes on. The decisions are `merge`'s. A file lock is taken before the store's, never after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from state_store import events as names
+from state_store import tracker_base
+from state_store.files import write_json_atomic
+from state_store.locked_file import locked, replace_unchanged
+from state_store.merge import Item, Items, Merge, MergeConflict, agreed, merge
+from state_store.projections import id_of, tracker_document
+from state_store.store import EventStore
+from state_store.tracker_base import Seen
+from state_store.tracker_file import (
+    TrackerFile,
+    TrackerShapeError,
+    read_tracker_file,
+    real_path,
+    with_changes,
+)
+
+Draft = tuple[str, dict[str, Any]]
+
+
+class HasStore(Protocol):
+    """A `StateAPI`, or whatever else has a store."""
+
+    @property
+    def store(self) -> EventStore:
+        """The events."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """`ingested` events went into the store, `exported` items were changed in or added to the file.
+
+    An item with a conflict is to be left alone until a person has settled it; `problems` are
+    entries that cannot be merged (no id, an id twice, no object), a sentence each.
+    """
+
+    ingested: int = 0
+    exported: int = 0
+    conflicts: tuple[MergeConflict, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def held_back(self) -> frozenset[str]:
+        """The ids of the items that a conflict stops."""
+        return frozenset(conflict.item_id for conflict in self.conflicts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """A merge whose store side is written: both sides as they are after it."""
+
+    merge: Merge
+    drafts: tuple[Draft, ...]
+    version: int
+    store_after: Items
+
+
+def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration") -> int:
+    """Bring the file's items into the store and return how many events that took.
+
+    One `item_created` for each item the first time, nothing when nothing changed. Conflicts stay
+    undecided; `sync_tracker` names them. Raises InputError for a file that cannot be read,
+    TypeError (an InputError too) for one that is no tracker.
+    """
+    where = real_path(Path(path))
+    with api.store.transaction():
+        file = read_tracker_file(where)
+        if file.strays:
+            raise TrackerShapeError(file.strays)
+        base = tracker_base.load_base(api.store, where)
+        done = _ingest(api.store, file, base, actor, {})
+        _remember(api.store, where, base, _agreed(base, done, file, file.items), done.version)
+    return len(done.drafts)
+
+
+def sync_tracker(
+    api: HasStore,
+    path: Path | str,
+    actor: str = "sync",
+    prefer: Mapping[str, str] | None = None,
+) -> SyncReport:
+    """Merge file and store into both. The file keeps its layout; a missing one is written anew.
+
+    `prefer` settles conflicts: item id to the side that counts, `merge.FILE` or `merge.STORE`.
+    Raises InputError for a file that cannot be read, CannotRunError when it cannot be written.
+    """
+    where = real_path(Path(path))
+    if _nothing_new(api.store, where):
+        return SyncReport()
+    with locked(where):
+        if not where.exists():
+            export_tracker(api, where, archived=False)
+        while True:
+            file = read_tracker_file(where)
+            report = _sync_once(api.store, where, file, actor, prefer or {})
+            if report is not None:
+                return report
+
+
+def export_tracker(api: HasStore, out_path: Path | str, *, archived: bool = True) -> None:
+    """Write the tracker's view over whatever is at `out_path`; `sync_tracker` is the one that
+    keeps what people wrote there. Raises CannotRunError when it cannot be written.
+    """
+    where = real_path(Path(out_path))
+    items = [i for i in api.store.items() if archived or i.get("status") != "archived"]
+    write_json_atomic(where, tracker_document(items))
+    version, _ = api.store.head(names.TRACKER)
+    tracker_base.save_base(api.store, where, version, _by_id(items))
+
+
+def _nothing_new(store: EventStore, path: Path) -> bool:
+    seen = tracker_base.load_seen(store, path)
+    return (
+        seen is not None
+        and seen.version == store.head(names.TRACKER)[0]
+        and seen.digest == tracker_base.digest_of(path)
+    )
+
+
+def _sync_once(
+    store: EventStore, path: Path, file: TrackerFile, actor: str, prefer: Mapping[str, str]
+) -> SyncReport | None:
+    """None when the file changed meanwhile; what the store took from it is not taken twice."""
+    base = tracker_base.load_base(store, path)
+    with store.transaction():
+        done = _ingest(store, file, base, actor, prefer)
+    text = with_changes(file.text, done.merge.to_file, done.merge.added_to_file)
+    if text != file.text and not replace_unchanged(path, text.encode(), file.digest):
+        return None
+    after = _file_after(file.items, done.merge)
+    _remember(store, path, base, _agreed(base, done, file, after), done.version)
+    report = SyncReport(
+        ingested=len(done.drafts),
+        exported=len(done.merge.to_file) + len(done.merge.added_to_file),
+        conflicts=done.merge.conflicts,
+        problems=file.problems + file.strays,
+    )
+    if not report.conflicts and not report.problems:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        tracker_base.save_seen(store, path, Seen(digest, done.version))
+    return report
+
+
+def _ingest(
+    store: EventStore, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
+) -> _Merged:
+    """Merge and append, within a transaction of the caller's: nobody else can append between."""
+    items = _by_id(store.items())
+    out = file.ambiguous
+    known = None if base is None else _without(base, out)
+    found = merge(known, _without(items, out), file.items, prefer)
+    drafts = tuple(_drafts(found))
+    version, _ = store.head(names.TRACKER)
+    if drafts:
+        version = store.append_many(names.TRACKER, drafts, actor)
+        items = _by_id(store.items())
+    return _Merged(found, drafts, version, items)
+
+
+def _drafts(found: Merge) -> Iterator[Draft]:
+    for item in found.created:
+        yield names.ITEM_CREATED, {**item, "id": id_of(item)}
+    for name, change in found.to_store.items():
+        if change.set:
+            yield names.ITEM_UPDATED, {**change.set, "id": name}
+        if change.removed:
+            yield names.ITEM_FIELDS_REMOVED, {"id": name, "fields": list(change.removed)}
+    for name in found.archived:
+        yield names.ITEM_ARCHIVED, {"id": name, "reason": "deleted in the file"}
+
+
+def _agreed(
+    base: Items | None, done: _Merged, file: TrackerFile, after: Items
+) -> dict[str, dict[str, Any]]:
+    """Ids that stand in the file twice were not merged: what was agreed on them still is."""
+    held = {name: dict(item) for name, item in (base or {}).items() if name in file.ambiguous}
+    return agreed(base, done.store_after, after) | held
+
+
+def _remember(
+    store: EventStore, path: Path, old: Items | None, new: dict[str, dict[str, Any]], version: int
+) -> None:
+    if new != old:
+        tracker_base.save_base(store, path, version, new)
+
+
+def _file_after(items: Items, found: Merge) -> Items:
+    changed = {name: change.applied(items[name]) for name, change in found.to_file.items()}
+    return {**items, **changed, **_by_id(found.added_to_file)}
+
+
+def _by_id(items: Any) -> dict[str, Item]:
+    named = ((id_of(item), item) for item in items)
+    return {name: item for name, item in named if name is not None}
+
+
+def _without(items: Items, names_out: frozenset[str]) -> Items:
+    return {k: v for k, v in items.items() if k not in names_out} if names_out else items

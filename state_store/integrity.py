@@ -1,0 +1,135 @@
+"""Whether what is stored is what was written: links, gaps, payloads, kept items, anchors outside.
+
+Reads only. SQLite's own checks see neither a flipped bit in a row nor commits that are missing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from state_store.event_rows import COLUMNS, START, Row, decode_rows, row_hash
+from state_store.kept_items import Fold, Kept, collector_paused, every, fetch, replay
+
+Head = tuple[int, str]  # version, link in hex
+_BLOCK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong. `kind`: database, link, gap, payload, items or anchor."""
+
+    kind: str
+    stream: str
+    version: int
+    why: str
+
+    def __str__(self) -> str:
+        where = f"stream {self.stream}, event {self.version}: " if self.stream else ""
+        return f"{where}{self.why}"
+
+
+def examine(connection: sqlite3.Connection, folds: Mapping[str, Fold]) -> Iterator[Problem]:
+    """Everything that is wrong with a database, by what it says about itself."""
+    for (said,) in connection.execute("PRAGMA integrity_check").fetchall():
+        if said != "ok":
+            yield Problem("database", "", 0, said)
+    replayed: dict[str, dict[str, Kept]] = {stream: {} for stream in folds}
+    with collector_paused():
+        yield from _check_events(connection, folds, replayed)
+        for stream, expected in replayed.items():
+            yield from _check_items(connection, stream, expected)
+
+
+def heads(connection: sqlite3.Connection) -> dict[str, Head]:
+    """The last version and link of each stream; the cost is per stream, not per event."""
+    found: dict[str, Head] = {}
+    stream = ""
+    while row := connection.execute(
+        "SELECT MIN(stream) FROM events WHERE stream > ?", (stream,)
+    ).fetchone():
+        stream = row[0]
+        if stream is None:
+            break
+        found[stream] = head(connection, stream)
+    return found
+
+
+def head(connection: sqlite3.Connection, stream: str) -> Head:
+    """The last version and link of a stream; (0, "") when it has no event."""
+    row = connection.execute(
+        "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1",
+        (stream,),
+    ).fetchone()
+    return (row[0], row[1].hex()) if row else (0, "")
+
+
+def compare(connection: sqlite3.Connection, anchor: Mapping[str, Head]) -> Iterator[Problem]:
+    """What an anchor (heads as they were once) says and the database does not hold (any more)."""
+    for stream, (version, link) in sorted(anchor.items()):
+        row = connection.execute(
+            "SELECT hash FROM events WHERE stream = ? AND version = ?", (stream, version)
+        ).fetchone()
+        if row is None and version > 0:
+            last, _ = head(connection, stream)
+            yield Problem("anchor", stream, version, f"it is lost; the last one left is {last}")
+        elif row is not None and row[0].hex() != link:
+            yield Problem("anchor", stream, version, "it is another than the one that was recorded")
+
+
+def _check_events(
+    connection: sqlite3.Connection,
+    folds: Mapping[str, Fold],
+    replayed: Mapping[str, dict[str, Kept]],
+) -> Iterator[Problem]:
+    """What is wrong with the events; their items are put into `replayed` on the way."""
+    last: dict[str, tuple[int, bytes]] = {}
+    found: list[Problem] = []
+
+    def unreadable(row: Row, why: str) -> None:
+        found.append(Problem("payload", row[3], row[6], f"its payload is no JSON: {why}"))
+
+    for rows in _all_rows(connection):
+        found.extend(filter(None, [_check_link(row, last) for row in rows]))
+        for row, payload in decode_rows(rows, unreadable):
+            if fold := folds.get(row[3]):
+                replay(replayed[row[3]], fold, row, payload)
+        yield from found
+        found.clear()
+
+
+def _check_link(row: Row, last: dict[str, tuple[int, bytes]]) -> Problem | None:
+    stream, version, link = row[3], row[6], row[7]
+    before, before_link = last.get(stream, (0, START))
+    last[stream] = (version, link)
+    if version != before + 1:
+        return Problem("gap", stream, version, f"it follows event {before}")
+    if row_hash(before_link, row[1:7]) != link:
+        return Problem("link", stream, version, "it is not what was written")
+    return None
+
+
+def _check_items(
+    connection: sqlite3.Connection, stream: str, expected: dict[str, Kept]
+) -> Iterator[Problem]:
+    try:
+        for key, kept in every(connection, stream):
+            wanted = expected.pop(key, None)
+            if kept != wanted:
+                yield Problem("items", stream, kept.version, f"item {key} is not as its events say")
+    except (ValueError, sqlite3.OperationalError) as error:
+        yield Problem("items", stream, 0, f"a kept item cannot be read: {error}")
+    for key, wanted in expected.items():
+        yield Problem("items", stream, wanted.version, f"item {key} is missing")
+
+
+def _all_rows(connection: sqlite3.Connection) -> Iterator[list[Row]]:
+    after = 0
+    while rows := fetch(
+        connection,
+        f"SELECT {COLUMNS}, hash FROM events WHERE id > ? ORDER BY id LIMIT {_BLOCK}",
+        (after,),
+    ):
+        yield rows
+        after = rows[-1][0]

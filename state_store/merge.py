@@ -1,0 +1,236 @@
+"""The three-way merge of backlog items: what people wrote, what we wrote, what both once agreed on.
+
+Pure, and safe to repeat: applying half of a merge and merging again gives the same result. Where
+the three states come from and how a merge is written down is in `ingest`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+Item = Mapping[str, Any]
+Items = Mapping[str, Item]
+
+
+class Absent(Enum):
+    """Stands for a field that an item does not have; `None` is JSON's null."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "(absent)"
+
+
+ABSENT = Absent.ABSENT
+ARCHIVED = "archived"
+GROWING_TEXTS = frozenset({"notes"})
+FILE, STORE = "file", "store"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeConflict:
+    """One field that file and store changed to different values; neither is overwritten.
+
+    `base` is what both last agreed on. A value is `ABSENT` where the field is not there.
+    """
+
+    item_id: str
+    field: str
+    base: Any
+    store: Any
+    file: Any
+
+    def __str__(self) -> str:
+        return (
+            f"item {self.item_id}: {self.field} is {_shown(self.file)} in the file and "
+            f"{_shown(self.store)} in the store; write the store's value into the file, "
+            f"or sync again preferring the file for this item"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to do to one item: fields to set (a new value each) and fields to take away."""
+
+    set: Item = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.set or self.removed)
+
+    def applied(self, item: Item) -> dict[str, Any]:
+        """`item` with the change made."""
+        return {key: item[key] for key in item if key not in self.removed} | dict(self.set)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemMerge:
+    """What the store and the file each still lack of one item, and what cannot be decided."""
+
+    to_store: Change
+    to_file: Change
+    conflicts: tuple[MergeConflict, ...] = ()
+
+
+_NOTHING = ItemMerge(Change(), Change())
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A whole backlog: ids and items to create or archive in the store, changes on either side."""
+
+    created: tuple[Item, ...]
+    archived: tuple[str, ...]
+    to_store: Mapping[str, Change]
+    to_file: Mapping[str, Change]
+    added_to_file: tuple[Item, ...]
+    conflicts: tuple[MergeConflict, ...]
+
+
+def merge(
+    base: Items | None, store: Items, file: Items, prefer: Mapping[str, str] | None = None
+) -> Merge:
+    """Merge by id. `base` None means that store and file never met before.
+
+    `prefer` names the side (`FILE` or `STORE`) whose value counts in conflicts of an item.
+
+    An item that is in the base and no longer in the file was deleted by a person: it is archived.
+    One that is archived in the store never comes back to a file that does not have it.
+    """
+    known = base or {}
+    merged = {
+        name: _merge_one(name, base, store[name], item, (prefer or {}).get(name))
+        for name, item in file.items()
+        if name in store
+    }
+    gone = [name for name in store if name not in file]
+    return Merge(
+        created=tuple(item for name, item in file.items() if name not in store),
+        archived=tuple(n for n in gone if n in known and not _is_archived(store[n])),
+        to_store={name: one.to_store for name, one in merged.items() if one.to_store},
+        to_file={name: one.to_file for name, one in merged.items() if one.to_file},
+        added_to_file=tuple(
+            store[name] for name in gone if name not in known and not _is_archived(store[name])
+        ),
+        conflicts=tuple(conflict for one in merged.values() for conflict in one.conflicts),
+    )
+
+
+def merge_item(
+    name: str, base: Item | None, store: Item, file: Item, prefer: str | None = None
+) -> ItemMerge:
+    """Merge field by field. Without a base a field that only one side has is new on that side."""
+    if same(store, file):
+        return _NOTHING
+    sides: dict[bool, dict[str, Any]] = {True: {}, False: {}}
+    conflicts = []
+    for key in dict.fromkeys([*file, *store]):
+        if key == "id":  # both mean this item, one perhaps as a number
+            continue
+        ours, theirs = store.get(key, ABSENT), file.get(key, ABSENT)
+        value = _merged(key, base, ours, theirs)
+        if value is _UNDECIDED and prefer:
+            value = theirs if prefer == FILE else ours
+        if value is _UNDECIDED:
+            before = ABSENT if base is None else base.get(key, ABSENT)
+            conflicts.append(MergeConflict(name, key, before, ours, theirs))
+            continue
+        for is_store, side in ((True, ours), (False, theirs)):
+            if not same(value, side):
+                sides[is_store][key] = value
+    return ItemMerge(_change(sides[True]), _change(sides[False]), tuple(conflicts))
+
+
+def agreed(base: Items | None, store: Items, file: Items) -> dict[str, dict[str, Any]]:
+    """The base from now on: fields that are the same on both sides, else what they were in `base`.
+
+    An item that only one side has is not agreed on, so an addition is never taken for a deletion.
+    """
+    known = base or {}
+    return {
+        name: dict(
+            item
+            if same(store[name], item)
+            else _agreed_fields(known.get(name, {}), store[name], item)
+        )
+        for name, item in file.items()
+        if name in store
+    }
+
+
+def same(left: Any, right: Any) -> bool:
+    """True for values that are the same JSON; Python's 1 == True == 1.0 are three of those."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def _merge_one(
+    name: str, base: Items | None, store: Item, file: Item, prefer: str | None
+) -> ItemMerge:
+    if base is not None and name not in base and _is_archived(store):
+        # Deleted from the file once, and a person has written it again: theirs is the new item.
+        gone = tuple(key for key in store if key not in file)
+        changed = {key: v for key, v in file.items() if not same(v, store.get(key, ABSENT))}
+        return ItemMerge(Change(changed, gone), Change())
+    return merge_item(name, None if base is None else base.get(name), store, file, prefer)
+
+
+_UNDECIDED = object()
+
+
+def _merged(key: str, base: Item | None, store: Any, file: Any) -> Any:
+    if same(store, file):
+        return store
+    if base is None:
+        return file if store is ABSENT else store if file is ABSENT else _UNDECIDED
+    before = base.get(key, ABSENT)
+    if same(before, store):
+        return file
+    if same(before, file):
+        return store
+    return _grown(before, store, file) if key in GROWING_TEXTS else _UNDECIDED
+
+
+def _grown(base: Any, store: Any, file: Any) -> Any:
+    """A text that we only ever add to: our addition goes behind what people made of the text."""
+    before = "" if base in (None, ABSENT) else base
+    if not all(isinstance(text, str) for text in (before, store, file)):
+        return _UNDECIDED
+    if not store.startswith(before):  # a merge that was cut off has reached the store already
+        return store if store.startswith(file) else _UNDECIDED
+    if file.startswith(before) and store.startswith(file):
+        return store
+    if file.startswith(store):
+        return file
+    return file + store[len(before) :]
+
+
+def _agreed_fields(base: Item, store: Item, file: Item) -> Iterator[tuple[str, Any]]:
+    for key in dict.fromkeys([*file, *store, *base]):
+        ours = store.get(key, ABSENT)
+        value = ours if same(ours, file.get(key, ABSENT)) else base.get(key, ABSENT)
+        if value is not ABSENT:
+            yield key, value
+
+
+def _change(fields: Mapping[str, Any]) -> Change:
+    kept = {key: value for key, value in fields.items() if value is not ABSENT}
+    return Change(kept, tuple(key for key in fields if key not in kept))
+
+
+def _is_archived(item: Item) -> bool:
+    return item.get("status") == ARCHIVED
+
+
+def _shown(value: Any) -> str:
+    text = "absent" if value is ABSENT else json.dumps(value, sort_keys=True)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,89 @@
+"""The phase we are in, as STATE.md (kept in git) and the store tell it, and bringing them together.
+
+Git wins unless told otherwise. Looking never makes a database.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from state_store import events as names
+from state_store.files import read_text, write_text_atomic
+from state_store.projections import project_orchestrator_status
+from state_store.store import EventStore
+
+GIT, STORE = "git", "store"
+NOOP, RESOLVED, REFUSED, UNSUPPORTED = "noop", "resolved", "refused", "unsupported"
+
+_HEADING = re.compile(r"^## Phase: `([^`\r\n]+)`", re.MULTILINE)
+
+
+def read_git_phase(state_md: str | Path) -> str | None:
+    """The phase in the heading of STATE.md; None when it has none. Raises InputError."""
+    found = _HEADING.search(read_text(Path(state_md)))
+    return found.group(1).strip() or None if found else None
+
+
+def read_store_phase(db: str | Path) -> str | None:
+    """The newest phase in the store; None when it has none or there is no database yet."""
+    if not Path(db).exists():
+        return None
+    with EventStore(db) as store:
+        streams = (names.META, names.ORCHESTRATOR_STATUS)
+        events = [event for stream in streams for event in store.scan(stream)]
+    view = project_orchestrator_status(sorted(events, key=lambda event: event["id"]))
+    phase = view["phase"]
+    return phase if isinstance(phase, str) else None
+
+
+def write_store_phase(db: str | Path, phase: str, actor: str = "reconcile") -> int:
+    """Record the phase in stream `meta` and return the version of the event."""
+    with EventStore(db) as store:
+        return store.append(names.META, names.PHASE_SET, {"phase": phase}, actor)
+
+
+def decide_resolution(
+    git: str | None, store: str | None, authority: str = GIT
+) -> tuple[bool, str | None, str | None]:
+    """(whether they differ, the side to write to, the phase to write); no side when there is
+    nothing to write. Raises ValueError for an authority that is neither `git` nor `store`.
+    """
+    if authority not in (GIT, STORE):
+        raise ValueError(f"the authority is {GIT!r} or {STORE!r}, not {authority!r}")
+    if git == store:
+        return False, None, None
+    return (True, STORE, git) if authority == GIT else (True, GIT, store)
+
+
+def detect_drift(state_md: str | Path, db: str | Path) -> dict[str, Any]:
+    """`{drift, git_phase, store_phase}`. Raises InputError when STATE.md cannot be read."""
+    git, store = read_git_phase(state_md), read_store_phase(db)
+    return {"drift": git != store, "git_phase": git, "store_phase": store}
+
+
+def resolve_drift(state_md: str | Path, db: str | Path, authority: str = GIT) -> dict[str, Any]:
+    """Write the authority's phase to the other side; `detect_drift` and `action`.
+
+    noop: they agree. resolved: written. refused: the authority has no phase to write.
+    unsupported: STATE.md has no phase heading to write it into.
+    """
+    found = detect_drift(state_md, db)
+    drift, target, value = decide_resolution(found["git_phase"], found["store_phase"], authority)
+    if not drift:
+        return {**found, "action": NOOP}
+    if value is None:
+        return {**found, "action": REFUSED}
+    if target == STORE:
+        write_store_phase(db, value)
+        return {**found, "action": RESOLVED}
+    return {**found, "action": _write_git_phase(Path(state_md), value)}
+
+
+def _write_git_phase(state_md: Path, phase: str) -> str:
+    text = read_text(state_md)
+    if not _HEADING.search(text) or not _HEADING.fullmatch(f"## Phase: `{phase}`"):
+        return UNSUPPORTED
+    write_text_atomic(state_md, _HEADING.sub(lambda _: f"## Phase: `{phase}`", text, count=1))
+    return RESOLVED

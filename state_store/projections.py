@@ -1,0 +1,259 @@
+"""Pure folds from events to the views people look at.
+
+An event is the dict that `EventStore.read` gives. Unknown types and events that are not about what
+they should be are passed over, so an older program can read a newer store. Nothing here reads or
+writes anything; the shapes of the views are in docs/state.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from state_store import events as names
+
+Row = Mapping[str, Any]
+View = dict[str, Any]
+
+MAX_NUMBER = 10**18
+
+
+def id_of(item: Mapping[str, Any]) -> str | None:
+    """The item's id as text; a number counts, an empty text does not."""
+    found = item.get("id")
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found) if abs(found) < MAX_NUMBER else None
+    return found if isinstance(found, str) and found.strip() else None
+
+
+def iso_time(seconds: float) -> str:
+    """Seconds since the epoch as 2026-01-31T10:20:30Z."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def apply_tracker(item: View | None, event: Row) -> View | None:
+    """The item that `event` is about, after it; `item` itself when the event does not change it.
+
+    A second creation (two stores that ran apart) only adds the fields that are not there.
+    """
+    payload = event["payload"]
+    if not isinstance(payload, dict) or id_of(payload) is None:
+        return item
+    if item is None:
+        return dict(payload) if event["type"] == names.ITEM_CREATED else None
+    change = _TRACKER.get(event["type"])
+    return item if change is None else change(item, payload, event)
+
+
+def project_items(events: Iterable[Row], items: View | None = None) -> dict[str, View]:
+    """All items by id in the order they were first seen, going on from `items`."""
+    found: dict[str, View] = dict(items or {})
+    for event in events:
+        payload = event["payload"]
+        name = id_of(payload) if isinstance(payload, dict) else None
+        if name is not None and (after := apply_tracker(found.get(name), event)) is not None:
+            found[name] = after
+    return found
+
+
+def project_tracker(events: Iterable[Row]) -> View:
+    """`{"version": 1, "items": [...]}`."""
+    return tracker_document(project_items(events).values())
+
+
+def tracker_document(items: Iterable[Mapping[str, Any]]) -> View:
+    """The tracker with these items."""
+    return {"version": 1, "items": [dict(item) for item in items]}
+
+
+def project_agent_lifecycle(events: Iterable[Row]) -> View:
+    """`{"version": 1, "agents": [...]}` by id: the states an agent went through and when."""
+    agents: dict[str, View] = {}
+    for event in events:
+        payload = event["payload"]
+        state = _LIFECYCLE.get(str(event["type"]).removeprefix("agent_"))
+        if state is None or not isinstance(payload, Mapping) or "agent_id" not in payload:
+            continue
+        name = str(payload["agent_id"])
+        at = payload.get("timestamp", event.get("ts"))
+        agent = agents.setdefault(name, {"id": name, "state": state, "transitions": []})
+        agent["state"], agent["last_activity"] = state, at
+        agent["transitions"].append({"state": state, "at": at})
+    return {"version": 1, "agents": [agents[name] for name in sorted(agents)]}
+
+
+def project_orchestrator_status(events: Iterable[Row]) -> View:
+    """The phase we are in, decisions and findings in order, and the newest list of next steps."""
+    view: View = {"version": 1, "phase": None, "phase_since": None}
+    view |= {"decisions": [], "next_steps": [], "findings": []}
+    for event in events:
+        payload = event["payload"]
+        if isinstance(payload, Mapping):
+            _apply_status(view, event, payload)
+    return view
+
+
+def project_agent_traces(events: Iterable[Row]) -> View:
+    """Every dispatch with what it used, and totals.
+
+    What nobody knows stays None; a total is the sum of what is known (None when nothing is), and
+    `unmetered`, `unpriced` count the ended dispatches that it leaves out.
+    """
+    traces: dict[str, View] = {}
+    for event in events:
+        payload = event["payload"]
+        if isinstance(payload, Mapping) and "agent_id" in payload:
+            _apply_trace(traces, event, payload)
+    found = list(traces.values())
+    return {"version": 1, "agents": found, "totals": _totals(found)}
+
+
+def project_wave(events: Iterable[Row]) -> View:
+    """One wave: when it ran, how it ended, and each item with phase, verdict and attempts."""
+    view: View = {"version": 1, "wave_id": None, "started": None, "finished": None, "items": []}
+    view |= {"aborted": None, "abort_reason": None, "shipped": []}
+    items: dict[str, View] = {}
+    for event in events:
+        payload = event["payload"]
+        if isinstance(payload, Mapping):
+            _apply_wave(view, items, event, payload)
+    view["items"] = list(items.values())
+    return view
+
+
+def _created_again(item: View, payload: Row, _event: Row) -> View:
+    missing = {key: value for key, value in payload.items() if key not in item}
+    return item | missing if missing else item
+
+
+def _updated(item: View, payload: Row, _event: Row) -> View:
+    return {**item, **payload}
+
+
+def _fields_removed(item: View, payload: Row, _event: Row) -> View:
+    gone = set(map(str, _list(payload.get("fields")))) - {"id"}
+    return {key: value for key, value in item.items() if key not in gone}
+
+
+def _archived(item: View, payload: Row, event: Row) -> View:
+    at = payload.get("completed_at") or iso_time(event["ts"])
+    return item | {"status": "archived", "completed_at": at}
+
+
+_TRACKER: dict[str, Callable[[View, Row, Row], View]] = {
+    names.ITEM_CREATED: _created_again,
+    names.ITEM_UPDATED: _updated,
+    names.ITEM_FIELDS_REMOVED: _fields_removed,
+    names.ITEM_ARCHIVED: _archived,
+}
+
+_LIFECYCLE = {
+    "dispatched": "dispatch",
+    "working": "working",
+    "done": "done",
+    "completed": "done",
+    "failed": "done",
+    "stalled": "stalled",
+}
+
+
+def _apply_status(view: View, event: Row, payload: Row) -> None:
+    at = iso_time(event["ts"])
+    if event["type"] in (names.PHASE_CHANGED, names.PHASE_SET):
+        if isinstance(payload.get("phase"), str):
+            view["phase"], view["phase_since"] = payload["phase"], at
+    elif event["type"] == names.DECISION_LOCKED:
+        view["decisions"].append({**payload, "at": at})
+    elif event["type"] == names.NEXT_STEPS_UPDATED:
+        view["next_steps"] = _list(payload.get("steps"))
+    elif event["type"] == names.AUDIT_FINDINGS_RECORDED:
+        view["findings"] += [
+            {"finding": found, "at": at} for found in _list(payload.get("findings"))
+        ]
+
+
+_TRACE_FIELDS = ("item", "wave", "attempt", "phase", "backend", "model")
+_USED = ("tokens_in", "tokens_out", "tokens", "cost_usd", "duration_s")
+_ENDED = {names.AGENT_COMPLETED: "completed", names.AGENT_FAILED: "failed"}
+
+
+def _apply_trace(traces: dict[str, View], event: Row, payload: Row) -> None:
+    state = _ENDED.get(event["type"])
+    if state is None and event["type"] != names.AGENT_DISPATCHED:
+        return
+    name = str(payload["agent_id"])
+    empty = dict.fromkeys((*_TRACE_FIELDS, *_USED, "verdict", "error", "started", "ended"))
+    trace = traces.setdefault(name, {"id": name, "state": "dispatched", **empty})
+    trace |= {key: payload[key] for key in empty if payload.get(key) is not None}
+    trace["ended" if state else "started"] = iso_time(event["ts"])
+    trace["state"] = state or trace["state"]
+    if trace["tokens"] is None:
+        trace["tokens"] = _sum_if_all(trace["tokens_in"], trace["tokens_out"])
+
+
+def _totals(traces: list[View]) -> View:
+    ended = [trace for trace in traces if trace["ended"] is not None]
+    return {
+        "dispatches": len(traces),
+        "running": len(traces) - len(ended),
+        **{key: _sum_known(trace[key] for trace in traces) for key in _USED},
+        "unmetered": sum(trace["tokens"] is None for trace in ended),
+        "unpriced": sum(trace["cost_usd"] is None for trace in ended),
+    }
+
+
+def _sum_known(amounts: Iterable[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None
+
+
+def _sum_if_all(*amounts: float | None) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None
+
+
+def _apply_wave(view: View, items: dict[str, View], event: Row, payload: Row) -> None:
+    at = iso_time(event["ts"])
+    if event["type"] == names.WAVE_STARTED:
+        view |= {"wave_id": payload.get("wave_id"), "started": at}
+        for slug in _list(payload.get("items")):
+            _wave_item(items, slug)
+    elif event["type"] == names.WAVE_FINISHED:
+        reason = payload.get("abort_reason")
+        aborted = bool(payload.get("aborted", reason is not None))
+        view |= {"finished": at, "aborted": aborted, "abort_reason": reason}
+    elif isinstance(payload.get("slug"), str):
+        _apply_wave_item(view, _wave_item(items, payload["slug"]), event["type"], payload)
+
+
+def _wave_item(items: dict[str, View], slug: Any) -> View:
+    empty: View = {
+        "phase": "waiting",
+        "verdict": None,
+        "reason": None,
+        "commit": None,
+        "attempts": [],
+    }
+    return items.setdefault(str(slug), {"slug": str(slug), **empty, "attempts": []})
+
+
+def _apply_wave_item(view: View, item: View, kind: str, payload: Row) -> None:
+    told = {key: payload[key] for key in ("verdict", "reason") if key in payload}
+    if kind == names.ATTEMPT_STARTED:
+        item["phase"] = payload.get("phase") or "build"
+        item["attempts"].append({"number": payload.get("number"), "verdict": None, "reason": None})
+    elif kind == names.ATTEMPT_JUDGED:
+        item |= {"phase": "judged", **told}
+        if not item["attempts"] or item["attempts"][-1]["number"] != payload.get("number"):
+            item["attempts"].append({"number": payload.get("number")})
+        item["attempts"][-1] |= {key: value for key, value in payload.items() if key != "slug"}
+    elif kind == names.ITEM_SETTLED:
+        item |= {"phase": "settled", **told}
+    elif kind == names.ITEM_SHIPPED:
+        item |= {"phase": "shipped", "commit": payload.get("commit"), **told}
+        view["shipped"].append(item["slug"])
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []

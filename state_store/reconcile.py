@@ -1,0 +1,133 @@
+"""Two records of one thing that went apart: two stores, or the phase in STATE.md and in the store.
+
+Events keep their identity wherever they are copied to: the link they had in the chain of the store
+that recorded them first, written down in stream `reconcile` when another store adopts them. Leases
+belong to one store, so claims are not carried over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from state_store import events as names
+from state_store.errors import InputError
+from state_store.events import Event
+from state_store.ingest import HasStore
+from state_store.merge import ABSENT, Items, MergeConflict, merge_item, same
+from state_store.projections import id_of, project_items
+from state_store.store import EventStore
+
+STREAM = "reconcile"
+EVENTS_ADOPTED = "events_adopted"
+_OF_ONE_STORE = frozenset({STREAM, "claims"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileReport:
+    """`adopted` events by stream. A conflict is a field that both stores changed: the later change
+    stands; its `store` is our value, its `file` theirs.
+    """
+
+    adopted: Mapping[str, int]
+    conflicts: tuple[MergeConflict, ...] = ()
+
+
+def reconcile_stores(mine: HasStore, theirs: HasStore) -> ReconcileReport:
+    """Append to `mine` every event that only `theirs` has, all or none; `theirs` is only read.
+
+    Done in both directions, both hold the same events and the same items (in the order each first
+    saw them). Doing it again adopts nothing. Raises InputError when both are one database.
+    """
+    if mine.store.path.resolve() == theirs.store.path.resolve():
+        raise InputError(f"{mine.store.path} cannot be reconciled with itself; name another store")
+    with mine.store.transaction():
+        streams = [name for name in theirs.store.heads() if name not in _OF_ONE_STORE]
+        pasts = {s: (identified(mine.store, s), identified(theirs.store, s)) for s in streams}
+        adopted = {s: _adopt(mine.store, s, *past) for s, past in pasts.items()}
+        ours, others = pasts.get(names.TRACKER, ((), ()))
+        if adopted.get(names.TRACKER):
+            _settle_items(mine.store, merge_events(ours, others))
+    return ReconcileReport({s: n for s, n in adopted.items() if n}, _conflicts(ours, others))
+
+
+def merge_events(left: Sequence[Event], right: Sequence[Event]) -> tuple[Event, ...]:
+    """Both pasts as one: each event once, each side's order kept, else by time; symmetric."""
+    seen: set[str] = set()
+    merged: list[Event] = []
+    sides = [list(reversed(left)), list(reversed(right))]
+    while any(sides):
+        for side in sides:
+            while side and side[-1].uid in seen:
+                side.pop()
+        waiting = [side for side in sides if side]
+        if waiting:
+            event = min(waiting, key=lambda side: (side[-1].ts, side[-1].uid)).pop()
+            seen.add(event.uid)
+            merged.append(event)
+    return tuple(merged)
+
+
+def identified(store: EventStore, stream: str) -> tuple[Event, ...]:
+    """The events of a stream with their identity, and their time in the store they come from."""
+    origins = dict(_origins(store, stream))
+    links = store.links(stream)
+    return tuple(
+        _event(row, *origins.get(row["version"], (links[row["version"]], row["ts"])))
+        for row in store.scan(stream)
+    )
+
+
+def _event(row: Mapping[str, Any], uid: str, ts: float) -> Event:
+    return Event.from_row({**row, "uid": uid, "ts": ts})
+
+
+def _origins(store: EventStore, stream: str) -> Iterator[tuple[int, tuple[str, float]]]:
+    for event in store.scan(STREAM):
+        told = event["payload"]
+        if told["stream"] == stream:
+            yield from enumerate(told["origins"], start=told["after"] + 1)
+
+
+def _adopt(store: EventStore, stream: str, ours: Sequence[Event], theirs: Sequence[Event]) -> int:
+    known = {event.uid for event in ours}
+    missing = [event for event in theirs if event.uid not in known]
+    if missing:
+        origins = [[event.uid, event.ts] for event in missing]
+        told = {"stream": stream, "after": store.head(stream)[0], "origins": origins}
+        store.append(STREAM, EVENTS_ADOPTED, told, "reconcile")
+    for event in missing:
+        store.append(stream, event.type, event.payload, event.actor)
+    return len(missing)
+
+
+def _settle_items(store: EventStore, merged: Sequence[Event]) -> None:
+    """Ours came first and theirs after: bring the items to what the order of time makes of them."""
+    wanted = _items(merged)
+    for item in store.items():
+        name = id_of(item) or ""
+        after = wanted.get(name, item)
+        fields = {key: v for key, v in after.items() if not same(v, item.get(key, ABSENT))}
+        gone = [key for key in item if key not in after]
+        if fields:
+            store.append(names.TRACKER, names.ITEM_UPDATED, {**fields, "id": name}, "reconcile")
+        if gone:
+            told = {"id": name, "fields": gone}
+            store.append(names.TRACKER, names.ITEM_FIELDS_REMOVED, told, "reconcile")
+
+
+def _conflicts(ours: Sequence[Event], theirs: Sequence[Event]) -> tuple[MergeConflict, ...]:
+    known = {event.uid for event in theirs}
+    both = _items([event for event in ours if event.uid in known])
+    left, right = _items(ours), _items(theirs)
+    return tuple(
+        conflict
+        for name in left
+        if name in right
+        for conflict in merge_item(name, both.get(name), left[name], right[name]).conflicts
+    )
+
+
+def _items(events: Sequence[Event]) -> Items:
+    return project_items({"type": e.type, "payload": e.payload, "ts": e.ts} for e in events)

@@ -1,0 +1,151 @@
+"""The tables, and the file they are in: made whole or not at all, and never mistaken for empty.
+
+A file of zero bytes where a database has been is damage. A database of the source is taken over.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+
+from state_store.errors import CannotRunError
+from state_store.event_rows import START, row_hash
+from state_store.files import LockQueue
+from state_store.sqlite_errors import DamagedStoreError, disk_errors, translated
+
+APPLICATION_ID = 0x54494447  # "TIDG"
+VERSION = 1
+_MAGIC = b"SQLite format 3\0"
+_STATEMENTS = (
+    """CREATE TABLE events(
+        id INTEGER PRIMARY KEY, ts REAL NOT NULL, actor TEXT NOT NULL, stream TEXT NOT NULL,
+        type TEXT NOT NULL, payload TEXT NOT NULL, version INTEGER NOT NULL, hash BLOB NOT NULL)""",
+    "CREATE UNIQUE INDEX events_of_stream ON events(stream, version)",
+    """CREATE TRIGGER events_never_change BEFORE UPDATE ON events
+        BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
+    """CREATE TRIGGER events_never_go BEFORE DELETE ON events
+        BEGIN SELECT RAISE(ABORT, 'events are append-only'); END""",
+    """CREATE TABLE items(
+        position INTEGER PRIMARY KEY, stream TEXT NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL,
+        version INTEGER NOT NULL, UNIQUE(stream, id))""",
+    """CREATE TABLE leases(
+        resource TEXT PRIMARY KEY, token INTEGER NOT NULL, holder TEXT, boot_id TEXT NOT NULL,
+        expires_at REAL NOT NULL, expires_wall REAL NOT NULL, ttl REAL NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS snapshots(
+        id INTEGER PRIMARY KEY, ts REAL NOT NULL, stream TEXT NOT NULL,
+        event_version INTEGER NOT NULL, projection TEXT NOT NULL, checksum TEXT NOT NULL)""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
+INSERT_EVENT = (
+    "INSERT INTO events(ts, actor, stream, type, payload, version, hash) VALUES(?,?,?,?,?,?,?)"
+)
+
+
+def lock_path(path: Path) -> Path:
+    """The file that writers queue at; it also says that a database has been here."""
+    return path.with_name(f"{path.name}.lock")
+
+
+def has_wal(path: Path) -> bool:
+    """Whether there are commits beside the database that are not in it yet."""
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def prepare(path: Path) -> None:
+    """Make the database when there is none.
+
+    Raises DamagedStoreError when what is there has been one, CannotRunError when none can be made.
+    """
+    with translated(path), disk_errors(path):
+        if _looks_like_sqlite(path):
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        been_here = lock_path(path).exists() or (path.parent / "journal").is_dir()
+        queue = LockQueue(lock_path(path))
+        with closing(queue), queue:
+            if not _looks_like_sqlite(path):
+                _refuse_remains(path, been_here)
+                _create(path)
+
+
+def check_ours(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the tables are ours as they are; False when they are the source's, to be taken over.
+
+    Raises CannotRunError for the database of another program or of a newer version.
+    """
+    if _pragma(connection, "application_id") == APPLICATION_ID:
+        if _pragma(connection, "user_version") > VERSION:
+            raise CannotRunError(f"{path} was written by a newer tidegate; use that one")
+        return True
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(events)")}
+    if not {"ts", "actor", "stream", "type", "payload", "version"} <= columns:
+        raise CannotRunError(f"{path} is the database of another program; name another file")
+    return False
+
+
+def take_over(connection: sqlite3.Connection, path: Path) -> None:
+    """Give a database of the source our tables, its events chained; one transaction is open."""
+    connection.execute("ALTER TABLE events RENAME TO events_of_source")
+    _make_tables(connection)
+    heads: dict[str, tuple[int, bytes]] = {}
+    old = connection.execute(
+        "SELECT ts, actor, stream, type, payload, version FROM events_of_source ORDER BY id"
+    )
+    for row in old:
+        version, link = heads.get(row[2], (0, START))
+        if row[5] != version + 1:
+            raise DamagedStoreError(path, f"stream {row[2]} has no version {version + 1}")
+        heads[row[2]] = (version + 1, row_hash(link, row))
+        connection.execute(INSERT_EVENT, (*row, heads[row[2]][1]))
+    connection.execute("DROP TABLE events_of_source")
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    for statement in _STATEMENTS:
+        connection.execute(statement)
+
+
+def _looks_like_sqlite(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except FileNotFoundError:
+        return False
+    if start and start != _MAGIC:
+        raise DamagedStoreError(path, "it does not begin as a database does")
+    return bool(start)
+
+
+def _refuse_remains(path: Path, been_here: bool) -> None:
+    if has_wal(path):
+        raise DamagedStoreError(path, "it is empty or gone, and commits that belong to it are left")
+    if been_here and path.exists():
+        raise DamagedStoreError(path, "it is empty and has not been before")
+
+
+def _create(path: Path) -> None:
+    """Under another name first: whoever dies on the way leaves no half-made database."""
+    new = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
+    try:
+        with closing(sqlite3.connect(new, isolation_level=None)) as connection:
+            # Where the file system has no shared memory, SQLite stays with its rollback journal.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("BEGIN")
+            _make_tables(connection)
+            connection.execute("COMMIT")
+        new.replace(path)
+    finally:
+        for left in (new, *(new.with_name(new.name + end) for end in ("-wal", "-shm", "-journal"))):
+            with suppress(OSError):
+                left.unlink()
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value

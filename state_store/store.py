@@ -1,0 +1,283 @@
+"""`EventStore`: streams of events in one SQLite file, and the items kept from them.
+
+Safe to use from many threads and processes. Appends of one process share commits; every return
+from here is durable. What an event means is not known here: folds are handed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import sys
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from state_store.clock import Clock, SystemClock
+from state_store.database import Database
+from state_store.event_rows import COLUMNS, Event, decode, decode_rows, to_event, warn
+from state_store.group_commit import GroupCommit
+from state_store.integrity import Head, Problem, compare, examine, head, heads
+from state_store.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
+from state_store.leases import Lease, LeaseLostError, LeaseRow
+from state_store.projections import apply_tracker
+from state_store.sqlite_errors import DamagedStoreError, StoreBusyError, translated
+from state_store.transaction import ConcurrencyConflict, Draft, Transaction, drafted, lease_row
+
+__all__ = [
+    "ConcurrencyConflict",
+    "DamagedStoreError",
+    "EventStore",
+    "LeaseLostError",
+    "Problem",
+    "StoreBusyError",
+    "Transaction",
+]
+
+TRACKER = "tracker"
+_FOLDS: Mapping[str, Fold] = {TRACKER: apply_tracker}
+_BLOCK = 1000
+
+
+class EventStore:
+    """Opens the database, making it when there is none.
+
+    `folds` say of which streams items are kept, and how; `busy_timeout_s` is for programs beside
+    ours that hold the database. A forked child may go on using it. Every method may raise
+    CannotRunError (the disk, permissions), StoreBusyError or DamagedStoreError.
+    """
+
+    def __init__(
+        self,
+        db_path: str | Path,
+        *,
+        folds: Mapping[str, Fold] = _FOLDS,
+        clock: Clock | None = None,
+        busy_timeout_s: float = 5.0,
+    ) -> None:
+        self.path = Path(db_path)
+        self.clock = clock or SystemClock()
+        self._folds = folds
+        self._database = Database(self.path, self._refold, busy_timeout_s)
+        self._open: Transaction | None = None  # of the thread that is writing
+        self._commits = GroupCommit(self._writing)
+        _stores.add(self)
+
+    def __enter__(self) -> EventStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections of this process; a later use opens new ones."""
+        self._database.close()
+
+    def append(
+        self,
+        stream: str,
+        event_type: str,
+        payload: Any,
+        actor: str = "system",
+        expected_version: int | None = None,
+    ) -> int:
+        """Append one event and return its version, from 1 on in each stream.
+
+        Inside a transaction of this thread it becomes part of it. Raises ConcurrencyConflict when
+        the stream is not at `expected_version`; ValueError or TypeError when the payload is no
+        JSON. Nothing is written then.
+        """
+        return self.append_many(stream, [(event_type, payload)], actor, expected_version)
+
+    def append_many(
+        self,
+        stream: str,
+        events: Sequence[tuple[str, Any]],
+        actor: str = "system",
+        expected_version: int | None = None,
+    ) -> int:
+        """Append (type, payload) events, all or none, and return the stream's last version."""
+        drafts = drafted(stream, actor, events)
+        return self._submit(stream, drafts, actor, expected_version)
+
+    def read(self, stream: str, after: int = 0) -> list[Event]:
+        """The events of a stream beyond a version, in order.
+
+        Dicts of id, ts, actor, stream, type, payload, version. One whose payload is damaged is
+        left out with a warning on stderr; `verify` names them all.
+        """
+        return list(self.scan(stream, after))
+
+    def get(self, stream: str) -> list[Event]:
+        """All events of a stream, as `read`."""
+        return self.read(stream)
+
+    def scan(self, stream: str, after: int = 0) -> Iterator[Event]:
+        """`read` for streams that may be long: memory does not grow with them."""
+        with translated(self.path):
+            for rows in blocks(self._database.reader(), stream, after):
+                for row, payload in decode_rows(rows, warn):
+                    yield to_event(row, payload)
+
+    def read_all(self, after_id: int = 0) -> list[Event]:
+        """The events of all streams beyond an id, in the order they were written."""
+        query = f"SELECT {COLUMNS} FROM events WHERE id > ? ORDER BY id"
+        with translated(self.path):
+            rows = fetch(self._database.reader(), query, (after_id,))
+        parts = (rows[at : at + _BLOCK] for at in range(0, len(rows), _BLOCK))
+        return [to_event(row, it) for part in parts for row, it in decode_rows(part, warn)]
+
+    @contextmanager
+    def transaction(self, lease: Lease | None = None) -> Iterator[Transaction]:
+        """Several changes as one: all durable at the end, none when anything is raised inside.
+
+        With a lease its token is checked first, in the same transaction. Keep it short: nobody
+        else writes meanwhile. Raises LeaseLostError.
+        """
+        with self._writing() as transaction:
+            if lease is not None:
+                transaction.require(lease)
+            yield transaction
+
+    def lease_row(self, resource: str) -> LeaseRow | None:
+        """The newest grant on a resource, also when it is over; None when there was none."""
+        with translated(self.path):
+            return lease_row(self._database.reader(), resource)
+
+    def item(self, item_id: str, stream: str = TRACKER) -> dict[str, Any] | None:
+        """One kept item, or None."""
+        with translated(self.path):
+            kept = one(self._database.reader(), stream, item_id)
+        return kept.item if kept else None
+
+    def items(self, stream: str = TRACKER) -> list[dict[str, Any]]:
+        """All kept items in the order they were first seen."""
+        with translated(self.path):
+            return [kept.item for _, kept in every(self._database.reader(), stream)]
+
+    def rebuild_items(self, stream: str = TRACKER) -> int:
+        """Make the kept items what the events say, and return how many there are."""
+        with self._database.writing() as connection:
+            return self._rebuild(connection, stream)
+
+    def verify(self) -> tuple[Problem, ...]:
+        """All that is wrong, () when nothing is: links, gaps, payloads, kept items.
+
+        Events missing at a stream's end show only in `check_anchor`.
+        """
+        with translated(self.path):
+            return tuple(examine(self._database.reader(), self._folds))
+
+    def head(self, stream: str) -> Head:
+        """Version and link of a stream's last event, to be written down elsewhere; (0, "")."""
+        with translated(self.path):
+            return head(self._database.reader(), stream)
+
+    def heads(self) -> dict[str, Head]:
+        """`head` of every stream."""
+        with translated(self.path):
+            return heads(self._database.reader())
+
+    def links(self, stream: str) -> dict[int, str]:
+        """The link of each event by its version: the same in every copy of this past."""
+        query = "SELECT version, hash FROM events WHERE stream = ? ORDER BY version"
+        with translated(self.path):
+            rows = fetch(self._database.reader(), query, (stream,))
+        return {version: link.hex() for version, link in rows}
+
+    def check_anchor(self, anchor: Mapping[str, Head]) -> tuple[Problem, ...]:
+        """What was recorded by `heads` and is not there any more, or is something else."""
+        with translated(self.path):
+            return tuple(compare(self._database.reader(), anchor))
+
+    def save_snapshot(self, stream: str, event_version: int, projection: Any) -> None:
+        """Keep a projection of a stream at a version, in place of older ones.
+
+        Inside a transaction of this thread it becomes part of it.
+        """
+        text = _canonical(projection)
+        values = (stream, event_version, text, _checksum(text))
+        if self._database.is_writing:
+            assert self._open
+            self._open.put_snapshot(*values)
+            return
+        with self._writing() as transaction:
+            transaction.put_snapshot(*values)
+
+    def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
+        """(version, projection, checksum); None without one, or with a warning when damaged."""
+        query = (
+            "SELECT event_version, projection, checksum FROM snapshots WHERE stream = ? "
+            "ORDER BY id DESC LIMIT 1"
+        )
+        with translated(self.path):
+            rows = fetch(self._database.reader(), query, (stream,))
+        return _snapshot(stream, *rows[0]) if rows else None
+
+    def _submit(
+        self, stream: str, drafts: Sequence[Draft], actor: str, expected_version: int | None
+    ) -> int:
+        def job(transaction: Transaction) -> int:
+            return transaction.append_drafts(stream, drafts, actor, expected_version)
+
+        if self._database.is_writing:
+            assert self._open
+            return job(self._open)
+        return self._commits.submit(job)
+
+    def _start_in_child(self) -> None:
+        self._database.start_in_child()
+        self._open = None
+        self._commits = GroupCommit(self._writing)
+
+    def _refold(self, connection: sqlite3.Connection) -> None:
+        for stream in self._folds:
+            self._rebuild(connection, stream)
+
+    def _rebuild(self, connection: sqlite3.Connection, stream: str) -> int:
+        found = replayed(connection, stream, self._folds[stream], warn)
+        replace_all(connection, stream, found)
+        return len(found)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Transaction]:
+        with self._database.writing() as connection:
+            self._open = Transaction(connection, self._folds, self.clock.now())
+            try:
+                yield self._open
+            finally:
+                self._open = None
+
+
+_stores: weakref.WeakSet[EventStore] = weakref.WeakSet()
+
+
+def _start_in_child() -> None:
+    for store in _stores:
+        store._start_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_in_child)
+
+
+def _canonical(projection: Any) -> str:
+    return json.dumps(projection, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _snapshot(stream: str, version: int, text: str, checksum: str) -> tuple[int, Any, str] | None:
+    try:
+        if _checksum(text) == checksum:
+            return version, decode(text), checksum
+    except (ValueError, RecursionError):
+        pass
+    sys.stderr.write(f"WARNING: the snapshot of stream {stream} is damaged and is not used\n")
+    return None

@@ -1,0 +1,66 @@
+"""What store and tracker file last agreed on: the base of the next three-way merge.
+
+Kept as snapshots in the store, one line of them for each file, named by its place relative to the
+store so that both may move together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from state_store.merge import Items
+from state_store.store import EventStore
+
+_BASE = "tracker_base:"
+_SEEN = "tracker_seen:"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The SHA-256 of the file and the version of the tracker stream at the last full agreement."""
+
+    digest: str
+    version: int
+
+
+def load_base(store: EventStore, path: Path) -> dict[str, Any] | None:
+    """The items agreed on, by id; None when this file and the store never met."""
+    found = store.read_snapshot(_BASE + _key(store, path))
+    return dict(found[1]["items"]) if found else None
+
+
+def save_base(store: EventStore, path: Path, version: int, items: Items) -> None:
+    """Remember the items agreed on."""
+    store.save_snapshot(_BASE + _key(store, path), version, {"items": items})
+
+
+def load_seen(store: EventStore, path: Path) -> Seen | None:
+    """When nothing was left to do at the last look, what it looked at."""
+    found = store.read_snapshot(_SEEN + _key(store, path))
+    return Seen(found[1]["digest"], found[0]) if found else None
+
+
+def save_seen(store: EventStore, path: Path, seen: Seen) -> None:
+    """Remember that at this point there was nothing left to do."""
+    if load_seen(store, path) != seen:
+        store.save_snapshot(_SEEN + _key(store, path), seen.version, {"digest": seen.digest})
+
+
+def digest_of(path: Path) -> str | None:
+    """The SHA-256 of the file's bytes; None when it cannot be read."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def _key(store: EventStore, path: Path) -> str:
+    folder = Path(os.path.realpath(store.path)).parent
+    try:
+        return Path(os.path.relpath(os.path.realpath(path), folder)).as_posix()
+    except ValueError:  # another drive of Windows
+        return Path(os.path.realpath(path)).as_posix()

@@ -1,0 +1,98 @@
+"""tracker.json as the store meets it: items by id, and changes written into the text as it stands.
+
+Which changes those are is decided in `merge`; whether an item can be built is the driver's concern.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from state_store.errors import InputError
+from state_store.json_document import item_spans, list_with, object_text, object_with, read_json
+from state_store.merge import Change, Item
+from state_store.projections import id_of
+
+
+class TrackerShapeError(InputError, TypeError):
+    """The JSON is no tracker: no list of items, or entries that are no objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerFile:
+    """A tracker as read. `ambiguous` ids stand there twice and are in nobody's `items`;
+    `problems` names them and the entries without an id, `strays` the entries that are no objects.
+    """
+
+    text: str
+    digest: str
+    items: Mapping[str, Item]
+    ambiguous: frozenset[str]
+    problems: tuple[str, ...]
+    strays: tuple[str, ...]
+
+
+def read_tracker_file(path: Path) -> TrackerFile:
+    """Read `{"version": 1, "items": [...]}` or a bare list.
+
+    Raises InputError; TrackerShapeError, a TypeError too, when there is no list of items.
+    """
+    read = read_json(path, "tracker")
+    entries = read.value.get("items") if isinstance(read.value, dict) else read.value
+    if not isinstance(entries, list):
+        raise TrackerShapeError(
+            f'the tracker {path} has no list of items; write {{"items": [...]}}'
+        )
+    named = [(id_of(item), item) for item in entries if isinstance(item, dict)]
+    counts = Counter(name for name, _ in named if name is not None)
+    twice = frozenset(name for name, count in counts.items() if count > 1)
+    items = {name: item for name, item in named if name is not None and name not in twice}
+    problems = tuple(_problems(path, named, twice))
+    return TrackerFile(
+        read.text, read.digest, items, twice, problems, tuple(_strays(path, entries))
+    )
+
+
+def with_changes(text: str, changes: Mapping[str, Change], added: Sequence[Item]) -> str:
+    """The tracker's text with items changed where they stand and others added at the end."""
+    pieces, at = [], 0
+    for item, start, end in item_spans(text, "items") if changes else ():
+        name = id_of(item) if isinstance(item, dict) else None
+        if name is not None and name in changes:
+            pieces += [text[at:start], _changed(text, start, end, item, changes[name])]
+            at = end
+    return list_with("".join([*pieces, text[at:]]), "items", added)
+
+
+def real_path(path: Path) -> Path:
+    """Where the file is: replacing a link would leave the file behind it stale."""
+    return Path(os.path.realpath(path))
+
+
+def _changed(text: str, start: int, end: int, item: Item, change: Change) -> str:
+    if not change.removed:
+        return object_with(text, start, end, change.set)
+    lead = text[len(text[:start].rstrip(" \t\r\n")) : start]
+    return object_text(text, change.applied(item), lead, many_lines="\n" in text[start:end])
+
+
+def _problems(
+    path: Path, named: Sequence[tuple[str | None, Any]], twice: frozenset[str]
+) -> Iterator[str]:
+    yield from (
+        f"two items of {path} have the id {name!r}; give each its own" for name in sorted(twice)
+    )
+    for name, item in named:
+        if name is None:
+            title = str(item.get("slug") or item.get("title") or "without a name")[:60]
+            yield f"the item {title!r} of {path} has no id; give it one"
+
+
+def _strays(path: Path, entries: Sequence[Any]) -> Iterator[str]:
+    for number, item in enumerate(entries, start=1):
+        if not isinstance(item, dict):
+            yield f"entry {number} of {path} is not an object; correct or remove it"

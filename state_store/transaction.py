@@ -1,0 +1,142 @@
+"""What can be done within one transaction: append events, keep items, grant and check leases.
+
+All of it happens or nothing does. Who opens, queues and commits is the database's concern.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from state_store.clock import Instant
+from state_store.errors import TidegateError
+from state_store.event_rows import START, decode, encode, row_hash, to_event
+from state_store.kept_items import Fold, keep, one
+from state_store.leases import Lease, LeaseRow, required
+from state_store.schema import INSERT_EVENT
+
+Draft = tuple[str, str]  # type, payload as JSON
+
+
+class ConcurrencyConflict(TidegateError):
+    """The stream is not at the version that was expected; nothing was written."""
+
+    def __init__(self, expected_version: int, actual_version: int) -> None:
+        self.expected_version, self.actual_version = expected_version, actual_version
+        super().__init__(
+            f"expected version {expected_version} of the stream, it is at {actual_version}; "
+            f"read it again and decide anew"
+        )
+
+
+def drafted(stream: str, actor: str, events: Sequence[tuple[str, Any]]) -> list[Draft]:
+    """Events made ready to be written. Raises ValueError or TypeError for what cannot be stored."""
+    "".join((stream, actor, *(kind for kind, _ in events))).encode("utf-8")  # texts, and whole ones
+    return [(kind, encode(payload)) for kind, payload in events]
+
+
+def lease_row(connection: sqlite3.Connection, resource: str) -> LeaseRow | None:
+    """The newest grant on a resource, also when it is over; None when there was none."""
+    row = connection.execute(
+        "SELECT resource, token, holder, boot_id, expires_at, expires_wall, ttl "
+        "FROM leases WHERE resource = ?",
+        (resource,),
+    ).fetchone()
+    return LeaseRow(*row) if row else None
+
+
+class Transaction:
+    """Valid until the transaction ends; `now` is the moment all of it happens at."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, folds: Mapping[str, Fold], now: Instant
+    ) -> None:
+        self.now = now
+        self._connection = connection
+        self._folds = folds
+        self._heads: dict[str, tuple[int, bytes]] = {}
+
+    def append(
+        self,
+        stream: str,
+        event_type: str,
+        payload: Any,
+        actor: str = "system",
+        expected_version: int | None = None,
+    ) -> int:
+        """Append one event and return its version. Raises as `EventStore.append`."""
+        drafts = drafted(stream, actor, [(event_type, payload)])
+        return self.append_drafts(stream, drafts, actor, expected_version)
+
+    def append_drafts(
+        self, stream: str, drafts: Sequence[Draft], actor: str, expected_version: int | None
+    ) -> int:
+        """Append them and return the last version. ConcurrencyConflict: nothing was written."""
+        version, link = self._head(stream)
+        if expected_version is not None and expected_version != version:
+            raise ConcurrencyConflict(expected_version, version)
+        fold = self._folds.get(stream)
+        for kind, payload in drafts:
+            version += 1
+            row = (self.now.wall_s, actor, stream, kind, payload, version)
+            link = row_hash(link, row)
+            written = self._connection.execute(INSERT_EVENT, (*row, link))
+            if fold:
+                event = to_event((written.lastrowid or 0, *row), decode(payload))
+                keep(self._connection, fold, event)
+        self._heads[stream] = (version, link)
+        return version
+
+    def version(self, stream: str) -> int:
+        """The version of the stream's last event, 0 when it has none."""
+        return self._head(stream)[0]
+
+    def item(self, item_id: str, stream: str = "tracker") -> dict[str, Any] | None:
+        """The item as it is now, with what this transaction did to it."""
+        kept = one(self._connection, stream, item_id)
+        return kept.item if kept else None
+
+    def lease_row(self, resource: str) -> LeaseRow | None:
+        """The newest grant on a resource, also when it is over; None when there was none."""
+        return lease_row(self._connection, resource)
+
+    def put_lease(self, row: LeaseRow) -> None:
+        """Keep `row` as the newest grant on its resource."""
+        self._connection.execute(
+            "INSERT OR REPLACE INTO leases"
+            "(resource, token, holder, boot_id, expires_at, expires_wall, ttl) "
+            "VALUES(?,?,?,?,?,?,?)",
+            (
+                row.resource,
+                row.token,
+                row.holder,
+                row.boot_id,
+                row.expires_at,
+                row.expires_wall,
+                row.ttl,
+            ),
+        )
+
+    def put_snapshot(self, stream: str, event_version: int, text: str, checksum: str) -> None:
+        """Keep a projection, as JSON, in place of older ones of its stream."""
+        self._connection.execute("DELETE FROM snapshots WHERE stream = ?", (stream,))
+        self._connection.execute(
+            "INSERT INTO snapshots(ts, stream, event_version, projection, checksum) "
+            "VALUES(?,?,?,?,?)",
+            (self.now.wall_s, stream, event_version, text, checksum),
+        )
+
+    def require(self, lease: Lease) -> LeaseRow:
+        """Go on only with the current token, and return its row. Raises LeaseLostError."""
+        return required(self.lease_row(lease.resource), lease)
+
+    def _head(self, stream: str) -> tuple[int, bytes]:
+        known = self._heads.get(stream)
+        if known is None:
+            row = self._connection.execute(
+                "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1",
+                (stream,),
+            ).fetchone()
+            known = self._heads[stream] = row or (0, START)
+        return known

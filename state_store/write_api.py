@@ -1,0 +1,164 @@
+"""`WriteAPI`: changes of single tracker items, in the store and in `<state>/tracker.json` at once.
+
+What people wrote into the file is taken into the store first and is never written over. The
+event comes before the file: when the file cannot follow, `WriteConflict` says so and the event
+stays.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from state_store import events as names
+from state_store import tracker_base
+from state_store.errors import InputError, TidegateError
+from state_store.ingest import SyncReport, sync_tracker
+from state_store.projections import id_of, iso_time, tracker_document
+from state_store.store import EventStore
+
+STATE_DB_FILENAME = "tracker_events.db"
+TRACKER_FILENAME = "tracker.json"
+
+_DEFAULTS: Mapping[str, Any] = {
+    "priority": "P1",
+    "status": "todo",
+    "lane": "proposed",
+    "source": None,
+    "tags": (),
+    "notes": "",
+    "pr_link": None,
+    "completed_at": None,
+}
+_CLOSED = ("done", "archived")
+
+
+class WriteConflict(TidegateError):
+    """tracker.json does not say what it should, and only a person can tell what is right.
+
+    The hashes are the SHA-256 of the file as last agreed on and as it is, None where unknown.
+    """
+
+    def __init__(self, expected_hash: str | None, actual_hash: str | None, reason: str) -> None:
+        self.expected_hash, self.actual_hash, self.reason = expected_hash, actual_hash, reason
+        super().__init__(reason)
+
+
+class WriteAPI:
+    """Writes to the tracker of the state folder `state_dir`."""
+
+    def __init__(self, state_dir: str | Path) -> None:
+        self.state_dir = Path(state_dir)
+        self.tracker = self.state_dir / TRACKER_FILENAME
+
+    @cached_property
+    def store(self) -> EventStore:
+        """The events behind the tracker."""
+        return EventStore(self.state_dir / STATE_DB_FILENAME)
+
+    def close(self) -> None:
+        """Close the connections; a later use opens new ones."""
+        self.store.close()
+
+    def tracker_update_status(
+        self, item_id: str, new_status: str, note: str | None = None, actor: str = "api"
+    ) -> dict[str, Any]:
+        """Set an item's status, add `note` to its notes, and return the item.
+
+        Raises ValueError for an unknown item or an empty status, WriteConflict as the class says.
+        """
+        name = id_of({"id": item_id})
+        if name is None or not str(new_status or "").strip():
+            raise ValueError(f"an item id and a status are needed, not {item_id!r}, {new_status!r}")
+        fault = self._take_in(actor)
+        with self.store.transaction() as transaction:
+            item = transaction.item(name)
+            if item is None:
+                raise fault or ValueError(f"the tracker has no item {name!r}; name one that it has")
+            change = {"id": name, "status": new_status, **_consequences(item, new_status, note)}
+            transaction.append(names.TRACKER, names.ITEM_UPDATED, change, actor)
+        self._write_out(name, actor)
+        return self._item(name)
+
+    def tracker_append_item(
+        self, item_dict: Mapping[str, Any], actor: str = "api"
+    ) -> dict[str, Any]:
+        """Add an item with all its fields, whatever they are, and return it with id and defaults.
+
+        Raises ValueError without a title or when the id is taken, WriteConflict as the class says.
+        """
+        item = _completed(item_dict)
+        fault = self._take_in(actor)
+        with self.store.transaction() as transaction:
+            if transaction.item(item["id"]) is not None:
+                raise ValueError(f"there is an item {item['id']!r} already; choose another id")
+            transaction.append(names.TRACKER, names.ITEM_CREATED, item, actor)
+        if fault is not None:
+            raise fault
+        self._write_out(item["id"], actor)
+        return self._item(item["id"])
+
+    def rebuild_projection(self) -> dict[str, Any]:
+        """Make the kept items what the events say, bring the file up to date, return the view.
+
+        Items that people wrote stay. Raises WriteConflict for a file that cannot be read.
+        """
+        if fault := self._take_in("rebuild"):
+            raise fault
+        self.store.rebuild_items()
+        self._sync("rebuild")
+        return tracker_document(self.store.items())
+
+    def _take_in(self, actor: str) -> WriteConflict | None:
+        """Take in what people wrote; the fault, to be raised when the event is safe, if any."""
+        try:
+            self._sync(actor)
+        except WriteConflict as fault:
+            return fault
+        return None
+
+    def _write_out(self, name: str, actor: str) -> None:
+        report = self._sync(actor)
+        if name in report.held_back:
+            reasons = "; ".join(str(c) for c in report.conflicts if c.item_id == name)
+            raise self._conflict(f"concurrent change: {reasons}")
+
+    def _sync(self, actor: str) -> SyncReport:
+        try:
+            return sync_tracker(self, self.tracker, actor)
+        except InputError as fault:
+            raise self._conflict(f"Unexplained disk state: {fault}") from fault
+
+    def _conflict(self, reason: str) -> WriteConflict:
+        seen = tracker_base.load_seen(self.store, self.tracker)
+        actual = tracker_base.digest_of(self.tracker)
+        return WriteConflict(seen.digest if seen else None, actual, reason)
+
+    def _item(self, name: str) -> dict[str, Any]:
+        return self.store.item(name) or {}
+
+
+def _completed(given: Mapping[str, Any]) -> dict[str, Any]:
+    title = given.get("title")
+    if not isinstance(title, str) or not title.strip():
+        raise ValueError("an item needs a title that is not empty")
+    name = uuid.uuid4().hex[:12] if given.get("id") is None else id_of(given)
+    if name is None:
+        raise ValueError(f"{given['id']!r} cannot be an id; give a text")
+    created = {} if "createdAt" in given else {"created_at": iso_time(time.time())}
+    defaults = {**_DEFAULTS, "tags": []}
+    return {"id": name, "title": title, **defaults, **created, **given} | {"id": name}
+
+
+def _consequences(item: Mapping[str, Any], status: str, note: str | None) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if note:
+        before = item.get("notes")
+        changes["notes"] = f"{before}\n{note}" if isinstance(before, str) and before else note
+    if status in _CLOSED and not item.get("completed_at"):
+        changes["completed_at"] = iso_time(time.time())
+    return changes
