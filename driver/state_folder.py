@@ -12,7 +12,7 @@ from pathlib import Path
 
 from driver.git import exclude_from_status, open_repository, toplevel_of
 from state_store.errors import CannotRunError, InputError, StoppedByPolicyError, TidegateError
-from state_store.files import LockHeld, exclusive_lock
+from state_store.locks import LockHeld, exclusive_lock
 
 LOCK = ".wave.lock"
 

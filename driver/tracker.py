@@ -17,8 +17,9 @@ from driver.item_fields import id_of
 from driver.manifest import check_item
 from driver.ownership import OwnershipError, comparison_key, parse_owned
 from state_store.errors import CannotRunError, InputError
+from state_store.files import replace_unchanged
 from state_store.json_document import JsonDocument, item_spans, object_with, read_json
-from state_store.locked_file import locked, replace_unchanged
+from state_store.locks import locked
 
 Item = Mapping[str, Any]
 Edit = Callable[[Item], Mapping[str, Any]]

@@ -31,7 +31,8 @@ from driver.tracker import (
     validate_item,
 )
 from state_store.errors import CannotRunError, InputError
-from state_store.locked_file import locked, replace_unchanged
+from state_store.files import replace_unchanged
+from state_store.locks import locked
 
 ROOT = Path(__file__).resolve().parents[2]
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="users, links and modes are POSIX")
@@ -378,7 +379,7 @@ def test_a_tracker_that_cannot_be_written_is_told_in_one_sentence() -> None:
         finally:
             path.parent.chmod(0o755)
     assert ran.stdout.startswith("CannotRunError 4 "), ran.stdout + ran.stderr
-    assert "cannot be written: Permission denied" in ran.stdout
+    assert "tracker.json.lock cannot be locked: Permission denied" in ran.stdout
 
 
 @POSIX_ONLY
