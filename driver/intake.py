@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
-from driver.item_fields import id_of
 from driver.opening import check
 from driver.phases.preflight import PreflightError
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
 from driver.tracker import read_tracker, tracker_problems, validate_item
 from driver.wave_bridge import build_manifest_item
 from state_store.errors import InputError
+from state_store.item_id import id_of
 
 
 def taken(cycle: Cycle) -> Selection:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from driver.item_fields import id_of, is_absolute
+from driver.item_fields import is_absolute
 from driver.manifest import ItemProblem, ownership_problems
 from driver.ownership import Conflict, OwnedPath, OwnershipMap, parse_owned
+from state_store.item_id import id_of
 
 Item = Mapping[str, Any]
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driver.item_fields import id_of
 from driver.selection import Selection
 from state_store.errors import ExitCode
+from state_store.item_id import id_of
 
 
 @dataclass(frozen=True, slots=True)
