@@ -36,6 +36,7 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.outcome import BUILD
 from driver.process import (
     Command,
     Ending,
@@ -266,7 +267,7 @@ def item_of(request: WorkerRequest) -> str:
 
 def phase_of(request: WorkerRequest) -> str:
     """The phase as the engine says, else the request's, else "build"."""
-    return request.environment.get("TIDEGATE_PHASE") or request.phase or "build"
+    return request.environment.get("TIDEGATE_PHASE") or request.phase or BUILD
 
 
 def tail(text: str, limit: int = TAIL_CHARACTERS) -> str:

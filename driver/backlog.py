@@ -13,24 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from driver.cycle_context import Cycle
 from driver.leasing import LeasedElsewhereError, Leases
 from driver.progress import Progress
 from driver.runs import clear_up
+from driver.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
 from driver.subject import resource_of
 from driver.tracker import Edit
 from state_store import events
 from state_store.api import StateAPI
 from state_store.ingest import sync_tracker
 from state_store.instance import get_instance_id
-from state_store.merge import MergeConflict
+from state_store.item_id import id_of
 
 DATABASE = "tracker_events.db"
 
 
-def place_of(item: Mapping[str, Any], repo: Path | None) -> str | None:
-    """The repository an item is built in, as its lease names it; `repo` where it names none."""
+def resource(item: Mapping[str, Any], repo: Path | None) -> str:
+    """What an item's lease is called; it is built in `repo` where it names none itself."""
     place = Path(item["repo"]) if item.get("repo") else repo
-    return str(place.resolve()) if place else None
+    return resource_of(str(place.resolve()) if place else None, item["slug"])
 
 
 @dataclass(frozen=True)
@@ -55,37 +57,43 @@ class Backlog:
             leases = stack.enter_context(Leases(api.store, get_instance_id()))
             yield cls(api, leases, tracker)
 
-    def sync(self) -> dict[str, MergeConflict]:
-        """Bring file and store together; conflicts by item id, whose items must not be worked on.
+    def sync(self) -> dict[str, Skipped]:
+        """Bring file and store together; the items, by id, on which the two contradict each other
+        and which must not be worked on before a person says which one counts.
 
         Raises InputError for a tracker that cannot be read.
         """
-        report = sync_tracker(self.api, self.tracker)
-        return {conflict.item_id: conflict for conflict in report.conflicts}
+        conflicts = sync_tracker(self.api, self.tracker).conflicts
+        return {c.item_id: Skipped(c.item_id, CONFLICT, detail=str(c)) for c in conflicts}
 
-    def claim(self, place: str | None, slug: str) -> str:
-        """Hold an item from now on; "" or the sentence that says who has it."""
-        try:
-            self.leases.take(resource_of(place, slug))
-        except LeasedElsewhereError as held:
-            return str(held)
-        return ""
-
-    def write(self, edits: Mapping[str, tuple[str | None, str, Edit]]) -> tuple[str, ...]:
-        """Change items, by id, as the edits say; each is (place, slug, edit).
+    def write(self, edits: Mapping[str, tuple[str, Edit]]) -> tuple[str, ...]:
+        """Change items, by id, as the edits say; each is (leased resource, edit).
 
         Returns the ids that are not there. Raises LeasedElsewhereError for an item that was lost,
         and TidegateError when the file cannot be read or written; the store then has the changes,
         and the next sync writes them out.
         """
+        self.sync()
         unknown: list[str] = []
-        for item_id, (place, slug, edit) in edits.items():
-            with self.leases.effect(resource_of(place, slug)) as transaction:
+        for item_id, (leased, edit) in edits.items():
+            with self.leases.effect(leased) as transaction:
                 item = transaction.item(item_id)
-                if item is None:
+                if item is None or item.get("status") == "archived":
                     unknown.append(item_id)
                     continue
                 fields: dict[str, Any] = {"id": item_id, **edit(item)}
                 transaction.append(events.TRACKER, events.ITEM_UPDATED, fields, "scheduler")
         self.sync()
         return tuple(unknown)
+
+
+def refused_claims(cycle: Cycle, selection: Selection, backlog: Backlog) -> dict[str, Skipped]:
+    """Claim what is selected; the items, by id, that somebody else has."""
+    refused = {}
+    for item in selection.selected:
+        try:
+            backlog.leases.take(resource(item, cycle.repo))
+        except LeasedElsewhereError as held:
+            name = str(id_of(item))
+            refused[name] = Skipped(name, LEASED_ELSEWHERE, detail=str(held))
+    return refused

@@ -8,10 +8,9 @@ from typing import Any
 from driver.gates import CEILING, GateClosedError, gate_word
 from driver.item_line import settle
 from driver.manifest import ManifestError
-from driver.outcome import ItemOutcome, Verdict
+from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
-from driver.phases.ship import Shipment
 from driver.pool import run_all
 from driver.report import ItemReport, WaveReport
 from driver.stop import InterruptedWaveError
@@ -55,7 +54,7 @@ def conclude(
 def _item_report(
     wave: Wave, planned: Planned, outcome: ItemOutcome, shipment: Shipment | None
 ) -> ItemReport:
-    left_out = {p.slug: o for p, o in shipment.left_out} if shipment else {}
+    left_out = {o.slug: o for o in shipment.left_out} if shipment else {}
     outcome = left_out.get(planned.slug, outcome)
     shipped = dict(shipment.commits).get(planned.slug) if shipment else None
     _record_end(wave, planned, outcome, shipment, planned.slug in left_out)

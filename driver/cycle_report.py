@@ -1,19 +1,14 @@
-"""What a cycle tells and writes down: its report, and the tracker's items as the wave left them."""
+"""What a cycle tells: its report, of a wave that ran or of what kept it from running. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-from driver.backlog import Backlog, place_of
-from driver.gates import CEILING, HALT, UNAVAILABLE
-from driver.item_fields import id_of
-from driver.outcome import Verdict
-from driver.selection import Selection
-from driver.tracker import Edit
+from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError
+from driver.selection import LEASED_ELSEWHERE, Selection
+from driver.wave_results import WaveResults
 from state_store.errors import ExitCode, TidegateError
 
 INTAKE = "intake"
@@ -25,124 +20,42 @@ _PHASE_OF_ABORT = {
     "cost_ceiling_exceeded_in_repair": CEILING,
     UNAVAILABLE: UNAVAILABLE,
 }
-# What speaks of the surroundings and not of the item's work costs it no attempt.
-_NO_ATTEMPT = (
-    Verdict.UNDECIDED,
-    Verdict.HALTED,
-    Verdict.OVER_BUDGET,
-    Verdict.LEASED_ELSEWHERE,
-    Verdict.VERIFIED,
-)
 
 
-def conclude(
+def concluded(
     wave_id: str,
     selection: Selection,
-    result: Mapping[str, Any],
+    results: WaveResults,
     *,
-    backlog: Backlog,
-    repo: Path | None,
+    update: Mapping[str, Any],
     backend: str,
 ) -> dict[str, Any]:
-    """Write what came of a wave into the tracker; the answer is the cycle's report."""
-    built = {record["slug"]: record for record in result.get("built") or ()}
-    ids = {item["slug"]: str(id_of(item)) for item in selection.selected}
-    shipped = [slug for slug in result.get("shipped") or () if slug in ids]
-    edits = _edits(built, ids, shipped, wave_id)
-    places = {str(id_of(item)): (place_of(item, repo), item["slug"]) for item in selection.selected}
-    update = _update_tracker(backlog, edits, places)
-    phase = _PHASE_OF_ABORT.get(str(result.get("abort_reason")), DISPATCH)
-    exit_code = int(result.get("exit_code", _exit_code(result, built, shipped, ids)))
-    if exit_code == 0 and update.get("tracker_update_error"):
+    """The report of a cycle that ran a wave; `update` are the keys about the tracker."""
+    untracked = update.get("tracker_update_error")
+    exit_code = results.exit_code
+    if exit_code == ExitCode.DONE and untracked:
         exit_code = int(ExitCode.NOT_ALL_SHIPPED)
-    why = result.get("error") or _untracked(update)
-    error = {"error": why} if why else {}
-    reason = {f"{phase}_reason": result.get("error")} if phase in (HALT, CEILING) else {}
+    phase = _PHASE_OF_ABORT.get(str(results.told.get("abort_reason")), DISPATCH)
+    reason = {f"{phase}_reason": results.error} if phase in (HALT, CEILING) else {}
     return cycle_report(
         phase,
         wave_id,
         selection,
-        success=exit_code == 0,
+        success=exit_code == ExitCode.DONE,
         exit_code=exit_code,
-        items_shipped=[_shipped(built.get(slug), slug, backend) for slug in shipped],
-        items_failed_build=[ids[slug] for slug in ids if slug not in shipped],
-        **{key: result[key] for key in ("branch", "sha") if result.get(key)},
+        items_shipped=[_shipped(results.built.get(s), s, backend) for s in results.shipped],
+        items_failed_build=list(results.not_shipped),
+        branch=results.told.get("branch") or None,
+        sha=results.told.get("sha") or None,
         **update,
-        **error,
+        error=results.error or _untracked(untracked),
         **reason,
-        wave=dict(result),
+        wave=dict(results.told),
     )
 
 
-def _untracked(update: Mapping[str, Any]) -> str | None:
-    fault = update.get("tracker_update_error")
+def _untracked(fault: str | None) -> str | None:
     return f"what was shipped is not noted in the tracker: {fault}" if fault else None
-
-
-def _exit_code(
-    result: Mapping[str, Any],
-    built: Mapping[str, Mapping[str, Any]],
-    shipped: Sequence[str],
-    ids: Mapping[str, str],
-) -> int:
-    # Only a replaced run_wave leaves the code to be derived here.
-    began = result.get("preflight_ok") and not result.get("aborted")
-    proven = all(built.get(slug, {}).get("verified") for slug in shipped)
-    done = began and proven and len(shipped) == len(ids)
-    return int(ExitCode.DONE if done else ExitCode.NOT_ALL_SHIPPED)
-
-
-def _edits(
-    built: Mapping[str, Mapping[str, Any]],
-    ids: Mapping[str, str],
-    shipped: Sequence[str],
-    wave_id: str,
-) -> dict[str, Edit]:
-    """What changes in the tracker: shipped items move on, tried ones remember why they did not."""
-    edits: dict[str, Edit] = {}
-    for slug, item_id in ids.items():
-        record = built.get(slug) or {}
-        if slug in shipped:
-            edits[item_id] = partial(_in_progress, wave_id)
-        elif record.get("dispatched") or record.get("verdict") == Verdict.UNDECIDED:
-            edits[item_id] = partial(_tried, record)
-    return edits
-
-
-def _in_progress(wave_id: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    note = f"{item.get('notes') or ''} [wave {wave_id[:8]}]".strip()
-    # Whoever moved the item on while the wave ran knows more than the wave.
-    status = "in_progress" if item.get("status") == "todo" else item.get("status")
-    return {"status": status, "notes": note}
-
-
-def _tried(record: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    before = item.get("attempts")
-    attempts = before if isinstance(before, int) else 0
-    if record.get("verdict") not in _NO_ATTEMPT:
-        attempts += 1
-    return {"attempts": attempts, "lastError": record.get("ship_error") or record.get("error")}
-
-
-def _update_tracker(
-    backlog: Backlog, edits: Mapping[str, Edit], places: Mapping[str, tuple[str | None, str]]
-) -> dict[str, Any]:
-    if not edits:
-        return {"tracker_update_attempted": False}
-    try:
-        unknown = backlog.write({name: (*places[name], edit) for name, edit in edits.items()})
-    except (TidegateError, OSError) as error:
-        return {
-            "tracker_update_attempted": True,
-            "tracker_update_error": f"tracker_update_exception: {error}",
-        }
-    if not unknown:
-        return {"tracker_update_attempted": True}
-    return {
-        "tracker_update_attempted": True,
-        "tracker_update_error": "unmapped_shipped_slugs",
-        "tracker_unmapped_slugs": list(unknown),
-    }
 
 
 def _shipped(record: Mapping[str, Any] | None, slug: str, backend: str) -> dict[str, Any]:
@@ -171,10 +84,35 @@ def cycle_report(
     )
 
 
+def nothing_to_do(wave_id: str, selection: Selection) -> dict[str, Any]:
+    """The report of a cycle that takes nothing, which is well unless others have it all."""
+    taken = next((s for s in selection.skipped if s.reason == LEASED_ELSEWHERE), None)
+    if taken is None:
+        return cycle_report(INTAKE, wave_id, selection, success=True)
+    why = f"every item to do is being worked on elsewhere: {taken.detail}"
+    code = int(ExitCode.STOPPED_BY_POLICY)
+    return cycle_report(INTAKE, wave_id, selection, success=False, exit_code=code, error=why)
+
+
 def failed(wave_id: str, error: TidegateError) -> dict[str, Any]:
     """The report of a cycle that found nothing it could work with."""
     return emit_report(
         INTAKE, wave_id, [], success=False, exit_code=int(error.exit_code), error=str(error)
+    )
+
+
+def stopped(wave_id: str, closed: GateClosedError) -> dict[str, Any]:
+    """The report of a cycle that a gate did not let begin."""
+    key = {HALT: "halt_reason", CEILING: "ceiling_reason"}.get(closed.gate)
+    reason = {key: str(closed)} if key else {}
+    return emit_report(
+        closed.gate,
+        wave_id,
+        [],
+        success=False,
+        exit_code=int(closed.exit_code),
+        error=str(closed),
+        **reason,
     )
 
 

@@ -19,8 +19,9 @@ from typing import Any
 
 from driver.git_command import private_environment, run_git
 from driver.manifest import check_item
+from driver.outcome import BUILD, MODE_FILE, REPAIR
 from driver.prompts import build_prompt
-from driver.recording import MODE_FILE, Recorded, RecordedFile, RecordingWriter
+from driver.recording import Recorded, RecordedFile, RecordingWriter
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment
 
@@ -178,7 +179,7 @@ def _record(path: Path, items: list[dict[str, Any]]) -> None:
             recording.write(
                 Recorded(
                     item=work_item.slug,
-                    phase="build" if number == 1 else "repair",
+                    phase=BUILD if number == 1 else REPAIR,
                     number=number,
                     prompt=build_prompt(work_item, with_rules=True),
                     ok=True,

@@ -24,7 +24,7 @@ from driver.git_command import (
     run_git,
     text,
 )
-from driver.outcome import Change
+from driver.outcome import MODE_NESTED, Change
 from driver.process import Captured
 from driver.remote import PushResult, Remote, find_remote, push_commit
 from driver.repository import (
@@ -59,8 +59,6 @@ __all__ = [
     "tip_of",
     "toplevel_of",
 ]
-
-NESTED = "160000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ class PrivateGit:
         touched.update(files_of(work_tree, owned, made_after_ns))
         found = sorted_by_kind(work_tree, touched)
         entries = [f"0 {self._no_object}\t{path}" for path in found.gone]
-        entries += [f"{NESTED} {self._any_object}\t{path}" for path in found.nested]
+        entries += [f"{MODE_NESTED} {self._any_object}\t{path}" for path in found.nested]
         self._update_index(work_tree, index, "--index-info", entries)
         self._update_index(work_tree, index, "--stdin", found.files)
         return self._id(self._in(work_tree, index, "write-tree"))

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from driver.agent_git import head_moved, put_back_head
 from driver.git import CheckoutFingerprint, PrivateGit, Remote, Repository, checkout_fingerprint
-from driver.outcome import Change
+from driver.outcome import MODE_FILE, MODE_LINK, Change
 from driver.ownership import OwnedPath, leaves_tree
 from driver.proving import ProvingTrees
 from driver.workspace import Workshop, Workspace
@@ -140,7 +140,7 @@ class _ClonePlace:
 
     def observe(self) -> Observed:
         collected = self._workspace.collect(self._owned)
-        links = (c.path for c in collected.changes if c.mode == "120000")
+        links = (c.path for c in collected.changes if c.mode == MODE_LINK)
         return Observed(
             collected.changes,
             collected.tree,
@@ -239,5 +239,5 @@ def _regular_files(path: Path) -> Iterator[Path]:
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
     for path in sorted(before.keys() | now.keys()):
         if before.get(path) != now.get(path):
-            mode = "100644" if path in now else None
-            yield Change(path, mode, now.get(path), "100644" if path in before else None)
+            mode, base_mode = (MODE_FILE if path in side else None for side in (now, before))
+            yield Change(path, mode, now.get(path), base_mode)

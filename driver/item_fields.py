@@ -7,17 +7,16 @@ has is the manifest's business.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from driver.agent_driver import EFFORT_LEVELS
+from state_store.item_id import MAX_NUMBER, id_of
 
 Command = str | tuple[str, ...]
 
 MAX_OWNED_FILES = 10_000
 MAX_TEXT = 1_000_000
 MAX_SLUG = 1_000
-MAX_NUMBER = 10**18
 VERIFICATION_TIERS = (1, 2, 3, 4)
 
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
@@ -25,14 +24,6 @@ _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
 
 class Wrong(Exception):
     """What is wrong with one value; the message follows the name of its key."""
-
-
-def id_of(item: Mapping[str, Any]) -> str | None:
-    """The item's id as text; a number counts, an empty text does not."""
-    found = item.get("id")
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found) if abs(found) < MAX_NUMBER else None
-    return found if isinstance(found, str) and found.strip() else None
 
 
 def is_absolute(folder: str) -> bool:

@@ -11,15 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from driver import item_fields as fields
 from driver.agent_driver import EFFORT_NORMAL
-from driver.item_fields import Command, Wrong, id_of, is_absolute
-from driver.ownership import OwnedPath, OwnershipError, comparison_key, parse_owned
+from driver.item_fields import Command, Wrong, is_absolute
+from driver.ownership import OwnershipError, comparison_key, parse_owned
 from state_store.errors import InputError
-from state_store.json_document import read_json
+from state_store.item_id import id_of
 
 MAX_ITEMS = 10_000
 MAX_PROBLEMS_SHOWN = 100
@@ -76,11 +75,6 @@ class WorkItem:
     validate_all_json: bool | None = None
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
-    def owned_paths(self) -> tuple[OwnedPath, ...]:
-        """The owned names relative to the repository, or to an absolute `work_dir`."""
-        base = "." if is_absolute(self.work_dir) else self.work_dir
-        return tuple(parse_owned(entry, base) for entry in self.owns_files)
-
     def to_json(self) -> dict[str, Any]:
         """The manifest's shape, without the keys that have no value."""
         known = {key: getattr(self, name) for key, (name, _) in _FIELDS.items()}
@@ -103,16 +97,6 @@ class Manifest:
             "wave_description": self.description,
             "items": [item.to_json() for item in self.items],
         }
-
-
-def item_to_json(item: WorkItem) -> dict[str, Any]:
-    """The manifest's shape of one item."""
-    return item.to_json()
-
-
-def load_manifest(path: Path, *, new_wave_id: Callable[[], str]) -> Manifest:
-    """Read and check a manifest file. Raises InputError, ManifestError for its content."""
-    return parse_manifest(read_json(path, "manifest").value, new_wave_id=new_wave_id)
 
 
 def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manifest:

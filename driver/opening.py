@@ -7,7 +7,8 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
 from driver.runs import RUN_VARIABLE, clear_up, noted
-from driver.subject import resource_of
+from driver.state_folder import check_state_dir
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workspace import Preparation, Workshop, workspace_root
 from state_store.api import StateAPI
@@ -48,68 +49,84 @@ class WaveRequest:
     options: WaveOptions
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A request that passed the pre-flight."""
+
+    items: tuple[Planned, ...]
+    settings: Settings
+
+
+def wave_id_of(manifest: object) -> str:
+    """The name that a manifest gives its wave, else a new one."""
+    named = manifest.get("wave_id") if isinstance(manifest, Mapping) else None
+    return str(named or uuid.uuid4())
+
+
 def check(request: WaveRequest, *, dry: bool = False) -> None:
     """Raise what would keep this wave from its first item; nothing is made or changed.
-    A dry run needs neither an agent nor leave to spend."""
-    manifest = parse_manifest(request.manifest, new_wave_id=lambda: "not-begun")
-    base_dir = (request.options.repo or Path.cwd()).resolve()
-    settings = request.options.settings or load_settings(project=base_dir)
-    plan = preflight(manifest, request.driver, request.shipping, base_dir, settings.environ)
+    A dry run needs neither an agent, nor leave to spend, nor a place for its state."""
+    plan = _plan(request, parse_manifest(request.manifest, new_wave_id=lambda: "not-begun"))
     if not dry:
         check_ready(request.driver)
-        if request.state_dir is not None:
-            check_before_start(request.state_dir, cost_ceiling.load_config(settings))
-    for top in {planned.home.top for planned in plan if planned.home.top}:
-        open_repository(top, settings.environ)
+    if not dry and request.state_dir is not None:
+        check_before_start(request.state_dir, cost_ceiling.load_config(plan.settings))
+        check_state_dir(request.state_dir, request.options.repo)
+    for top in {planned.home.top for planned in plan.items if planned.home.top}:
+        open_repository(top, plan.settings.environ)
+
+
+def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
+    options, shipping = request.options, request.shipping
+    base_dir = (options.repo or Path(shipping.expect_top or Path.cwd())).resolve()
+    settings = options.settings or load_settings(project=base_dir)
+    items = preflight(manifest, request.driver, shipping, base_dir, settings.environ)
+    return _Plan(items, settings)
 
 
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
-    options, driver = request.options, request.driver
-    base_dir = (options.repo or Path(request.shipping.expect_top or Path.cwd())).resolve()
-    settings = options.settings or load_settings(project=base_dir)
-    plan = preflight(manifest, driver, request.shipping, base_dir, settings.environ)
-    check_ready(driver)
-    limits = cost_ceiling.load_config(settings)
-    gates = Gates(request.state_dir, options.stop, driver.get_tokens_spent, config=limits)
+    plan = _plan(request, manifest)
+    check_ready(request.driver)
+    gates = _open_gates(request, plan.settings)
     gates.check()
     processes = Processes()
-    options.stop.on_set(driver.cancel)
-    options.stop.on_set(processes.cancel)
+    request.options.stop.on_set(request.driver.cancel)
+    request.options.stop.on_set(processes.cancel)
     with contextlib.ExitStack() as cleanup:
-        run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
-        memory = _open_memory(request, manifest.wave_id, settings, cleanup)
-        recorder = Recorder(request.state_dir, manifest.wave_id, memory, options.progress)
-        grounds = _open_grounds(plan, settings, processes, manifest.wave_id, cleanup)
-        if request.state_dir is not None:
-            folders = [g.folder for g in grounds.values() if isinstance(g, RepositoryGround)]
-            resources = [resource_of(planned.home.key, planned.slug) for planned in plan]
-            cleanup.enter_context(noted(run_dir, manifest.wave_id, folders, resources))
-        memory.begin([planned.slug for planned in plan])
-        recorder.say(_first_line(manifest, plan, driver, request.state_dir))
-        for ground in grounds.values():
-            if isinstance(ground, RepositoryGround):
-                recorder.say(_base_line(ground.repository))
-        yield Wave(
+        memory = _open_memory(request, plan.settings, manifest.wave_id, cleanup)
+        wave = Wave(
             wave_id=manifest.wave_id,
-            plan=plan,
-            grounds=grounds,
-            driver=driver,
-            settings=settings,
+            plan=plan.items,
+            run_dir=cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id)),
+            grounds=_open_grounds(plan, processes, manifest.wave_id, cleanup),
+            driver=request.driver,
+            settings=plan.settings,
             shipping=request.shipping,
             gates=gates,
-            recorder=recorder,
+            recorder=Recorder(
+                request.state_dir, manifest.wave_id, memory, request.options.progress
+            ),
             processes=processes,
-            run_dir=run_dir,
-            options=options,
+            options=request.options,
             state_dir=request.state_dir,
             resume=request.resume,
         )
+        cleanup.enter_context(_noted(wave))
+        memory.begin([planned.slug for planned in wave.plan])
+        _announce(wave, request.state_dir)
+        yield wave
+
+
+def _open_gates(request: WaveRequest, settings: Settings) -> Gates:
+    limits = cost_ceiling.load_config(settings)
+    spent = request.driver.get_tokens_spent
+    return Gates(request.state_dir, request.options.stop, spent, config=limits)
 
 
 def _open_memory(
-    request: WaveRequest, wave_id: str, settings: Settings, cleanup: contextlib.ExitStack
+    request: WaveRequest, settings: Settings, wave_id: str, cleanup: contextlib.ExitStack
 ) -> Memory:
     """The store of the state folder, with leases of this run or those the caller holds."""
     if request.state_dir is None:
@@ -123,13 +140,27 @@ def _open_memory(
     return WaveMemory(api, leases, wave_id, request.driver.name)
 
 
-def _first_line(
-    manifest: Manifest, plan: Sequence[Planned], driver: AgentDriver, state_dir: Path | None
-) -> str:
-    stop = (
-        f"; to stop: python tools/halt.py --state-dir {state_dir} set REASON" if state_dir else ""
-    )
-    return f"wave {manifest.wave_id}: {len(plan)} items with {driver.describe()}{stop}"
+def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
+    """This run's note, from which the next one learns what to clear up if this one dies."""
+    if wave.state_dir is None:
+        return contextlib.nullcontext()
+    folders = [g.folder for g in wave.grounds.values() if isinstance(g, RepositoryGround)]
+    resources = [wave.subject(planned).resource for planned in wave.plan]
+    return noted(wave.run_dir, wave.wave_id, folders, resources)
+
+
+def _announce(wave: Wave, state_dir: Path | None) -> None:
+    wave.recorder.say(_first_line(wave, state_dir))
+    for ground in wave.grounds.values():
+        if isinstance(ground, RepositoryGround):
+            wave.recorder.say(_base_line(ground.repository))
+
+
+def _first_line(wave: Wave, state_dir: Path | None) -> str:
+    line = f"wave {wave.wave_id}: {len(wave.plan)} items with {wave.driver.describe()}"
+    if state_dir is None:
+        return line
+    return f"{line}; to stop: python tools/halt.py --state-dir {state_dir} set REASON"
 
 
 def _base_line(repository: Repository) -> str:
@@ -156,23 +187,17 @@ def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
 
 
 def _open_grounds(
-    plan: Sequence[Planned],
-    settings: Settings,
-    processes: Processes,
-    wave_id: str,
-    cleanup: contextlib.ExitStack,
+    plan: _Plan, processes: Processes, wave_id: str, cleanup: contextlib.ExitStack
 ) -> dict[str, Ground]:
     grounds: dict[str, Ground] = {}
-    for planned in plan:
-        home = planned.home
-        if home.key not in grounds:
-            ground: Ground = (
-                _open_repository(home.top, settings, processes, wave_id, cleanup)
-                if home.top
-                else FolderGround(home.folder)
-            )
-            cleanup.callback(ground.close)
-            grounds[home.key] = ground
+    for home in {planned.home.key: planned.home for planned in plan.items}.values():
+        ground: Ground = (
+            _open_repository(home.top, plan.settings, processes, wave_id, cleanup)
+            if home.top
+            else FolderGround(home.folder)
+        )
+        cleanup.callback(ground.close)
+        grounds[home.key] = ground
     return grounds
 
 
@@ -208,7 +233,8 @@ def _run_setup(
     command: str | tuple[str, ...],
     folder: Path,
 ) -> str:
-    environment = child_environment(settings.environ, settings.verify.env, {RUN_VARIABLE: wave_id})
+    mark = {RUN_VARIABLE: wave_id}
+    environment = child_environment(settings.environ, settings.verify.env, mark)
     limit = settings.workspace.setup_timeout_s
     done = processes.run(Command(command, folder, environment, limit))
     if done.exit_code == 0:

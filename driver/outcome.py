@@ -1,4 +1,7 @@
-"""What happened to an item, as frozen data: changes, test runs, attempts, verdicts. No I/O here."""
+"""What happened to items, as frozen data: changes, test runs, attempts, verdicts, shipments.
+
+No I/O here; whoever judges, reports or journals an item takes its words from this module.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driver.agent_driver import Usage
+
+BUILD = "build"
+REPAIR = "repair"
+
+# Git's modes, as changes and recordings carry them.
+MODE_FILE = "100644"
+MODE_PROGRAM = "100755"
+MODE_LINK = "120000"
+MODE_NESTED = "160000"  # another repository, which can neither be shipped nor recorded
 
 
 class Verdict(StrEnum):
@@ -30,9 +42,8 @@ REPAIRABLE = frozenset({Verdict.FAILED, Verdict.REFUSED, Verdict.NO_CHANGE})
 class Change:
     """One path that differs from the base commit, seen in git objects, never as an agent tells it.
 
-    `path` is repo-relative with `/`; `mode` is the git mode after the change ("100644", "100755",
-    "120000" link, "160000" nested repository), None for a deletion; `blob` is the new object id.
-    A rename appears as a deletion and an addition.
+    `path` is repo-relative with `/`; `mode` is one of the modes above, after the change, None for
+    a deletion; `blob` is the new object id. A rename appears as a deletion and an addition.
     """
 
     path: str
@@ -79,7 +90,7 @@ class TestRun:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One dispatch of an item and what became of it."""
+    """One dispatch of an item and what became of it; `phase` is BUILD or REPAIR."""
 
     number: int
     phase: str
@@ -120,3 +131,31 @@ class ItemOutcome:
     def last_test(self) -> TestRun | None:
         """The newest test run of this item, if any ran."""
         return next((a.test for a in reversed(self.attempts) if a.test is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """What became of one repository's verified items.
+
+    `commits` holds (slug, commit) of all shipped items; `error` is a word of the report's
+    vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped;
+    `kept` is the commit that `branch` then holds in this repository only. `left_out` are items
+    that were verified alone, with the verdict they have beside the others.
+    """
+
+    repo: str
+    branch: str | None = None
+    commits: tuple[tuple[str, str], ...] = ()
+    committed: bool = False
+    pushed: bool = False
+    files_count: int = 0
+    error: str | None = None
+    detail: str = ""
+    warning: str | None = None
+    kept: str | None = None
+    left_out: tuple[ItemOutcome, ...] = ()
+
+    @property
+    def tip(self) -> str | None:
+        """The last commit of the line."""
+        return self.commits[-1][1] if self.commits else None

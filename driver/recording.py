@@ -16,14 +16,12 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_NONE, Usage
+from driver.outcome import MODE_FILE, MODE_LINK, MODE_PROGRAM
 from driver.usage import amount, usage_from
 from state_store.errors import CannotRunError, InputError
 
 FORMAT = "tidegate-recording"
 VERSION = 1
-MODE_FILE = "100644"
-MODE_PROGRAM = "100755"
-MODE_LINK = "120000"
 MODES = (MODE_FILE, MODE_PROGRAM, MODE_LINK)
 
 Key = tuple[str, str, int]

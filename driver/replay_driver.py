@@ -17,9 +17,8 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.outcome import MODE_LINK, MODE_PROGRAM
 from driver.recording import (
-    MODE_LINK,
-    MODE_PROGRAM,
     Recorded,
     RecordedFile,
     load_recording,

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from driver.agent_driver import Usage
-from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
-from driver.phases.build import BUILD, REPAIR
-from driver.phases.ship import Shipment
+from driver.outcome import BUILD, REPAIR, Attempt, ItemOutcome, Shipment, TestRun, Verdict
 from driver.verdicts import review_word
 from driver.wave_context import Planned
 from state_store.errors import ExitCode

@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from driver.item_fields import id_of, is_absolute
+from driver.item_fields import is_absolute
 from driver.manifest import ItemProblem, ownership_problems
 from driver.ownership import Conflict, OwnedPath, OwnershipMap, parse_owned
+from state_store.item_id import id_of
 
 Item = Mapping[str, Any]
 
 OVERLAP = "overlap"
 MAX_ITEMS = "max_items"
+LEASED_ELSEWHERE = "leased_elsewhere"
+CONFLICT = "tracker_conflict"
 
 _PRIORITIES = {"P1": 1, "P2": 2, "P3": 3}
 # A number of this size cannot be seconds; JavaScript writes dates as milliseconds.

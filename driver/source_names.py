@@ -13,9 +13,13 @@ from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.gates import GateClosedError, check_halt
+from driver.manifest import check_item
 from driver.ownership import OwnershipError, parse_owned
+from driver.tracker import rewrite_items
 from driver.wave_bridge import build_manifest_item
 from state_store import journal
+from state_store.errors import CannotRunError, InputError
+from state_store.item_id import id_of
 from tools import cost_ceiling
 
 _HERE = __name__
@@ -35,10 +39,10 @@ WAVE_SCHEDULER = {
     "select_disjoint_items": ("driver.selection", "select_disjoint_items"),
     "build_wave_manifest": (_HERE, "build_wave_manifest"),
     "emit_report": ("driver.cycle_report", "emit_report"),
-    "_normalize_path": ("driver.tracker", "_normalize_path"),
-    "_is_valid_owned_path": ("driver.tracker", "_is_valid_owned_path"),
-    "_validate_item": ("driver.tracker", "_validate_item"),
-    "_write_tracker_status_atomic": ("driver.tracker", "_write_tracker_status_atomic"),
+    "_normalize_path": (_HERE, "_normalize_path"),
+    "_is_valid_owned_path": (_HERE, "_is_valid_owned_path"),
+    "_validate_item": (_HERE, "_validate_item"),
+    "_write_tracker_status_atomic": (_HERE, "_write_tracker_status_atomic"),
     "_check_halt_file": (_HERE, "_check_halt_file"),
     "_check_cost_ceiling": (_HERE, "_check_cost_ceiling"),
     "_verify_gate_availability": (_HERE, "_verify_gate_availability"),
@@ -131,3 +135,39 @@ def _check_cost_ceiling(state_dir: str | Path) -> dict[str, Any]:
 def _verify_gate_availability() -> bool:
     """Both gates are plain imports of this module, so they are here when it is."""
     return True
+
+
+def _write_tracker_status_atomic(
+    path: Path | str,
+    ids: Iterable[str],
+    status: str,
+    wave_id: str,
+    expected_hash: str | None = None,
+) -> tuple[bool, str | None]:
+    """Set a status and note the wave. `expected_hash` refuses a file that changed since."""
+    wanted = set(map(str, ids))
+
+    def change(item: Mapping[str, Any]) -> Mapping[str, Any]:
+        if id_of(item) not in wanted:
+            return {}
+        return {"status": status, "notes": f"{item.get('notes') or ''} [wave {wave_id[:8]}]"}
+
+    try:
+        written = rewrite_items(Path(path), change, expected_hash)
+    except (InputError, CannotRunError) as fault:
+        return False, str(fault)
+    return (True, None) if written else (False, "tracker_conflict")
+
+
+def _validate_item(item: Mapping[str, Any]) -> tuple[bool, str]:
+    """True, or False and the first reason; an id is not asked for here."""
+    _, problems = check_item(item)
+    return (False, problems[0].reason) if problems else (True, "")
+
+
+def _is_valid_owned_path(path: str) -> bool:
+    return _validate_file_path(path)[0]
+
+
+def _normalize_path(path: str) -> str:
+    return path.replace("\\", "/").removeprefix("./").lower()

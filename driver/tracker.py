@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.item_fields import id_of
 from driver.manifest import check_item
-from driver.ownership import OwnershipError, comparison_key, parse_owned
-from state_store.errors import CannotRunError, InputError
+from driver.ownership import comparison_key
+from state_store.errors import InputError
+from state_store.files import replace_unchanged
+from state_store.item_id import id_of
 from state_store.json_document import JsonDocument, item_spans, object_with, read_json
-from state_store.locked_file import locked, replace_unchanged
+from state_store.locks import locked
 
 Item = Mapping[str, Any]
 Edit = Callable[[Item], Mapping[str, Any]]
@@ -95,48 +96,25 @@ def update_items(path: Path, edits: Mapping[str, Edit]) -> tuple[str, ...]:
         found.add(name)
         return edits[name](item)
 
-    _rewrite(path, change)
+    rewrite_items(path, change)
     return tuple(name for name in edits if name not in found)
 
 
-def _write_tracker_status_atomic(
-    path: Path | str,
-    ids: Iterable[str],
-    status: str,
-    wave_id: str,
-    expected_hash: str | None = None,
-) -> tuple[bool, str | None]:
-    """Set a status and note the wave. `expected_hash` refuses a file that changed since."""
-    wanted = set(map(str, ids))
-
-    def change(item: Item) -> Mapping[str, Any]:
-        if id_of(item) not in wanted:
-            return {}
-        return {"status": status, "notes": f"{item.get('notes') or ''} [wave {wave_id[:8]}]"}
-
-    try:
-        written = _rewrite(Path(path), change, expected_hash)
-    except (InputError, CannotRunError) as fault:
-        return False, str(fault)
-    return (True, None) if written else (False, "tracker_conflict")
-
-
-def _validate_item(item: Item) -> tuple[bool, str]:
-    """True, or False and the first reason; an id is not asked for here."""
-    _, problems = check_item(item)
-    return (False, problems[0].reason) if problems else (True, "")
-
-
-def _is_valid_owned_path(path: str) -> bool:
-    try:
-        parse_owned(path)
-    except OwnershipError:
-        return False
-    return True
-
-
-def _normalize_path(path: str) -> str:
-    return path.replace("\\", "/").removeprefix("./").lower()
+def rewrite_items(path: Path, change: Edit, expected: str | None = None) -> bool:
+    """Set what `change` answers for each item; False, and nothing written, when the file's SHA-256
+    is not `expected`. Raises like `update_items`."""
+    path = Path(os.path.realpath(path))  # replacing a link would leave the file behind it stale
+    if not path.is_file():
+        read_json(path, "tracker")  # says why not
+    with locked(path):
+        while True:
+            read = read_json(path, "tracker")
+            if expected not in (None, read.digest):
+                return False
+            _tracker(path, read)
+            text = _changed(read.text, change)
+            if text == read.text or replace_unchanged(path, text.encode(), read.digest):
+                return True
 
 
 def _repeated(names: Iterable[str | None]) -> list[str]:
@@ -166,22 +144,6 @@ def _tracker(path: Path, read: JsonDocument) -> Tracker:
     )
     items = tuple(item for item in document if isinstance(item, dict))
     return Tracker(read.value, items, read.digest, strays)
-
-
-def _rewrite(path: Path, change: Edit, expected: str | None = None) -> bool:
-    """Apply `change` to every item; False, and nothing written, when `expected` does not match."""
-    path = Path(os.path.realpath(path))  # replacing a link would leave the file behind it stale
-    if not path.is_file():
-        read_json(path, "tracker")  # says why not
-    with locked(path):
-        while True:
-            read = read_json(path, "tracker")
-            if expected not in (None, read.digest):
-                return False
-            _tracker(path, read)
-            text = _changed(read.text, change)
-            if text == read.text or replace_unchanged(path, text.encode(), read.digest):
-                return True
 
 
 def _changed(text: str, change: Edit) -> str:

@@ -16,11 +16,9 @@ from driver.agent_driver import (
     CommandResult,
     WorkerResult,
 )
-from driver.outcome import Change, RunKind, TestRun, Verdict
+from driver.outcome import MODE_NESTED, Change, RunKind, TestRun, Verdict
 from driver.ownership import OwnedPath, covers
 
-GITLINK = "160000"
-LINK = "120000"
 _MAX_NAMED = 20
 
 
@@ -60,7 +58,7 @@ def of_changes(
     problems = [
         *([head_moved + _touching(changes)] if head_moved else []),
         *_named("changed outside its files: ", [c.path for c in changes if not _owns(owned, c)]),
-        *_named("a nested repository: ", [c.path for c in changes if c.mode == GITLINK]),
+        *_named("a nested repository: ", [c.path for c in changes if c.mode == MODE_NESTED]),
         *_named("links that leave the repository: ", links_outside),
     ]
     if problems:

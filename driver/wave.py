@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 
 from driver.conclusion import aborted, conclude
@@ -10,11 +9,11 @@ from driver.gates import gate_word
 from driver.ground import RepositoryGround
 from driver.item_line import abandoned, walk
 from driver.manifest import parse_manifest
-from driver.opening import WaveRequest, opened
-from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.opening import WaveRequest, opened, wave_id_of
+from driver.outcome import Attempt, ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
-from driver.phases.recovery import Remembered, recall
-from driver.phases.ship import Shipment, ship
+from driver.phases.recovery import recall
+from driver.phases.ship import ship
 from driver.pool import Leaving, run_all
 from driver.report import WaveReport
 from driver.wave_context import Wave
@@ -25,7 +24,7 @@ DEFAULT_WIDTH = 8
 
 def run(request: WaveRequest) -> WaveReport:
     """Bring every item to a verdict, then ship what is verified. Input errors become a report."""
-    wave_id = str(request.manifest.get("wave_id") or uuid.uuid4())
+    wave_id = wave_id_of(request.manifest)
     try:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
         with opened(request, manifest) as wave:
@@ -43,9 +42,7 @@ def _walk_all(wave: Wave) -> list[ItemOutcome]:
     memories = recall(wave)
     return run_all(
         wave.plan,
-        lambda planned: walk(
-            planned, wave, attempts[planned.slug], memories.get(planned.slug, Remembered())
-        ),
+        lambda planned: walk(planned, wave, attempts[planned.slug], memories[planned.slug]),
         width=wave.settings.limits.max_workers or DEFAULT_WIDTH,
         leaving=Leaving(
             is_stopped=lambda: wave.gates.stop.is_set,

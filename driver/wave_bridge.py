@@ -25,6 +25,7 @@ from driver.agent_driver import (
     WorkerStatus,
 )
 from driver.ground import Place
+from driver.outcome import BUILD
 from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
 
@@ -203,7 +204,7 @@ def _plain_request(item: Mapping[str, Any], folder: str) -> WorkerRequest:
         label=f"dispatch:{item.get('slug')}",
         phase=item.get("phase"),
         effort=item.get("effort") or EFFORT_NORMAL,
-        environment={"TIDEGATE_ITEM": str(item.get("slug")), "TIDEGATE_PHASE": "build"},
+        environment={"TIDEGATE_ITEM": str(item.get("slug")), "TIDEGATE_PHASE": BUILD},
     )
 
 

@@ -34,9 +34,10 @@ def run_wave_scheduler(
 ) -> dict[str, Any]:
     """One cycle; the answer is the report of docs/formats.md, with `success` and `exit_code`."""
     from driver import cycle, wave_loop
+    from driver.cycle_context import CycleRequest
 
     return cycle.run(
-        cycle.CycleRequest(
+        CycleRequest(
             tracker=Path(tracker_path),
             max_items=max_items,
             dry_run=dry_run,

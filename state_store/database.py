@@ -15,7 +15,7 @@ from pathlib import Path
 
 from state_store.errors import CannotRunError
 from state_store.failpoints import failpoint
-from state_store.files import LockQueue
+from state_store.locks import LockQueue
 from state_store.schema import check_ours, has_wal, lock_path, prepare, take_over
 from state_store.sqlite_errors import primary_code, translated
 

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: atomic writes, careful reads, and a lock between processes.
+"""Files that are whole or absent: atomic writes and careful reads.
 
 Knows nothing of what the files mean. A link in the place of a written file is replaced, never
 followed; a read never waits, whatever lies there.
@@ -6,8 +6,8 @@ followed; a read never waits, whatever lies there.
 
 from __future__ import annotations
 
+import hashlib
 import json
-import math
 import os
 import stat
 import sys
@@ -17,34 +17,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from state_store.errors import CannotRunError, InputError, StoppedByPolicyError
+from state_store import strict_json
+from state_store.errors import CannotRunError, InputError
 from state_store.failpoints import failpoint
 
 MAX_BYTES = 64 * 2**20
-_LOCKED_BYTE = 2**30  # Windows locks bytes against reading too; this one is far past the pid
-_LOCK_POLL_S = 0.05
 _REPLACE_WAITS_S = (0.01, 0.05, 0.2, 0.5)
 
 
 class BadFileError(InputError):
-    """A file is there (or should be) and cannot be used; `path` is the file."""
+    """A file is there (or should be) and cannot be used; `why` follows its name."""
 
     def __init__(self, path: Path, why: str) -> None:
-        self.path = path
+        self.path, self.why = path, why
         super().__init__(f"{path} {why}")
 
 
 class MissingFileError(BadFileError):
     """The file does not exist."""
-
-
-class LockHeld(StoppedByPolicyError):
-    """Another process has the lock; `pid` is who, or None when it did not say."""
-
-    def __init__(self, path: Path, pid: int | None) -> None:
-        self.path, self.pid = path, pid
-        holder = f"process {pid}" if pid else "another process"
-        super().__init__(f"{path} is locked by {holder}; wait until it has ended")
 
 
 def write_json_atomic(path: Path, obj: Any, indent: int | None = 2) -> None:
@@ -69,134 +59,91 @@ def write_text_atomic(path: Path, text: str) -> None:
 
 def write_bytes_atomic(path: Path, data: bytes) -> None:
     """`write_text_atomic` for bytes."""
-    temporary = path.parent / f".{os.urandom(8).hex()}.tmp"  # short: `path` may be at the limit
-    try:
-        _make_folder(path.parent)
-        _write_new(temporary, data, _mode_of(path))
-        failpoint("file.before_replace")
-        _replace(temporary, path)
-        _sync_folder(path.parent)
-        failpoint("file.after_replace")
-    except OSError as error:
-        raise CannotRunError(f"{path} cannot be written: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+    with _fresh_beside(path, data) as fresh:
+        _swap_in(fresh, path)
+
+
+def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
+    """`write_bytes_atomic`, unless the file's SHA-256 is not `digest` any more: then False, and
+    nothing changed. For files that people edit too, whose editors know no lock."""
+    with _fresh_beside(path, data) as fresh:
+        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            return False
+        _swap_in(fresh, path)
+    return True
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
     """The text of a regular UTF-8 file, without a byte order mark; raises BadFileError."""
     try:
-        return _read_regular(path, max_bytes).decode("utf-8-sig")
+        return read_bytes(path, max_bytes).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadFileError(path, f"is not UTF-8 (byte {error.start})") from error
 
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES) -> Any:
-    """The one JSON document in a file; NaN, infinities and duplicate keys are refused.
+    """The one JSON document in a file, read as in `strict_json`.
 
     Raises BadFileError, MissingFileError when there is no such file.
     """
     text = read_text(path, max_bytes)
     try:
-        return json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-            object_pairs_hook=_without_duplicates,
-        )
-    except RecursionError as error:
-        raise BadFileError(path, "is nested too deeply") from error
+        return strict_json.parse(text)
     except ValueError as error:
         raise BadFileError(path, f"is not valid JSON: {error}") from error
 
 
-@contextmanager
-def exclusive_lock(path: Path, *, blocking: bool = True) -> Iterator[None]:
-    """Hold the lock at `path` against all other processes and threads while inside.
-
-    The operating system frees it when the holder dies. The file stays, or a newcomer could lock
-    a deleted one. Raises LockHeld when not blocking and taken, CannotRunError when it cannot be.
-    """
+def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """The content of a regular file; raises BadFileError, MissingFileError."""
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        _make_folder(path.parent)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666)
-    except OSError as error:
-        raise CannotRunError(f"{path} cannot be locked: {error.strerror or error}") from error
-    try:
-        _acquire(path, descriptor, blocking=blocking)
-        _say(descriptor, str(os.getpid()))
+        descriptor = os.open(path, flags)  # non-blocking, or a FIFO would wait for a writer
         try:
-            yield
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise BadFileError(path, "is not a regular file")
+            with open(descriptor, "rb", closefd=False) as stream:
+                data = stream.read(max_bytes + 1)
         finally:
-            _say(descriptor, "")
-            _unlock(descriptor)
-    finally:
-        os.close(descriptor)
+            os.close(descriptor)
+    except FileNotFoundError as error:
+        raise MissingFileError(path, "does not exist") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        why = getattr(error, "strerror", None) or error
+        raise BadFileError(path, f"cannot be read: {why}") from error
+    if len(data) > max_bytes:
+        raise BadFileError(path, f"is larger than {max_bytes} bytes")
+    return data
 
 
-class LockQueue:
-    """A lock file kept open, for a lock that is taken thousands of times.
+@contextmanager
+def _fresh_beside(path: Path, data: bytes) -> Iterator[Path]:
+    """A flushed file of `data` with the permissions of `path`, in its folder; gone at the end.
 
-    Whoever waits, waits in the kernel's queue. Taken by one thread of a process at a time: two of
-    them hold it together. Raises CannotRunError when the file cannot be made.
+    Trouble with the disk inside is told as CannotRunError.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as error:
-            raise CannotRunError(f"{path} cannot be locked: {error.strerror or error}") from error
-
-    def __enter__(self) -> None:
-        _acquire(self._path, self._descriptor, blocking=True)
-
-    def __exit__(self, *_: object) -> None:
-        _unlock(self._descriptor)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        os.close(self._descriptor)
-
-
-def _acquire(path: Path, descriptor: int, *, blocking: bool) -> None:
+    fresh = path.parent / f".{os.urandom(8).hex()}.tmp"  # short: `path` may be at the limit
     try:
-        _lock(descriptor, blocking=blocking)
-    except BlockingIOError as error:
-        raise LockHeld(path, _holder(descriptor)) from error
+        make_folder(path.parent)
+        _write_new(fresh, data, _mode_of(path))
+        yield fresh
     except OSError as error:
-        raise CannotRunError(f"{path} cannot be locked: {error.strerror or error}") from error
+        why = error.strerror or error
+        raise CannotRunError(
+            f"{path} cannot be written: {why}; free it or make room, then rerun"
+        ) from error
+    finally:
+        with suppress(OSError):
+            fresh.unlink()
 
 
-def _holder(descriptor: int) -> int | None:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    text = os.read(descriptor, 32).strip()
-    return int(text) if text.isdigit() else None
-
-
-def _say(descriptor: int, text: str) -> None:
-    os.ftruncate(descriptor, 0)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    os.write(descriptor, text.encode("ascii"))
+def _swap_in(fresh: Path, path: Path) -> None:
+    failpoint("file.before_replace")
+    _replace(fresh, path)
+    _sync_folder(path.parent)
+    failpoint("file.after_replace")
 
 
 if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int, *, blocking: bool) -> None:
-        while True:
-            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
-            try:
-                return msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-            except PermissionError as error:
-                if not blocking:
-                    raise BlockingIOError(*error.args) from error
-            time.sleep(_LOCK_POLL_S)
-
-    def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
 
     def _replace(source: Path, target: Path) -> None:
         for wait_s in _REPLACE_WAITS_S:  # a virus scanner or a reader may have it open just now
@@ -211,13 +158,6 @@ if sys.platform == "win32":
         """Windows cannot flush a folder."""
 
 else:
-    import fcntl
-
-    def _lock(descriptor: int, *, blocking: bool) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if blocking else fcntl.LOCK_NB))
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _replace(source: Path, target: Path) -> None:
         source.replace(target)
@@ -230,10 +170,11 @@ else:
             os.close(descriptor)
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, durably. Raises OSError."""
     if folder.is_dir() or folder == folder.parent:
         return
-    _make_folder(folder.parent)
+    make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
     _sync_folder(folder.parent)
 
@@ -256,45 +197,9 @@ def _mode_of(path: Path) -> int | None:
     return stat.S_IMODE(found) if stat.S_ISREG(found) else None
 
 
-def _read_regular(path: Path, max_bytes: int) -> bytes:
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-    try:
-        descriptor = os.open(path, flags)  # non-blocking, or a FIFO would wait for a writer
-        with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor, not a path
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise BadFileError(path, "is not a regular file")
-            data = stream.read(max_bytes + 1)
-    except FileNotFoundError as error:
-        raise MissingFileError(path, "does not exist") from error
-    except OSError as error:
-        raise BadFileError(path, f"cannot be read: {error.strerror or error}") from error
-    if len(data) > max_bytes:
-        raise BadFileError(path, f"is larger than {max_bytes} bytes")
-    return data
-
-
 def _is_utf8(text: str) -> bool:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    if math.isfinite(number := float(text)):
-        return number
-    raise ValueError(f"{text[:20]} is too large a number")
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
-    return found

@@ -14,10 +14,11 @@ from typing import Any, Protocol
 
 from state_store import events as names
 from state_store import tracker_base
-from state_store.files import write_json_atomic
-from state_store.locked_file import locked, replace_unchanged
+from state_store.files import replace_unchanged, write_json_atomic
+from state_store.item_id import id_of
+from state_store.locks import locked
 from state_store.merge import Item, Items, Merge, MergeConflict, agreed, merge
-from state_store.projections import id_of, tracker_document
+from state_store.projections import tracker_document
 from state_store.store import EventStore
 from state_store.tracker_base import Seen
 from state_store.tracker_file import (

@@ -1,22 +1,21 @@
 """JSON files that people write: read strictly, changed without touching the rest of their text.
 
-Knows nothing of trackers and manifests. Refused are sizes, duplicate keys and numbers that other
-readers would understand differently.
+Knows nothing of trackers and manifests. What is refused is `strict_json`'s and `files`'.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from state_store import strict_json
 from state_store.errors import InputError
+from state_store.files import BadFileError, MissingFileError, read_bytes
 
 MAX_BYTES = 100_000_000
 
@@ -44,18 +43,12 @@ class Member:
 
 
 def read_json(path: Path, what: str) -> JsonDocument:
-    """Read and parse `path`, called `what` in errors; every fault is an InputError."""
+    """Read a whole file; `what` names its role in errors; every fault is an InputError."""
     try:
-        if not path.is_file():
-            problem = "is not a regular file" if path.exists() else "does not exist"
-            raise InputError(f"the {what} {path} {problem}; name an existing file")
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"the {what} {path} is larger than {MAX_BYTES} bytes; split it")
-        data = path.read_bytes()
-    except (OSError, ValueError) as fault:  # ValueError: a NUL in the path
-        raise InputError(f"the {what} {path} cannot be read: {fault}") from fault
-    try:
-        return parse_json(data)
+        return parse_json(read_bytes(path, MAX_BYTES))
+    except BadFileError as fault:
+        remedy = "name an existing file" if isinstance(fault, MissingFileError) else "correct it"
+        raise InputError(f"the {what} {path} {fault.why}; {remedy}") from fault
     except InputError as fault:
         raise InputError(f"the {what} {path} is not usable JSON: {fault}; correct it") from fault
 
@@ -64,9 +57,7 @@ def parse_json(data: bytes) -> JsonDocument:
     """Parse UTF-8 JSON, with or without a byte order mark. Raises InputError with the place."""
     try:
         text = data.decode()
-        value = _DECODER.decode(text.removeprefix(_BYTE_ORDER_MARK))
-    except RecursionError as fault:
-        raise InputError("it is nested too deeply") from fault
+        value = strict_json.parse(text.removeprefix(_BYTE_ORDER_MARK))
     except ValueError as fault:  # bad UTF-8, bad JSON, a number of too many digits
         raise InputError(str(fault)) from fault
     return JsonDocument(value, text, hashlib.sha256(data).hexdigest())
@@ -79,7 +70,7 @@ def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:
     """
     at = _skip(text, _list_start(text, key) + 1)
     while text[at] != "]":
-        value, end = _DECODER.raw_decode(text, at)
+        value, end = strict_json.DECODER.raw_decode(text, at)
         yield value, at, end
         at = _after_comma(text, end)
 
@@ -88,9 +79,9 @@ def members(text: str, start: int) -> Iterator[Member]:
     """The members of the object that starts at `start` in a text parsed before."""
     at = _skip(text, start + 1)
     while text[at] != "}":
-        key, end = _DECODER.raw_decode(text, at)
+        key, end = strict_json.DECODER.raw_decode(text, at)
         value_start = _skip(text, _skip(text, end) + 1)
-        _, value_end = _DECODER.raw_decode(text, value_start)
+        _, value_end = strict_json.DECODER.raw_decode(text, value_start)
         yield Member(key, at, value_start, value_end)
         at = _after_comma(text, value_end)
 
@@ -178,27 +169,3 @@ def _after_comma(text: str, at: int) -> int:
 def _skip(text: str, at: int) -> int:
     space = _SPACE.match(text, at)
     return space.end() if space else at
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice, _ = (Counter(key for key, _ in pairs) - Counter(list(found))).popitem()
-        raise ValueError(f"the key {twice!r} stands twice in one object")
-    return found
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(f"the number {digits[:40]} is too large")
-    return number
-
-
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
-)

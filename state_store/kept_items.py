@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from state_store.event_rows import COLUMNS, Event, Row, decode, decode_rows, encode, to_event
-from state_store.projections import id_of
+from state_store.item_id import id_of
 
 Fold = Callable[[dict[str, Any] | None, Mapping[str, Any]], dict[str, Any] | None]
 _BLOCK = 1000

@@ -12,19 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from state_store import events as names
+from state_store.item_id import id_of
 
 Row = Mapping[str, Any]
 View = dict[str, Any]
-
-MAX_NUMBER = 10**18
-
-
-def id_of(item: Mapping[str, Any]) -> str | None:
-    """The item's id as text; a number counts, an empty text does not."""
-    found = item.get("id")
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found) if abs(found) < MAX_NUMBER else None
-    return found if isinstance(found, str) and found.strip() else None
 
 
 def iso_time(seconds: float) -> str:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from state_store.errors import InputError
+from state_store.item_id import id_of
 from state_store.json_document import item_spans, list_with, object_text, object_with, read_json
 from state_store.merge import Change, Item
-from state_store.projections import id_of
 
 
 class TrackerShapeError(InputError, TypeError):

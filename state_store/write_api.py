@@ -18,7 +18,8 @@ from state_store import events as names
 from state_store import tracker_base
 from state_store.errors import InputError, TidegateError
 from state_store.ingest import SyncReport, sync_tracker
-from state_store.projections import id_of, iso_time, tracker_document
+from state_store.item_id import id_of
+from state_store.projections import iso_time, tracker_document
 from state_store.store import EventStore
 
 STATE_DB_FILENAME = "tracker_events.db"

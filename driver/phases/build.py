@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from driver import verdicts, wave_bridge
 from driver.agent_driver import WorkerResult
 from driver.ground import Observed, Place
-from driver.outcome import REPAIRABLE, Attempt, Change, TestRun, Verdict
+from driver.outcome import BUILD, MODE_NESTED, REPAIR, REPAIRABLE, Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
 from driver.recording import Recorded, RecordedFile
-from driver.verdicts import GITLINK, Judgement
+from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_bytes_atomic
 
-BUILD = "build"
-REPAIR = "repair"
+
+@dataclass(frozen=True, slots=True)
+class _Dispatched:
+    """A dispatch that is over, and what its backend says of it."""
+
+    number: int
+    phase: str
+    prompt: str
+    result: WorkerResult
+    duration_s: float
 
 
 def build(planned: Planned, place: Place, wave: Wave, *, number: int = 1) -> Attempt:
@@ -36,32 +45,16 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
     anything is spent; once an agent ran, every trouble is part of the answer."""
     wave.gates.check()
-    phase = BUILD if number == 1 else REPAIR
-    wave.recorder.dispatched(wave.subject(planned), phase, number, planned.item.model)
-    started = time.monotonic()
-    result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
-    duration = time.monotonic() - started
+    sent = _dispatch(planned, place, wave, number, prompt)
     seen, test = Observed(()), None
     try:
         seen = place.observe()
         _save(planned, place, wave, seen.tree)
-        _record(planned, place, wave, seen, result, (phase, number, prompt, duration))
-        judgement, test = _judge(planned, place, wave, result, seen, number)
+        _record(planned, place, wave, sent, seen)
+        judgement, test = _judge(planned, place, wave, sent, seen)
     except TidegateError as error:
         judgement = Judgement(Verdict.UNDECIDED, str(error))
-    done = Attempt(
-        number=number,
-        phase=phase,
-        verdict=judgement.verdict,
-        reason=judgement.reason,
-        worker_id=result.worker_id,
-        usage=result.usage,
-        model=result.model,
-        duration_s=duration,
-        tree=seen.tree,
-        changes=seen.changes,
-        test=test,
-    )
+    done = _attempt(sent, seen, judgement, test)
     final = not may_repair(done, planned.policy.repair_cap)
     wave.recorder.judged(wave.subject(planned), done, final=final)
     return done
@@ -77,6 +70,14 @@ def work_patch(planned: Planned, wave: Wave) -> Path:
     return wave.scratch(planned.slug) / "work.patch"
 
 
+def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: str) -> _Dispatched:
+    phase = BUILD if number == 1 else REPAIR
+    wave.recorder.dispatched(wave.subject(planned), phase, number, planned.item.model)
+    started = time.monotonic()
+    result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
+    return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
+
+
 def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
     # Before the test, so that no end of this process, however sudden, takes the work along.
     patch, path = place.patch(tree), work_patch(planned, wave)
@@ -87,7 +88,7 @@ def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
 
 
 def _judge(
-    planned: Planned, place: Place, wave: Wave, result: WorkerResult, seen: Observed, number: int
+    planned: Planned, place: Place, wave: Wave, sent: _Dispatched, seen: Observed
 ) -> tuple[Judgement, TestRun | None]:
     changes = verdicts.of_changes(
         seen.changes, planned.owned, head_moved=seen.head_moved, links_outside=seen.links_outside
@@ -96,39 +97,49 @@ def _judge(
     # only when the agent says that it worked.
     if changes is not None and changes.verdict is Verdict.REFUSED:
         return changes, None
-    early = verdicts.of_dispatch(result) or changes
+    early = verdicts.of_dispatch(sent.result) or changes
     if early is not None:
         return early, None
-    test = prove(planned, place, seen.tree, wave, f"test-{number}")
+    test = prove(planned, place, seen.tree, wave, f"test-{sent.number}")
     wave.recorder.tested(planned.slug, test)
     return verdicts.of_test(test), test
 
 
-def _record(
-    planned: Planned,
-    place: Place,
-    wave: Wave,
-    seen: Observed,
-    result: WorkerResult,
-    about: tuple[str, int, str, float],
-) -> None:
-    writer = wave.options.recording
-    if writer is None:
+def _attempt(
+    sent: _Dispatched, seen: Observed, judgement: Judgement, test: TestRun | None
+) -> Attempt:
+    return Attempt(
+        number=sent.number,
+        phase=sent.phase,
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+        worker_id=sent.result.worker_id,
+        usage=sent.result.usage,
+        model=sent.result.model,
+        duration_s=sent.duration_s,
+        tree=seen.tree,
+        changes=seen.changes,
+        test=test,
+    )
+
+
+def _record(planned: Planned, place: Place, wave: Wave, sent: _Dispatched, seen: Observed) -> None:
+    if wave.options.recording is None:
         return
-    phase, number, prompt, duration = about
-    writer.write(
+    said = sent.result
+    wave.options.recording.write(
         Recorded(
             item=planned.slug,
-            phase=phase,
-            number=number,
-            prompt=prompt,
-            ok=result.ok,
-            error=result.error,
-            text=result.text,
-            model=result.model,
-            usage=result.usage,
-            duration_s=duration,
-            files=tuple(_file(place, change) for change in seen.changes if change.mode != GITLINK),
+            phase=sent.phase,
+            number=sent.number,
+            prompt=sent.prompt,
+            ok=said.ok,
+            error=said.error,
+            text=said.text,
+            model=said.model,
+            usage=said.usage,
+            duration_s=sent.duration_s,
+            files=tuple(_file(place, c) for c in seen.changes if c.mode != MODE_NESTED),
         )
     )
 

@@ -29,7 +29,7 @@ class Line:
 
     entries: tuple[Entry, ...]
     trees: tuple[str, ...]
-    left_out: tuple[Entry, ...]
+    left_out: tuple[ItemOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Integration:
 
     def _one_by_one(self, entries: Sequence[Entry]) -> Line:
         kept: list[Entry] = []
-        left_out: list[Entry] = []
+        left_out: list[ItemOutcome] = []
         for entry in entries:
             trial = [*kept, entry]
             runs = self._prove(trial, self._trees(trial), only_last=True)
@@ -65,7 +65,7 @@ class Integration:
             if bad is None:
                 kept.append(entry)
             else:
-                left_out.append((entry[0], _evicted(entry[1], bad, kept)))
+                left_out.append(_evicted(entry[1], bad, kept))
         return Line(tuple(kept), self._trees(kept), tuple(left_out))
 
     def _remember(self, planned: Planned, outcome: ItemOutcome) -> None:

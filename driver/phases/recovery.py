@@ -54,9 +54,9 @@ def remembered(entry: Mapping[str, Any] | None, subject: Subject, state_dir: Pat
 
 
 def recall(wave: Wave) -> dict[str, Remembered]:
-    """The memories of all items by slug; empty unless a resume was asked for."""
+    """The memories of all items by slug; they remember nothing unless a resume was asked for."""
     if not wave.resume or wave.state_dir is None:
-        return {}
+        return {planned.slug: Remembered() for planned in wave.plan}
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")

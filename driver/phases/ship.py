@@ -7,60 +7,34 @@ nothing is merged.
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
 
-from driver.git import (
-    Commit,
-    CommitSpec,
-    GitError,
-    PushResult,
-    Repository,
-    fast_forward,
-    tip_of,
-)
+from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fast_forward, tip_of
 from driver.ground import RepositoryGround
-from driver.outcome import Verdict
+from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.own_files import is_own
 from driver.phases.integrate import Entry, Integration, Line
-from driver.prompts import command_text
 from driver.remote import push_forward
-from driver.text import safe_line
-from driver.wave_context import Planned, Wave
+from driver.ship_names import branch_names, commit_message
+from driver.wave_context import Wave
 
 FILE = "file "  # how a fingerprint names what is not a part of git's own
-MAX_SUBJECT_CHARS = 72
 
 
 @dataclass(frozen=True, slots=True)
-class Shipment:
-    """What became of one repository's verified items.
+class _Cargo:
+    """A line of items as commits, in the same order, ready to be published."""
 
-    `commits` holds (slug, commit) of all shipped items; `error` is a word of the report's
-    vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped;
-    `kept` is the commit that `branch` then holds in this repository only.
-    """
-
-    repo: str
-    branch: str | None = None
-    commits: tuple[tuple[str, str], ...] = ()
-    committed: bool = False
-    pushed: bool = False
-    files_count: int = 0
-    error: str | None = None
-    detail: str = ""
-    warning: str | None = None
-    kept: str | None = None
-    left_out: tuple[Entry, ...] = ()
+    ground: RepositoryGround
+    line: Line
+    commits: tuple[Commit, ...]
+    wave: Wave
 
     @property
-    def tip(self) -> str | None:
-        """The last commit of the line."""
-        return self.commits[-1][1] if self.commits else None
+    def tip(self) -> str:
+        return self.commits[-1].commit
 
 
 def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Shipment:
@@ -73,21 +47,43 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     line = Integration(ground, wave).line_up(ours)
     shipment = Shipment(str(ground.repository.top), left_out=(*lost, *line.left_out))
     if not line.entries:
-        return dataclasses.replace(shipment, error="nothing_green_together", detail="no item left")
+        return _failed(shipment, "nothing_green_together", "no item left")
     wave.gates.check()
-    touched = _touched_by_others(ground, wave)
-    if touched:
-        return _touched(shipment, touched)
-    commits = ground.git.import_commits(ground.base, _specs(line, wave))
-    if tuple(commit.tree for commit in commits) != line.trees:
-        raise AssertionError("a commit's tree is not the tree that was proven")
-    shipment = dataclasses.replace(shipment, files_count=_count_files(line.entries))
+    if touched := _touched_by_others(ground, wave):
+        return _failed(shipment, "checkout_changed", _told(touched))
+    cargo = _committed(ground, line, wave)
+    shipment = replace(shipment, files_count=_count_files(line.entries))
+    publish = _to_current_branch if wave.shipping.mode == "current" else _to_wave_branch
     try:
-        if wave.shipping.mode == "current":
-            return _to_current_branch(shipment, ground, line, commits, wave)
-        return _to_wave_branch(shipment, ground, line, commits, wave)
+        return publish(shipment, cargo)
     except GitError as error:
-        return dataclasses.replace(shipment, error="git_commit_failed", detail=str(error))
+        return _failed(shipment, "git_commit_failed", str(error))
+
+
+def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list[ItemOutcome]]:
+    """The items that may be shipped, and those that another run has taken over meanwhile."""
+    ours, lost = [], []
+    for planned, outcome in entries:
+        if wave.recorder.still_ours(wave.subject(planned)):
+            ours.append((planned, outcome))
+        else:
+            reason = "another run took the item over while this one was not heard of"
+            lost.append(replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason))
+    return ours, lost
+
+
+def _announce(cargo: _Cargo, branch: str) -> None:
+    """Write down what is about to be published, so that a crash in between can be made up for."""
+    entries = zip(cargo.line.entries, cargo.commits, strict=True)
+    cargo.wave.recorder.shipping(
+        {cargo.wave.subject(planned): (outcome, c.commit) for (planned, outcome), c in entries},
+        branch,
+        cargo.tip,
+    )
+
+
+def _failed(shipment: Shipment, error: str, detail: str) -> Shipment:
+    return replace(shipment, error=error, detail=detail)
 
 
 def _touched_by_others(ground: RepositoryGround, wave: Wave) -> tuple[str, ...]:
@@ -105,38 +101,16 @@ def _touched_by_others(ground: RepositoryGround, wave: Wave) -> tuple[str, ...]:
     )
 
 
-def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list[Entry]]:
-    """The items that may be shipped, and those that another run has taken over meanwhile."""
-    ours, lost = [], []
-    for planned, outcome in entries:
-        if wave.recorder.still_ours(wave.subject(planned)):
-            ours.append((planned, outcome))
-        else:
-            reason = "another run took the item over while this one was not heard of"
-            gone = dataclasses.replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason)
-            lost.append((planned, gone))
-    return ours, lost
+def _told(touched: Sequence[str]) -> str:
+    names = ", ".join(touched)
+    return f"your own checkout changed while agents were running, so nothing was shipped: {names}"
 
 
-def _announce(line: Line, commits: Sequence[Commit], branch: str, wave: Wave) -> None:
-    """Write down what is about to be published, so that a crash in between can be made up for."""
-    wave.recorder.shipping(
-        {
-            wave.subject(planned): (outcome, commit.commit)
-            for (planned, outcome), commit in zip(line.entries, commits, strict=True)
-        },
-        branch,
-        commits[-1].commit,
-    )
-
-
-def _touched(shipment: Shipment, touched: Sequence[str]) -> Shipment:
-    return dataclasses.replace(
-        shipment,
-        error="checkout_changed",
-        detail="your own checkout changed while agents were running, so nothing was shipped: "
-        + ", ".join(touched),
-    )
+def _committed(ground: RepositoryGround, line: Line, wave: Wave) -> _Cargo:
+    commits = ground.git.import_commits(ground.base, _specs(line, wave))
+    if tuple(commit.tree for commit in commits) != line.trees:
+        raise AssertionError("a commit's tree is not the tree that was proven")
+    return _Cargo(ground, line, commits, wave)
 
 
 def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
@@ -144,7 +118,7 @@ def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
     ship_settings = wave.settings.ship
     return [
         CommitSpec(
-            commit_message(planned, wave.wave_id, tree),
+            commit_message(planned.item, wave.wave_id, tree),
             outcome.changes,
             ship_settings.bot_name,
             ship_settings.bot_email,
@@ -154,139 +128,86 @@ def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
     ]
 
 
-def commit_message(planned: Planned, wave_id: str, proved_tree: str) -> str:
-    """Subject from the title or slug, then the trailers that later runs find items by."""
-    item = planned.item
-    trailers = {
-        "Wave-Id": wave_id,
-        "Item-Id": item.item_id or item.slug,
-        "Item-Slug": item.slug,
-        "Test-Command": command_text(item.test_command),
-        "Proved-Tree": proved_tree,
-    }
-    lines = [f"{name}: {safe_line(value)}" for name, value in trailers.items()]
-    return "\n".join([_subject(item.title or item.slug), "", *lines]) + "\n"
-
-
-def _subject(text: str) -> str:
-    line = safe_line(" ".join(text.split()))
-    return line if len(line) <= MAX_SUBJECT_CHARS else line[: MAX_SUBJECT_CHARS - 3] + "..."
-
-
-def branch_name(wave_id: str, date: str) -> str:
-    """`wave/<date>-<id>`: a name git accepts, short for the long ids that waves give themselves."""
-    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", wave_id).strip("-") or "wave"
-    return f"wave/{date}-{safe[:8] if re.fullmatch(r'[0-9a-f-]{32,36}', safe) else safe[:60]}"
-
-
-def _to_wave_branch(
-    shipment: Shipment,
-    ground: RepositoryGround,
-    line: Line,
-    commits: Sequence[Commit],
-    wave: Wave,
-) -> Shipment:
-    shipment = _kept(shipment, ground, line, commits, wave)
-    notes = [describe_detached(ground.repository)]
+def _to_wave_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
+    ground, branch = cargo.ground, _keep_on_free_branch(cargo)
+    shipment = _kept(shipment, branch, cargo.tip)
+    notes = [_detached(ground.repository)]
     if ground.remote is None:
         notes.append("no remote: the branch is in this repository only")
-    elif shipment.branch is not None:
-        tip = commits[-1].commit
-        answer = ground.git.push(ground.remote, tip, shipment.branch, expected=None)
+    else:
+        answer = ground.git.push(ground.remote, cargo.tip, branch, expected=None)
         shipment = _pushed(shipment, answer)
     if shipment.error:
         return _saying_where(shipment)
-    return _done(shipment, line, commits, "; ".join(filter(None, notes)) or None)
+    return _done(shipment, cargo, "; ".join(filter(None, notes)) or None)
 
 
-def describe_detached(repository: Repository) -> str:
-    """A sentence when the wave's base is on no branch, else ""."""
+def _detached(repository: Repository) -> str:
     return "" if repository.branch else f"started from a detached HEAD at {repository.head[:12]}"
 
 
-def _kept(
-    shipment: Shipment,
-    ground: RepositoryGround,
-    line: Line,
-    commits: Sequence[Commit],
-    wave: Wave,
-) -> Shipment:
-    """The commits on a wave branch of the user's repository, where nothing can lose them."""
-    wanted = branch_name(wave.wave_id, time.strftime("%Y-%m-%d"))
-    tip = commits[-1].commit
-    branch = _free_branch(ground, tip, wanted)
-    _announce(line, commits, branch, wave)
-    ground.git.keep(ground.repository, tip, f"refs/heads/{branch}")
-    return dataclasses.replace(shipment, branch=branch, committed=True, kept=tip)
+def _keep_on_free_branch(cargo: _Cargo) -> str:
+    """Put the commits on a wave branch of the user's repository, where nothing can lose them."""
+    ground = cargo.ground
+    names = branch_names(cargo.wave.wave_id, time.strftime("%Y-%m-%d"))
+    free = (n for n in names if tip_of(ground.repository, n, ground.environ) in ("", cargo.tip))
+    branch = next(free)
+    _announce(cargo, branch)
+    ground.git.keep(ground.repository, cargo.tip, f"refs/heads/{branch}")
+    return branch
 
 
-def _free_branch(ground: RepositoryGround, tip: str, wanted: str) -> str:
-    """`wanted`, or with a number behind it where another wave of this name was kept before."""
-    names = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
-    return next(
-        name for name in names if tip_of(ground.repository, name, ground.environ) in ("", tip)
-    )
+def _kept(shipment: Shipment, branch: str, tip: str) -> Shipment:
+    return replace(shipment, branch=branch, committed=True, kept=tip)
 
 
-def _to_current_branch(
-    shipment: Shipment,
-    ground: RepositoryGround,
-    line: Line,
-    commits: Sequence[Commit],
-    wave: Wave,
-) -> Shipment:
+def _to_current_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
     """Push, then move the checkout ahead; a refusal of either leaves the commits on a branch."""
-    tip, current = commits[-1].commit, ground.repository.branch
+    ground, current = cargo.ground, cargo.ground.repository.branch
     if current is None:
-        detail = "HEAD is detached, so there is no checked-out branch to commit to"
-        shipment = dataclasses.replace(shipment, error="git_commit_failed", detail=detail)
+        why = "HEAD is detached, so there is no checked-out branch to commit to"
+        shipment = _failed(shipment, "git_commit_failed", why)
     else:
-        _announce(line, commits, current, wave)
+        _announce(cargo, current)
     if current is not None and ground.remote is not None:
-        answer = push_forward(ground.git.path, ground.environ, ground.remote, tip, current)
+        answer = push_forward(ground.git.path, ground.environ, ground.remote, cargo.tip, current)
         shipment = _pushed(shipment, answer)
     if not shipment.error:
-        shipment = _move_checkout(shipment, ground, tip)
+        shipment = _move_checkout(shipment, ground, cargo.tip)
     if not shipment.error:
-        shipment = dataclasses.replace(shipment, branch=current)
-        return _done(shipment, line, commits, shipment.warning)
-    return _saying_where(_kept(shipment, ground, line, commits, wave))
+        return _done(replace(shipment, branch=current), cargo, shipment.warning)
+    return _saying_where(_kept(shipment, _keep_on_free_branch(cargo), cargo.tip))
 
 
 def _saying_where(shipment: Shipment) -> Shipment:
-    where = f"{shipment.detail} (kept on branch {shipment.branch} here)"
-    return dataclasses.replace(shipment, detail=where)
+    return replace(shipment, detail=f"{shipment.detail} (kept on branch {shipment.branch} here)")
 
 
 def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
     if answer.ok:
-        return dataclasses.replace(shipment, pushed=True)
-    return dataclasses.replace(shipment, error="git_push_failed", detail=answer.reason)
+        return replace(shipment, pushed=True)
+    return _failed(shipment, "git_push_failed", answer.reason)
 
 
 def _move_checkout(shipment: Shipment, ground: RepositoryGround, tip: str) -> Shipment:
     on_the_way = f"refs/tidegate/{tip}"
     ground.git.keep(ground.repository, tip, on_the_way)
     refusal = fast_forward(ground.repository, tip, ground.environ)
-    if not refusal:
-        ground.git.forget(ground.repository, tip, on_the_way)
     if refusal and not shipment.pushed:
-        return dataclasses.replace(shipment, error="git_commit_failed", detail=refusal)
+        return _failed(shipment, "git_commit_failed", refusal)
     if refusal:
-        warning = f"pushed, but not checked out here: {refusal}"
-    else:
-        warning = "" if shipment.pushed else "no remote: committed in this repository only"
-    return dataclasses.replace(shipment, warning=warning or None)
+        return replace(shipment, warning=f"pushed, but not checked out here: {refusal}")
+    ground.git.forget(ground.repository, tip, on_the_way)
+    alone = None if shipment.pushed else "no remote: committed in this repository only"
+    return replace(shipment, warning=alone)
 
 
-def _done(
-    shipment: Shipment, line: Line, commits: Sequence[Commit], warning: str | None
-) -> Shipment:
+def _done(shipment: Shipment, cargo: _Cargo, warning: str | None) -> Shipment:
     pairs = tuple(
         (planned.slug, commit.commit)
-        for (planned, _), commit in zip(line.entries, commits, strict=True)
+        for (planned, _), commit in zip(cargo.line.entries, cargo.commits, strict=True)
     )
-    return dataclasses.replace(shipment, commits=pairs, committed=True, warning=warning)
+    return replace(shipment, commits=pairs, committed=True, warning=warning)
 
 
 def _count_files(entries: Sequence[Entry]) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from state_store.files import LockQueue
+from state_store.locks import LockQueue
 from state_store.store import EventStore
 
 Append = Callable[[], None]

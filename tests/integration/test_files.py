@@ -17,14 +17,13 @@ import pytest
 from state_store.errors import CannotRunError
 from state_store.files import (
     BadFileError,
-    LockHeld,
     MissingFileError,
-    exclusive_lock,
     read_json,
     read_text,
     write_json_atomic,
     write_text_atomic,
 )
+from state_store.locks import LockHeld, exclusive_lock
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX files")
@@ -208,7 +207,7 @@ def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
 
 
 HOLD = (
-    "import sys; from pathlib import Path; from state_store.files import exclusive_lock\n"
+    "import sys; from pathlib import Path; from state_store.locks import exclusive_lock\n"
     "with exclusive_lock(Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.read()\n"
 )
 
@@ -256,3 +255,17 @@ def test_an_error_inside_releases_the_lock(tmp_path: Path) -> None:
 def test_a_lock_that_cannot_be_made_is_told_by_name(tmp_path: Path) -> None:
     with pytest.raises(CannotRunError, match=tmp_path.name), exclusive_lock(tmp_path):
         pytest.fail("locked a folder")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts open files in /proc")
+def test_a_refused_read_leaves_no_file_open(tmp_path: Path) -> None:
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    for _ in range(20):
+        with pytest.raises(BadFileError, match="is not a regular file"):
+            read_text(tmp_path)
+    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_name_that_no_file_can_have_is_a_bad_file(tmp_path: Path) -> None:
+    with pytest.raises(BadFileError, match="cannot be read"):
+        read_text(tmp_path / "a\0b")

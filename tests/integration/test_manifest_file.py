@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from driver.manifest import Manifest, load_manifest
+from driver.manifest import Manifest, parse_manifest
 from state_store.errors import InputError
+from state_store.json_document import read_json
 
 ITEM = {"slug": "x", "prompt": "do it", "ownsFiles": ["a.py"], "testCmd": "true"}
 
 
 def load(path: Path) -> Manifest:
-    return load_manifest(path, new_wave_id=lambda: "w")
+    return parse_manifest(read_json(path, "manifest").value, new_wave_id=lambda: "w")
 
 
 @pytest.mark.parametrize(

@@ -521,6 +521,13 @@ def test_the_fields_of_an_item_win_over_the_table_of_its_backend(scene: Scene) -
     assert report["policy"]["repair_cap"] == 3
 
 
+@pytest.mark.parametrize("manifest", [[], None, "items", {"items": 3}])
+def test_a_manifest_of_any_shape_is_answered_and_never_raises(scene: Scene, manifest: Any) -> None:
+    driver = ScriptedDriver({}, environ=scene.environ)
+    report = run_wave(driver, manifest, options=scene.options())
+    assert (report["abort_reason"], report["exit_code"]) == ("invalid_manifest", 2)
+
+
 def test_a_callers_dicts_are_left_as_they_are(scene: Scene) -> None:
     manifest = {"items": [item("a", "a.txt", A_GOOD), item("b", ["b.txt"], [*B_GOOD.split()])]}
     git = {"expectTopLevel": str(scene.repo.path), "mode": "branch"}

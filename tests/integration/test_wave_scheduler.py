@@ -444,7 +444,7 @@ def test_the_lock_of_a_run_that_was_killed_holds_up_nobody(project: Project) -> 
     lock = project.state / ".wave.lock"
     hold = (
         f"import sys, time; sys.path[0] = {str(ROOT)!r}\n"
-        "from pathlib import Path; from state_store.files import exclusive_lock\n"
+        "from pathlib import Path; from state_store.locks import exclusive_lock\n"
         f"with exclusive_lock(Path({str(lock)!r})): print(flush=True); time.sleep(60)"
     )
     holder = start(project, "-c", hold)

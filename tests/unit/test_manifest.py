@@ -12,10 +12,8 @@ from driver.manifest import (
     ManifestError,
     WorkItem,
     check_item,
-    item_to_json,
     parse_manifest,
 )
-from driver.ownership import OwnedPath
 from state_store.errors import ExitCode
 
 
@@ -67,13 +65,12 @@ def test_every_field_is_carried_and_written_back() -> None:
     }
     manifest = parse(given, wave_id="w-1", wave_description="all of it")
     (item,) = manifest.items
-    assert item_to_json(item) == given
+    assert item.to_json() == given
     assert manifest.to_json() == {
         "wave_id": "w-1",
         "wave_description": "all of it",
         "items": [given],
     }
-    assert item.owned_paths() == (OwnedPath("sub/a.py"), OwnedPath("sub/docs", is_dir=True))
     assert parse_manifest(manifest.to_json(), new_wave_id=lambda: "unused") == manifest
     assert hash(item)
 
@@ -164,10 +161,6 @@ def test_a_wrong_value_is_named_with_its_item_and_key(changes: dict[str, Any], s
 )
 def test_what_people_write_is_accepted(changes: dict[str, Any]) -> None:
     assert parse(an_item(**changes)).items
-
-
-def test_an_absolute_work_dir_leaves_the_names_relative_to_it() -> None:
-    assert parse(an_item(workDir="/abs")).items[0].owned_paths() == (OwnedPath("a.py"),)
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -77,6 +78,7 @@ def test_a_report_has_what_is_always_there_and_leaves_out_what_says_nothing() ->
     [
         ("src\\A.py", "src/a.py", True),
         ("./a", "a", True),
+        ("././x", "./x", True),
         ("v1..v2/notes.md", "v1..v2/notes.md", True),
         ("/etc/x", "/etc/x", False),
         ("a/../x", "a/../x", False),
@@ -91,6 +93,8 @@ def test_paths(path: str, normal: str, valid: bool) -> None:
 
 def test_an_item_is_valid_or_has_a_reason() -> None:
     assert wave_scheduler._validate_item(ITEM) == (True, "")
+    nameless = {key: value for key, value in ITEM.items() if key != "id"}
+    assert wave_scheduler._validate_item(nameless) == (True, "")
     assert wave_scheduler._validate_item({**ITEM, "prompt": ""}) == (
         False,
         "missing_or_empty_prompt",
@@ -100,9 +104,18 @@ def test_an_item_is_valid_or_has_a_reason() -> None:
 def test_a_status_is_written_unless_the_tracker_changed(tracker: Path) -> None:
     write = wave_scheduler._write_tracker_status_atomic
     assert write(tracker, ["A"], "done", "12345678-9", "0" * 64) == (False, "tracker_conflict")
-    assert write(tracker, ["A"], "done", "12345678-9") == (True, None)
+    digest = hashlib.sha256(tracker.read_bytes()).hexdigest()
+    assert write(tracker, ["A"], "done", "12345678-9", digest) == (True, None)
     (item,) = wave_scheduler.load_tracker_items(tracker)
     assert (item["status"], item["notes"]) == ("done", " [wave 12345678]")
+    assert write(tracker, ["A"], "todo", "w") == (True, None)
+    assert wave_scheduler.load_tracker_items(tracker)[0]["notes"] == " [wave 12345678] [wave w]"
+
+
+def test_a_status_for_a_missing_tracker_is_an_answer(tmp_path: Path) -> None:
+    write = wave_scheduler._write_tracker_status_atomic
+    written, error = write(tmp_path / "no.json", ["A"], "done", "w")
+    assert (written, "does not exist" in error) == (False, True)
 
 
 def test_the_gates_as_functions(tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""What a cycle is asked to do, settled once: tracker, repository, settings, backend.
+
+Also the two ways in which a cycle speaks of a wave: the request and its `git`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from driver.agent_driver import AgentDriver
+from driver.backend_config import driver_from
+from driver.git import toplevel_of
+from driver.opening import WaveRequest
+from driver.progress import Progress
+from driver.wave_bridge import adapted
+from driver.wave_context import Shipping, WaveOptions
+from tools.settings import Settings, process_environment
+from tools.settings import load as load_settings
+
+TOOL_CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class CycleRequest:
+    """What a cycle is asked to do; what is None comes from the settings or the surroundings."""
+
+    tracker: Path
+    max_items: int
+    dry_run: bool = False
+    driver: AgentDriver | None = None
+    state_dir: Path | None = None
+    options: WaveOptions | None = None
+    record: Path | None = None
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """A request with everything settled. `repo` None: items must name theirs."""
+
+    tracker: Path
+    max_items: int
+    dry_run: bool
+    driver: AgentDriver
+    state_dir: Path
+    repo: Path | None
+    settings: Settings
+    options: WaveOptions | None
+    record: Path | None = None
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment the settings were read with."""
+        return self.settings.environ
+
+    @property
+    def progress(self) -> Progress:
+        """Where people are told what happens."""
+        return (self.options or WaveOptions()).progress
+
+
+def settled(request: CycleRequest) -> Cycle:
+    """The request with what it leaves open. Raises InputError for bad settings."""
+    options = request.options
+    repo = _repository(request)
+    project = repo or request.tracker.parent
+    settings = (options and options.settings) or load_settings(project=project)
+    return Cycle(
+        tracker=request.tracker,
+        max_items=request.max_items,
+        dry_run=request.dry_run,
+        driver=request.driver or driver_from(settings.backend, settings.environ),
+        state_dir=request.state_dir or settings.state_dir,
+        repo=repo,
+        settings=settings,
+        options=options,
+        record=request.record,
+    )
+
+
+def _repository(request: CycleRequest) -> Path | None:
+    """The repository asked for, else the tracker's, else the current folder's."""
+    if request.options is not None and request.options.repo is not None:
+        return request.options.repo
+    return repository_in_sight((request.tracker.parent, Path.cwd()))
+
+
+def repository_in_sight(folders: Iterable[Path]) -> Path | None:
+    """The top of the first repository that one of `folders` is in; never, by such an accident,
+    the checkout that Tidegate itself runs from."""
+    environ = process_environment()
+    tops = (toplevel_of(folder, environ) for folder in folders)
+    return next((top for top in tops if top and top.resolve() != TOOL_CHECKOUT), None)
+
+
+def wave_request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:
+    """The wave that a cycle would start with `manifest`."""
+    options = replace(cycle.options or WaveOptions(), settings=cycle.settings, repo=cycle.repo)
+    shipping = Shipping.from_git(git_of(cycle, manifest))
+    return WaveRequest(adapted(cycle.driver), manifest, cycle.state_dir, shipping, True, options)
+
+
+def git_of(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Items that name their repositories are shipped there, wherever the cycle was started."""
+    named = all(item.get("repo") for item in manifest["items"])
+    expected = None if named or cycle.repo is None else str(cycle.repo)
+    return {"expectTopLevel": expected, "mode": "branch"}

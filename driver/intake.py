@@ -1,0 +1,114 @@
+"""Which items of the tracker a cycle takes now, and the manifest of their wave.
+
+Reads the tracker and looks whether homes exist; nothing is made. The choice itself is
+`selection`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
+from driver.opening import check
+from driver.phases.preflight import PreflightError
+from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
+from driver.tracker import read_tracker, tracker_problems, validate_item
+from driver.wave_bridge import build_manifest_item
+from state_store.errors import InputError
+from state_store.item_id import id_of
+
+
+def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
+    """The items of the next wave, maybe none, and why each other is not among them.
+
+    `held_back`, by id, are items to do that are known to be out of the question.
+
+    Raises InputError for a tracker nobody can read, or when every item left is broken.
+    """
+    if cycle.max_items < 1:
+        raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
+    tracker = read_tracker(cycle.tracker)
+    ambiguous = tracker_problems(tracker.items)
+    if ambiguous:
+        raise InputError(ambiguous)
+    everything = filter_todo_items(tracker.items)
+    apart = [held_back[name] for item in everything if (name := str(id_of(item))) in held_back]
+    todo = [item for item in everything if str(id_of(item)) not in held_back]
+    broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
+    broken += [_broken(item, problems) for item in todo if (problems := validate_item(item))]
+    sound = [item for item in todo if not validate_item(item)]
+    _check_own_checkout(cycle, sound)
+    selection, homeless = _select_at_home(cycle, sound)
+    broken += homeless
+    if broken and not selection.selected and not apart:
+        raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
+    return Selection(selection.selected, (*broken, *apart, *selection.skipped))
+
+
+def _select_at_home(
+    cycle: Cycle, items: Sequence[Mapping[str, Any]]
+) -> tuple[Selection, list[Skipped]]:
+    """Disjoint items whose repository and work folder are there, and those that have none: one
+    item's slip must neither stop the others nor take their place."""
+    default_repo = str(cycle.repo) if cycle.repo else None
+    homeless: dict[int, Skipped] = {}
+    while True:
+        at_home = [item for item in items if id(item) not in homeless]
+        selection = select_disjoint(at_home, cycle.max_items, default_repo)
+        fresh = {id(item): lost for item in selection.selected if (lost := _homeless(cycle, item))}
+        if not fresh:
+            return selection, list(homeless.values())
+        homeless |= fresh
+
+
+def _homeless(cycle: Cycle, item: Mapping[str, Any]) -> Skipped | None:
+    if cycle.options is None:
+        return None  # a caller of the functions: run_wave, or what stands in its place, decides
+    try:
+        check(wave_request(cycle, {"items": [item]}), dry=True)
+    except PreflightError as error:
+        return Skipped(str(id_of(item)), error.abort_reason, detail=str(error))
+    except InputError as error:
+        return Skipped(str(id_of(item)), "invalid_repo_path", detail=str(error))
+    return None
+
+
+def _check_own_checkout(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> None:
+    if cycle.repo is not None or all(item.get("repo") for item in items):
+        return
+    if any(
+        folder.resolve().is_relative_to(TOOL_CHECKOUT)
+        for folder in (cycle.tracker.parent, Path.cwd())
+    ):
+        raise InputError(
+            f"the only repository in sight is Tidegate's own checkout {TOOL_CHECKOUT}:"
+            " name yours with --repo DIR"
+        )
+
+
+def _broken(item: Mapping[str, Any], problems: Sequence[str]) -> Skipped:
+    reason, _, detail = problems[0].partition(": ")
+    return Skipped(str(item.get("id") or item.get("slug") or ""), reason, detail=detail)
+
+
+def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any]:
+    """The wave of the selected items, as `run_wave` takes it."""
+    try:
+        items = [build_manifest_item(cycle.driver, item) for item in _placed(cycle, selection)]
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return {
+        "wave_id": wave_id,
+        "items": items,
+        "wave_description": f"{len(items)} items from {cycle.tracker.name}",
+    }
+
+
+def _placed(cycle: Cycle, selection: Selection) -> Iterable[Mapping[str, Any]]:
+    """A wave's items name their repository all or none; where one does, the rest learn theirs."""
+    items = selection.selected
+    if cycle.repo is None or not any(item.get("repo") for item in items):
+        return items
+    return [{**item, "repo": item.get("repo") or str(cycle.repo)} for item in items]

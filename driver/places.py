@@ -1,0 +1,108 @@
+"""Where a program's report and recording go: checked before money is spent, written at the end.
+
+Knows the standard files too: a program may be started without them, and stdout may go away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from driver.progress import to_stderr
+from driver.recording import RecordingWriter
+from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
+from state_store.files import write_json_atomic, write_text_atomic
+from state_store.journal import safe_slug
+
+
+def keep_standard_files() -> None:
+    """A program started without stdin, stdout or stderr must not open its own files as these."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, so this one
+
+
+def check_places(args: argparse.Namespace) -> None:
+    """Raise InputError or CannotRunError for an `--output` or `--record` that cannot be written or
+    is another flag's file: better known before money is spent."""
+    taken = {
+        f"--{name}": os.path.realpath(value)
+        for name in ("config", "tracker", "manifest")
+        if (value := getattr(args, name, None))
+    }
+    for flag, named in (("--output", args.output), ("--record", args.record)):
+        if named is not None:
+            _check_not_taken(flag, Path(named), taken)
+            _check_writable(flag, Path(named))
+    if args.record and Path(args.record).is_file() and Path(args.record).stat().st_size:
+        RecordingWriter(Path(args.record))  # refuses what is no recording
+
+
+def _check_not_taken(flag: str, path: Path, taken: dict[str, str]) -> None:
+    real = os.path.realpath(path)
+    for other, theirs in taken.items():
+        if real == theirs:
+            raise InputError(f"{flag} {path} is the file of {other}: name another one")
+    taken[flag] = real
+
+
+def _check_writable(flag: str, path: Path) -> None:
+    if path.is_dir() or not path.parent.is_dir():
+        why = "is a folder" if path.is_dir() else f"has no folder {path.parent} to lie in"
+        raise InputError(f"{flag} {path} {why}: name a file in a folder that exists")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise CannotRunError(f"{flag} {path} may not be written: name another place")
+
+
+def kept_beside_run(report: dict[str, Any], state_dir: Path) -> dict[str, Any]:
+    """The same report, also beside what the wave's agents and tests printed: whoever closed
+    stdout finds it there."""
+    try:
+        folder = state_dir / "runs" / safe_slug(str(report.get("wave_id")))
+        if folder.is_dir():
+            write_json_atomic(folder / "report.json", report)
+    except (TidegateError, ValueError) as error:
+        to_stderr().say(f"the report is not kept: {error}")
+    return report
+
+
+def write_report(report: Mapping[str, Any], output: str | None) -> int:
+    """Write the report where it belongs. A wave's own exit code is never made less of; a report
+    that is asked for and lost is a failure too."""
+    code = int(report.get("exit_code", 0 if report.get("success", True) else 1))
+    text = json.dumps(report, indent=2) + "\n"
+    if output:
+        try:
+            write_text_atomic(Path(output), text)
+        except TidegateError as error:
+            to_stderr().say(f"--output: {error}")
+            _to_stdout(text)
+            return code or int(error.exit_code)
+        to_stderr().say(f"report written to {output}")
+        return code
+    lost = _to_stdout(text)
+    return code or lost
+
+
+def _to_stdout(text: str) -> int:
+    """0, or the exit code for a full disk; a reader that went away wants no report."""
+    if sys.stdout is None:
+        return 0
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        # Keep the interpreter from complaining again while it shuts down.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            why = error.strerror or error
+            to_stderr().say(f"the report cannot be written to stdout: {why}")
+            return int(ExitCode.CANNOT_RUN_HERE)
+    return 0

@@ -1,0 +1,40 @@
+"""What shipped work is called: the wave branch, each commit's subject and its trailers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+
+from driver.manifest import WorkItem
+from driver.prompts import command_text
+from driver.text import safe_line
+
+MAX_SUBJECT_CHARS = 72
+
+
+def commit_message(item: WorkItem, wave_id: str, proved_tree: str) -> str:
+    """Subject from the title or slug, then the trailers that later runs find items by."""
+    trailers = {
+        "Wave-Id": wave_id,
+        "Item-Id": item.item_id or item.slug,
+        "Item-Slug": item.slug,
+        "Test-Command": command_text(item.test_command),
+        "Proved-Tree": proved_tree,
+    }
+    lines = [f"{name}: {safe_line(value)}" for name, value in trailers.items()]
+    return "\n".join([_subject(item.title or item.slug), "", *lines]) + "\n"
+
+
+def _subject(text: str) -> str:
+    line = safe_line(" ".join(text.split()))
+    return line if len(line) <= MAX_SUBJECT_CHARS else line[: MAX_SUBJECT_CHARS - 3] + "..."
+
+
+def branch_names(wave_id: str, date: str) -> Iterator[str]:
+    """`wave/<date>-<id>`, and what to take instead where that is taken: names that git accepts,
+    short for the long ids that waves give themselves."""
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", wave_id).strip("-") or "wave"
+    name = f"wave/{date}-{safe[:8] if re.fullmatch(r'[0-9a-f-]{32,36}', safe) else safe[:60]}"
+    yield name
+    yield from (f"{name}-{number}" for number in count(2))

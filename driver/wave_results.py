@@ -1,0 +1,52 @@
+"""What a `run_wave`, ours or one that a caller put in its place, says of the items selected.
+
+The dict of docs/formats.md is read here once; a replaced `run_wave` may leave out most of its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from driver.selection import Selection
+from state_store.errors import ExitCode
+from state_store.item_id import id_of
+
+
+@dataclass(frozen=True, slots=True)
+class WaveResults:
+    """`ids` is the item id of each selected slug, `built` the record of each slug that has one;
+    `shipped` are slugs, of selected items only. `told` is everything, as it was answered."""
+
+    told: Mapping[str, Any]
+    ids: Mapping[str, str]
+    built: Mapping[str, Mapping[str, Any]]
+    shipped: tuple[str, ...]
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any], selection: Selection) -> WaveResults:
+        """Read the answer of a `run_wave`."""
+        ids = {item["slug"]: str(id_of(item)) for item in selection.selected}
+        built = {record["slug"]: record for record in told.get("built") or ()}
+        return cls(told, ids, built, tuple(s for s in told.get("shipped") or () if s in ids))
+
+    @property
+    def not_shipped(self) -> tuple[str, ...]:
+        """The ids of the selected items that were left behind."""
+        return tuple(found for slug, found in self.ids.items() if slug not in self.shipped)
+
+    @property
+    def error(self) -> str | None:
+        """The sentence that says what kept the wave from its end."""
+        return self.told.get("error")
+
+    @property
+    def exit_code(self) -> int:
+        """As told; derived only where a replaced `run_wave` tells none."""
+        if "exit_code" in self.told:
+            return int(self.told["exit_code"])
+        began = self.told.get("preflight_ok") and not self.told.get("aborted")
+        proven = all(self.built.get(slug, {}).get("verified") for slug in self.shipped)
+        done = began and proven and len(self.shipped) == len(self.ids)
+        return int(ExitCode.DONE if done else ExitCode.NOT_ALL_SHIPPED)

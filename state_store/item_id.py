@@ -1,0 +1,16 @@
+"""Which id an item has: the one rule by which tracker, manifest and store find it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+MAX_NUMBER = 10**18
+
+
+def id_of(item: Mapping[str, Any]) -> str | None:
+    """The item's id as text; a number counts, an empty text does not."""
+    found = item.get("id")
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found) if abs(found) < MAX_NUMBER else None
+    return found if isinstance(found, str) and found.strip() else None

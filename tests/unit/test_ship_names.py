@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from driver.manifest import WorkItem
+from driver.ship_names import MAX_SUBJECT_CHARS, branch_names, commit_message
+
+LONG = "word " * 40
+
+
+def an_item(**more: str) -> WorkItem:
+    return WorkItem(slug="s", prompt="p", owns_files=("a",), test_command=("pytest", "a b"), **more)
+
+
+@pytest.mark.parametrize(
+    ("title", "subject"),
+    [
+        (None, "s"),
+        ("Add  the\nnumbers", "Add the numbers"),
+        ("bell \x07", "bell \\x07"),
+        (LONG, LONG[: MAX_SUBJECT_CHARS - 3] + "..."),
+    ],
+)
+def test_a_subject_is_one_short_printable_line(title: str | None, subject: str) -> None:
+    item = an_item() if title is None else an_item(title=title)
+    assert commit_message(item, "w", "t").split("\n\n")[0] == subject
+
+
+def test_the_trailers_say_what_a_later_run_looks_for() -> None:
+    message = commit_message(an_item(item_id="7"), "wave-1", "beef")
+    assert message.split("\n\n")[1].splitlines() == [
+        "Wave-Id: wave-1",
+        "Item-Id: 7",
+        "Item-Slug: s",
+        "Test-Command: pytest 'a b'",
+        "Proved-Tree: beef",
+    ]
+
+
+def test_a_value_with_a_line_break_forges_no_trailer() -> None:
+    message = commit_message(an_item(item_id="7\nProved-Tree: forged"), "w", "beef")
+    assert [line for line in message.splitlines() if line.startswith("Proved-Tree")] == [
+        "Proved-Tree: beef"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wave_id", "end"),
+    [
+        ("nightly", "nightly"),
+        ("0f8fad5b-d9cb-469f-a165-70867728950e", "0f8fad5b"),
+        ("a..b~c^d:e f", "a-b-c-d-e-f"),
+        ("x" * 100, "x" * 60),
+        ("...", "wave"),
+    ],
+)
+def test_a_branch_name_is_short_and_one_that_git_accepts(wave_id: str, end: str) -> None:
+    assert next(branch_names(wave_id, "2024-03-01")) == f"wave/2024-03-01-{end}"
+
+
+def test_where_a_branch_is_taken_the_next_number_is_tried() -> None:
+    names = list(itertools.islice(branch_names("w", "d"), 3))
+    assert names == ["wave/d-w", "wave/d-w-2", "wave/d-w-3"]

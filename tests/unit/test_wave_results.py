@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from driver.selection import Selection
+from driver.tracker_update import edits_for
+from driver.wave_results import WaveResults
+
+SELECTION = Selection(({"id": 1, "slug": "a"}, {"id": "B", "slug": "b"}), ())
+GREEN = [{"slug": "a", "verified": True}, {"slug": "b", "verified": True}]
+DONE: dict[str, Any] = {"preflight_ok": True, "built": GREEN, "shipped": ["a", "b"]}
+
+
+def results(**told: Any) -> WaveResults:
+    return WaveResults.of(told, SELECTION)
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        ({**DONE, "exit_code": 3}, 3),
+        ({**DONE, "exit_code": 77}, 77),
+        (DONE, 0),
+        ({**DONE, "aborted": True}, 1),
+        ({**DONE, "preflight_ok": False}, 1),
+        ({**DONE, "shipped": ["a"]}, 1),
+        ({**DONE, "built": GREEN[:1]}, 1),
+        ({**DONE, "built": [*GREEN[:1], {"slug": "b", "verified": False}]}, 1),
+        ({}, 1),
+    ],
+)
+def test_a_wave_is_done_only_when_it_says_so_or_everything_it_tells_is_proven_and_shipped(
+    told: dict[str, Any], code: int
+) -> None:
+    assert results(**told).exit_code == code
+
+
+def test_only_selected_items_count_as_shipped() -> None:
+    found = results(shipped=["b", "stranger"])
+    assert (found.shipped, found.not_shipped) == (("b",), ("1",))
+
+
+@pytest.mark.parametrize(
+    ("record", "before", "after"),
+    [
+        ({"verdict": "failed", "error": "red"}, {}, {"attempts": 1, "lastError": "red"}),
+        (
+            {"verdict": "refused", "error": "no"},
+            {"attempts": 2},
+            {"attempts": 3, "lastError": "no"},
+        ),
+        ({"verdict": "undecided", "error": "no git"}, {}, {"attempts": 0, "lastError": "no git"}),
+        ({"verdict": "halted", "error": "x"}, {"attempts": 1}, {"attempts": 1, "lastError": "x"}),
+        (
+            {"verdict": "verified", "error": None, "ship_error": "moved"},
+            {"attempts": "many"},
+            {"attempts": 0, "lastError": "moved"},
+        ),
+    ],
+)
+def test_only_the_works_own_faults_cost_an_attempt(
+    record: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    edits = edits_for(results(built=[{"slug": "a", "dispatched": True, **record}]), "wave")
+    assert {item_id: edit(before) for item_id, edit in edits.items()} == {"1": after}
+
+
+def test_what_people_moved_on_while_the_wave_ran_is_not_moved_back() -> None:
+    edit = edits_for(results(shipped=["a"]), "0123456789")["1"]
+    assert edit({"status": "todo"}) == {"status": "in_progress", "notes": "[wave 01234567]"}
+    assert edit({"status": "done", "notes": "mine"})["status"] == "done"
+
+
+def test_an_item_nobody_worked_on_is_left_alone() -> None:
+    told = [{"slug": "a", "dispatched": False, "verdict": "halted"}, {"slug": "b"}]
+    assert edits_for(results(built=told), "wave") == {}
