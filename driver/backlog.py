@@ -78,7 +78,7 @@ class Backlog:
         for item_id, (leased, edit) in edits.items():
             with self.leases.effect(leased) as transaction:
                 item = transaction.item(item_id)
-                if item is None or item.get("status") == "archived":
+                if item is None:
                     unknown.append(item_id)
                     continue
                 fields: dict[str, Any] = {"id": item_id, **edit(item)}

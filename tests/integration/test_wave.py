@@ -802,16 +802,17 @@ def test_a_dispatch_that_cannot_be_noted_is_not_made(scene: Scene) -> None:
     assert "journal" in built(report)["a"]["error"]
 
 
-def test_what_was_shipped_is_reported_although_it_cannot_be_noted(scene: Scene) -> None:
+def test_what_cannot_be_announced_in_the_journal_is_not_shipped(scene: Scene) -> None:
     def fills_the_disk(agent: Agent) -> None:
         agent.write({"a.txt": "good\n"})
         (scene.state / "journal").rename(scene.state / "gone")
         (scene.state / "journal").write_text("in the way")
 
     report, _ = scene.play({"a": fills_the_disk}, [item("a", "a.txt", A_GOOD)])
-    assert report["shipped"] == ["a"]
-    assert report["sha"] == scene.repo.git("rev-parse", report["branch"])
-    assert "journal" in report["journal_error"]
+    assert report["shipped"] == []
+    assert report["exit_code"] == 1
+    assert "journal" in built(report)["a"]["ship_error"]
+    assert Path(built(report)["a"]["savedWork"]).exists()
 
 
 # Secrets and surroundings
