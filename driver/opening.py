@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
-from driver.gates import Gates, check_before_start
+from driver.gates import Gates, check_before_start, halt_command
 from driver.git import PrivateGit, Repository, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.manifest import Manifest, parse_manifest
@@ -73,7 +73,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
         grounds = _open_grounds(plan, settings, processes, manifest.wave_id, cleanup)
         recorder = Recorder(request.state_dir, manifest.wave_id, options.progress)
-        recorder.say(_first_line(manifest, plan, driver, request.state_dir))
+        for line in _first_lines(manifest, plan, driver, request.state_dir, run_dir):
+            recorder.say(line)
         for ground in grounds.values():
             if isinstance(ground, RepositoryGround):
                 recorder.say(_base_line(ground.repository))
@@ -92,13 +93,20 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         )
 
 
-def _first_line(
-    manifest: Manifest, plan: Sequence[Planned], driver: AgentDriver, state_dir: Path | None
-) -> str:
-    stop = (
-        f"; to stop: python tools/halt.py --state-dir {state_dir} set REASON" if state_dir else ""
-    )
-    return f"wave {manifest.wave_id}: {len(plan)} items with {driver.describe()}{stop}"
+def _first_lines(
+    manifest: Manifest,
+    plan: Sequence[Planned],
+    driver: AgentDriver,
+    state_dir: Path | None,
+    run_dir: Path,
+) -> Iterator[str]:
+    caps = driver.probe_capabilities()
+    items = "1 item" if len(plan) == 1 else f"{len(plan)} items"
+    tier = caps.recommended_verification_tier
+    yield f"wave {manifest.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    yield f"prompts and outputs of agents and tests: {run_dir}"
+    if state_dir is not None:
+        yield f"to stop: {halt_command(state_dir, 'set', 'REASON')}"
 
 
 def _base_line(repository: Repository) -> str:
