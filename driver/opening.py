@@ -106,7 +106,8 @@ def _first_lines(
     yield f"wave {manifest.wave_id}: {items}, backend {caps.name}, tier {tier}"
     yield f"prompts and outputs of agents and tests: {run_dir}"
     if state_dir is not None:
-        yield f"to stop: {halt_command(state_dir, 'set', 'REASON')}"
+        stop = halt_command(state_dir, "set", "REASON")
+        yield f"Ctrl-C stops at once; to let agents at work finish first: {stop}"
 
 
 def _base_line(repository: Repository) -> str:
@@ -185,5 +186,8 @@ def _run_setup(
     done = processes.run(Command(command, folder, environment, limit))
     if done.exit_code == 0:
         return ""
-    why = could_not_run_reason(done) or done.reason or f"it ended with {done.exit_code}"
-    return f"set-up command {command!r}: {why}: {(done.stderr or done.stdout)[-500:].strip()}"
+    if could_not_run := could_not_run_reason(done):
+        return could_not_run
+    why = done.reason or f"it ended with exit {done.exit_code}"
+    said = (done.stderr or done.stdout)[-500:].strip()
+    return f"{why}: {said}" if said else why

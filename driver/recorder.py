@@ -11,6 +11,7 @@ from typing import Any
 
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.progress import Progress
+from driver.text import verdict_said
 from state_store import journal
 from state_store.errors import CannotRunError
 
@@ -48,12 +49,12 @@ class Recorder:
 
     def judged(self, slug: str, repo: str | None, attempt: Attempt) -> None:
         """An attempt has its verdict."""
-        self.say(f"{slug}: {attempt.verdict}" + (f": {attempt.reason}" if attempt.reason else ""))
+        self.say(f"{slug}: {verdict_said(attempt.verdict, attempt.reason)}")
         self._note(slug, repo, _journal_phase(attempt), _attempt_entry(attempt))
 
     def settled(self, slug: str, repo: str | None, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
-        self.say(f"{slug}: {outcome.verdict}: {outcome.reason}")
+        self.say(f"{slug}: {verdict_said(outcome.verdict, outcome.reason)}")
         self._note(slug, repo, "failed", _outcome_entry(outcome))
 
     def shipped(self, slug: str, repo: str | None, outcome: ItemOutcome, commit: str) -> None:

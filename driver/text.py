@@ -28,6 +28,13 @@ def bounded(text: str, limit: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
 
 
+def verdict_said(verdict: str, reason: str | None) -> str:
+    """`verdict: reason`, each said once."""
+    if not reason:
+        return verdict
+    return reason if reason.startswith(f"{verdict}: ") else f"{verdict}: {reason}"
+
+
 def typed(*words: str | Path) -> str:
     """A command as one would type it into this system's shell."""
     return " ".join(_quoted(str(word)) for word in words)

@@ -117,10 +117,10 @@ def test_the_stop_command_that_is_told_works_from_any_folder(
 ) -> None:
     project.track(item("a"))
     started = project.schedule()
-    (line,) = [line for line in started.err.splitlines() if "to stop: " in line]
+    (line,) = [line for line in started.err.splitlines() if " finish first: " in line]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    typed = shlex.split(line.partition("to stop: ")[2])
+    typed = shlex.split(line.partition(" finish first: ")[2])
     assert run(typed[1:], cwd=elsewhere).code == 0
     halted = project.schedule()
     assert halted.code == 3

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from driver.closing import closing_lines
+from driver.text import verdict_said
 
 
 def record(slug: str, verdict: str = "verified", **more: Any) -> dict[str, Any]:
@@ -52,3 +53,32 @@ def repository(**more: Any) -> dict[str, Any]:
 def test_what_is_told_last(wave: dict[str, Any], lines: list[str]) -> None:
     assert list(closing_lines(wave)) == lines
     assert list(closing_lines({"phase": "dispatch", "wave": wave})) == lines
+
+
+def test_broken_items_are_named_and_waiting_ones_counted() -> None:
+    skipped = [
+        {"id": "x", "reason": "missing_or_empty_testCmd", "detail": "testCmd is missing"},
+        {"id": "y", "reason": "overlap", "detail": "'a' of 'y' overlaps 'a' of 'x'"},
+        {"id": "z", "reason": "max_items", "detail": ""},
+    ]
+    told = ("item x is left out: testCmd is missing", "left for a later wave: 2")
+    assert closing_lines({"items_skipped": skipped}) == told
+
+
+def test_work_done_in_place_is_said_to_be_there() -> None:
+    in_place = record("a", isolation="in_place", filesWritten=["a.txt"])
+    assert closing_lines({"built": [in_place], "shipped": None})[1:] == (
+        "a: verified; its work is in place",
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "told"),
+    [
+        ("verified", None, "verified"),
+        ("failed", "red", "failed: red"),
+        ("halted", "halted: lunch", "halted: lunch"),
+    ],
+)
+def test_a_verdict_is_said_once(verdict: str, reason: str | None, told: str) -> None:
+    assert verdict_said(verdict, reason) == told
