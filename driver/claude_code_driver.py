@@ -35,6 +35,7 @@ from driver.claude_stream import Reply, read_stream
 from driver.process import Ending, Finished, child_environment
 from state_store.errors import InputError
 
+PROGRAM = "claude"
 MODELS = {ROLE_WORKER: "haiku", ROLE_SETUP: "sonnet", ROLE_VERIFY: "haiku"}
 DEFAULT_MAX_TURNS = 50
 TOOLS = "Read,Write,Edit,Bash"
@@ -82,7 +83,7 @@ class ClaudeCodeDriver(LocalDriver):
         environ: Mapping[str, str] | None = None,
         extra_args: Sequence[str] = (),
         max_turns: int = DEFAULT_MAX_TURNS,
-        program: str | Sequence[str] = "claude",
+        program: str | Sequence[str] = PROGRAM,
         tier: int = 1,
         base: Path | None = None,
     ) -> None:
@@ -166,8 +167,9 @@ class ClaudeCodeDriver(LocalDriver):
         return {name: value for name, value in BOUNDS.items() if name not in given}
 
     def _missing(self) -> str:
+        named = "" if self._program[0] == PROGRAM else ", named in [backend] command,"
         return (
-            f"the program {self._program[0]!r} was not found; install Claude Code "
+            f"the program {self._program[0]!r}{named} was not found; install Claude Code "
             "(npm install -g @anthropic-ai/claude-code), or set [backend] name to another backend"
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from driver import cycle
 from driver.backend_config import driver_from
+from driver.closing import closing_lines
 from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
 from driver.dry_run import describe_dry_run
@@ -43,26 +44,39 @@ def run_cycle(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
 def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int:
     keep_standard_files()
     output = None  # until it is known to be a place for a report
+    lines: tuple[str, ...] = ()
     try:
         check_places(args)
         output = args.output
         with listening(Stop()) as stop:
-            report = (job if args.demo is None else _demo_report)(args, run_wave, stop)
+            report, lines = _done(args, run_wave, job, stop)
     except TidegateError as error:
         report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
-    if report.get("error"):
-        to_stderr().say(str(report["error"]))
-    return write_report(report, output)
+    code = write_report(report, output)
+    # Last, so that on a terminal they stand below the long report.
+    for line in (*lines, *([str(report["error"])] if report.get("error") else [])):
+        to_stderr().say(line)
+    return code
 
 
-def _demo_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop) -> dict[str, Any]:
+def _done(
+    args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: Stop
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The report, and what people are told after it."""
+    if args.demo is not None:
+        return _demo_done(args, run_wave, stop)
+    report = job(args, run_wave, stop)
+    return report, closing_lines(report)
+
+
+def _demo_done(
+    args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     from driver import demo  # noqa: PLC0415 - only the demo needs its files
 
     folder = demo.make(Path(args.demo) if args.demo else None)
     report = _cycle_report(demo.arguments(args, folder), run_wave, stop)
-    for line in demo.farewell(folder, report):
-        to_stderr().say(line)
-    return report
+    return report, demo.farewell(folder, report)
 
 
 def _manifest_report(

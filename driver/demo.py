@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import shutil
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from driver.manifest import check_item
 from driver.outcome import BUILD, MODE_FILE, REPAIR
 from driver.prompts import build_prompt
 from driver.recording import Recorded, RecordedFile, RecordingWriter
+from driver.text import typed
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment
 
@@ -87,12 +87,12 @@ def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
 def farewell(folder: Path, report: Mapping[str, Any]) -> tuple[str, ...]:
     """Three lines for a newcomer: what was shipped, where to look, how to go on."""
     python = Path(sys.executable).name
-    run = f"{python} {_quoted(_PROGRAM)}"
+    run = typed(python, _PROGRAM)
     return (
         _shipped(report),
         f"look: {_where_to_look(folder, report)}",
-        f"your own: describe your agent and backlog as in {_quoted(folder / _CONFIG)} and"
-        f" {_quoted(folder / _STATE / _TRACKER)}, then"
+        f"your own: describe your agent and backlog as in {typed(folder / _CONFIG)} and"
+        f" {typed(folder / _STATE / _TRACKER)}, then"
         f" {run} --execute --repo YOUR_REPOSITORY --tracker YOUR_TRACKER",
     )
 
@@ -109,15 +109,8 @@ def _shipped(report: Mapping[str, Any]) -> str:
 
 
 def _where_to_look(folder: Path, report: Mapping[str, Any]) -> str:
-    git = f"git -C {_quoted(folder / _REPOSITORY)}"
-    if report.get("branch"):
-        return f"{git} log --stat {_BRANCH}..{report['branch']}"
-    return f"{git} log --stat {_BRANCH}"
-
-
-def _quoted(path: Path) -> str:
-    # The shells of Windows know no single quotes.
-    return f'"{path}"' if os.name == "nt" else shlex.quote(str(path))
+    shown = f"{_BRANCH}..{report['branch']}" if report.get("branch") else _BRANCH
+    return typed("git", "-C", folder / _REPOSITORY, "log", "--stat", shown)
 
 
 def _empty_folder(folder: Path | None) -> Path:

@@ -6,12 +6,14 @@ the wave as well, and says so.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from driver.stop import InterruptedWaveError, Stop
+from driver.text import typed
 from state_store.errors import StoppedByPolicyError
 from tools import cost_ceiling, halt
 
@@ -85,7 +87,14 @@ def check_halt(state_dir: Path) -> None:
 def halt_reason(state_dir: Path) -> str:
     """Why the switch is set, and how to clear it."""
     info = halt.get_halt_info(state_dir) or {}
-    return f"halted: {info.get('reason') or 'no reason given'} (python tools/halt.py --clear)"
+    go_on = halt_command(state_dir, "--clear")
+    return f"halted: {info.get('reason') or 'no reason given'}; to go on: {go_on}"
+
+
+def halt_command(state_dir: Path, *words: str) -> str:
+    """What to type, wherever one is, to set or clear the switch of this state folder."""
+    python = Path(sys.executable).name
+    return typed(python, Path(halt.__file__).resolve(), "--state-dir", state_dir.resolve(), *words)
 
 
 def raise_if_exceeded(answer: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
-from driver.gates import Gates, check_before_start
+from driver.gates import Gates, check_before_start, halt_command
 from driver.git import PrivateGit, Repository, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.leasing import Leases
@@ -150,17 +150,22 @@ def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
 
 
 def _announce(wave: Wave, state_dir: Path | None) -> None:
-    wave.recorder.say(_first_line(wave, state_dir))
+    for line in _first_lines(wave, state_dir):
+        wave.recorder.say(line)
     for ground in wave.grounds.values():
         if isinstance(ground, RepositoryGround):
             wave.recorder.say(_base_line(ground.repository))
 
 
-def _first_line(wave: Wave, state_dir: Path | None) -> str:
-    line = f"wave {wave.wave_id}: {len(wave.plan)} items with {wave.driver.describe()}"
-    if state_dir is None:
-        return line
-    return f"{line}; to stop: python tools/halt.py --state-dir {state_dir} set REASON"
+def _first_lines(wave: Wave, state_dir: Path | None) -> Iterator[str]:
+    caps = wave.driver.probe_capabilities()
+    items = "1 item" if len(wave.plan) == 1 else f"{len(wave.plan)} items"
+    tier = caps.recommended_verification_tier
+    yield f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    yield f"prompts and outputs of agents and tests: {wave.run_dir}"
+    if state_dir is not None:
+        stop = halt_command(state_dir, "set", "REASON")
+        yield f"Ctrl-C stops at once; to let agents at work finish first: {stop}"
 
 
 def _base_line(repository: Repository) -> str:
@@ -239,5 +244,8 @@ def _run_setup(
     done = processes.run(Command(command, folder, environment, limit))
     if done.exit_code == 0:
         return ""
-    why = could_not_run_reason(done) or done.reason or f"it ended with {done.exit_code}"
-    return f"set-up command {command!r}: {why}: {(done.stderr or done.stdout)[-500:].strip()}"
+    if could_not_run := could_not_run_reason(done):
+        return could_not_run
+    why = done.reason or f"it ended with exit {done.exit_code}"
+    said = (done.stderr or done.stdout)[-500:].strip()
+    return f"{why}: {said}" if said else why

@@ -16,6 +16,7 @@ from driver.memory import Memory
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.progress import Progress
 from driver.subject import Subject
+from driver.text import verdict_said
 from state_store import journal
 from state_store.errors import CannotRunError
 
@@ -68,15 +69,14 @@ class Recorder:
 
         Raises LeasedElsewhereError, and then the verdict counts for nothing.
         """
-        why = f": {attempt.reason}" if attempt.reason else ""
-        self.say(f"{subject.slug}: {attempt.verdict}{why}")
+        self.say(f"{subject.slug}: {verdict_said(attempt.verdict, attempt.reason)}")
         entry = {**_attempt_entry(attempt), "settled": final}
         self._memory.judged(subject, attempt)
         self._note(subject, _journal_phase(attempt), entry)
 
     def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
-        self.say(f"{subject.slug}: {outcome.verdict}: {outcome.reason}")
+        self.say(f"{subject.slug}: {verdict_said(outcome.verdict, outcome.reason)}")
         entry = {**_outcome_entry(outcome), "settled": outcome.verdict is not Verdict.HALTED}
         self._note(subject, "failed", entry, lambda: self._memory.settled(subject, outcome))
 

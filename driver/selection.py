@@ -98,7 +98,8 @@ def _take(taken: OwnershipMap, name: str, item: Item, default_repo: str | None) 
     for owned in placed:
         if found := taken.clash(None, owned):
             other, held = found
-            conflict = Conflict(owned.path, owned.key, None, (other, name), held.path)
+            mine, theirs = _as_written(item, default_repo, owned.path, held.path)
+            conflict = Conflict(mine, owned.key, None, (other, name), theirs)
             return Skipped(name, OVERLAP, other, conflict.describe())
     taken.add(name, None, placed)
     return None
@@ -111,13 +112,24 @@ def _placed(
     problem = next(iter(ownership_problems(item)), None)
     if problem:
         return (), problem
+    top, folder = _top(item, default_repo)
+    placed = (parse_owned(entry, folder) for entry in item["ownsFiles"])
+    return tuple(OwnedPath(posixpath.join(top, p.path), p.is_dir) for p in placed), None
+
+
+def _top(item: Item, default_repo: str | None) -> tuple[str, str]:
+    """The repository, without its leading slash, and the folder in it."""
     folder = item.get("workDir") or "."
     top = item.get("repo") or default_repo or ""
     if is_absolute(folder):
         top, folder = folder, "."
-    top = posixpath.normpath(top.replace("\\", "/")).strip("/")
-    placed = (parse_owned(entry, folder) for entry in item["ownsFiles"])
-    return tuple(OwnedPath(posixpath.join(top, p.path), p.is_dir) for p in placed), None
+    return posixpath.normpath(top.replace("\\", "/")).strip("/"), folder
+
+
+def _as_written(item: Item, default_repo: str | None, *paths: str) -> list[str]:
+    """Placed paths as they stand in their repository, where that is the item's."""
+    top, _ = _top(item, default_repo)
+    return [path.removeprefix(f"{top}/") for path in paths]
 
 
 def _name(item: Item) -> str:

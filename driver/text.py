@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from pathlib import Path
+
 
 def safe_line(text: str) -> str:
     """`text` on one line: everything that is not printable is escaped."""
@@ -22,3 +26,22 @@ def bounded(text: str, limit: int) -> str:
         return text
     half = limit // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+
+
+def verdict_said(verdict: str, reason: str | None) -> str:
+    """`verdict: reason`, each said once."""
+    if not reason:
+        return verdict
+    return reason if reason.startswith(f"{verdict}: ") else f"{verdict}: {reason}"
+
+
+def typed(*words: str | Path) -> str:
+    """A command as one would type it into this system's shell."""
+    return " ".join(_quoted(str(word)) for word in words)
+
+
+def _quoted(word: str) -> str:
+    # The shells of Windows know no single quotes.
+    if os.name == "nt":
+        return f'"{word}"' if not word or set(word) & set(" &()^,;=") else word
+    return shlex.quote(word)

@@ -70,7 +70,8 @@ def _in_progress(wave_id: str, item: Mapping[str, Any]) -> dict[str, Any]:
     note = f"{item.get('notes') or ''} [wave {wave_id[:8]}]".strip()
     # Whoever moved the item on while the wave ran knows more than the wave.
     status = "in_progress" if item.get("status") == "todo" else item.get("status")
-    return {"status": status, "notes": note}
+    cured = {"lastError": None} if item.get("lastError") else {}
+    return {"status": status, "notes": note, **cured}
 
 
 def _tried(record: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:

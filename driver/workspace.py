@@ -223,7 +223,9 @@ def _file_system_time(probe: Path) -> int:
 
 def _check_copies(top: Path, paths: Sequence[str], tracked: frozenset[str]) -> None:
     problems = [
-        f"copy {path!r}: {why}" for path in paths if (why := _objection(top, path, tracked))
+        f"[workspace] copy {path!r}: {why}"
+        for path in paths
+        if (why := _objection(top, path, tracked))
     ]
     if problems:
         raise InputError(problems)

@@ -114,7 +114,7 @@ BOTH = {
     ),
     "claude missing": Case(
         rewrite_config("[backend]\ncommand = ['claude-that-is-not-here']\n[review]\nmode='off'\n"),
-        "install Claude Code",
+        "'claude-that-is-not-here', named in [backend] command, was not found",
         CANNOT_RUN,
     ),
     "agent missing": Case(

@@ -484,6 +484,7 @@ def test_a_workspace_that_cannot_be_set_up_dispatches_nobody(tmp_path: Path) -> 
     scene = Scene(tmp_path, FILES, config="[workspace]\nsetup = ['exit 5']\n")
     report, driver = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", A_GOOD)])
     assert (verdicts(report), built(report)["a"]["dispatched"]) == ({"a": "undecided"}, False)
+    assert built(report)["a"]["error"] == "set-up command 'exit 5' failed: it ended with exit 5"
     assert driver.requests == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -87,6 +88,44 @@ def test_an_item_that_failed_stays_to_do_and_says_why(project: Project) -> None:
     assert project.item_now("A")["status"] == "in_progress"
     assert project.schedule().code == NOT_ALL_SHIPPED
     assert project.item_now("B")["attempts"] == 2
+
+
+def test_a_shipped_item_no_longer_carries_the_error_of_an_earlier_wave(project: Project) -> None:
+    project.track({**item("a"), "lastError": "test failed with exit 1"})
+    assert project.schedule().code == 0
+    assert project.item_now("A")["lastError"] is None
+
+
+def test_a_run_ends_with_what_shipped_and_where_the_rest_is(project: Project) -> None:
+    project.track(item("a"), item("b", prompt=writes("b.txt", "bad")))
+    done = project.schedule()
+    patch = project.state / "runs" / done.report["wave_id"] / "b" / "work.patch"
+    branch = done.report["branch"]
+    told = [line.removeprefix("tidegate: ") for line in done.err.splitlines()[-4:]]
+    assert told == [
+        "shipped 1 of 2 items",
+        f"b: failed: test failed with exit 1; its work: {patch}",
+        f"branch {branch}: no remote: the branch is in this repository only",
+        f"look: git -C {project.top} log --stat HEAD..{branch}",
+    ]
+    assert patch.is_file()
+
+
+def test_the_stop_command_that_is_told_works_from_any_folder(
+    project: Project, tmp_path: Path
+) -> None:
+    project.track(item("a"))
+    started = project.schedule()
+    (line,) = [line for line in started.err.splitlines() if " finish first: " in line]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    typed = shlex.split(line.partition(" finish first: ")[2])
+    assert run(typed[1:], cwd=elsewhere).code == 0
+    halted = project.schedule()
+    assert halted.code == 3
+    go_on = shlex.split(halted.report["error"].partition("to go on: ")[2])
+    assert run(go_on[1:], cwd=elsewhere).code == 0
+    assert not (project.state / ".HALT").exists()
 
 
 def test_what_is_undecided_costs_its_item_no_attempt_and_says_why(project: Project) -> None:
@@ -299,7 +338,7 @@ def test_the_report_is_kept_where_agents_and_tests_have_printed(project: Project
     done = project.schedule("--output", out)
     assert (done.code, done.out) == (0, "")
     report = json.loads(out.read_text(encoding="utf-8"))
-    assert done.err.splitlines()[-1] == f"tidegate: report written to {out}"
+    assert f"tidegate: report written to {out}" in done.err.splitlines()
     kept = project.state / "runs" / report["wave_id"] / "report.json"
     assert json.loads(kept.read_text(encoding="utf-8")) == report
 
@@ -504,7 +543,7 @@ def test_a_report_that_the_disk_refuses_is_told_and_kept(project: Project) -> No
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = project.schedule(stdout=full)
     assert done.code == 4
-    assert "the report cannot be written to stdout" in done.err.splitlines()[-1]
+    assert "the report cannot be written to stdout" in done.err
     assert "Exception" not in done.err
     (kept,) = project.state.glob("runs/*/report.json")
     assert json.loads(kept.read_text(encoding="utf-8"))["success"] is True

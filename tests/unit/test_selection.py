@@ -98,6 +98,13 @@ def test_one_place_in_two_spellings_is_taken_once(
     assert "'a'" in left_out.detail
 
 
+def test_an_overlap_is_told_in_names_of_the_repository() -> None:
+    wide = an_item("wide", "src/")
+    one = an_item("one", "src/a.py")
+    (left_out,) = select_disjoint([wide, one], 9, default_repo="/home/me/shop").skipped
+    assert left_out.detail == "'src/a.py' of 'one' overlaps 'src' of 'wide'"
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -1,0 +1,66 @@
+"""The last lines of a run, for people: what shipped and where, and where the rest is kept.
+
+Pure: reads the report that programs get, and says nothing that is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from driver.selection import MAX_ITEMS, OVERLAP
+from driver.text import typed, verdict_said
+
+Json = Mapping[str, Any]
+
+
+def closing_lines(report: Json) -> tuple[str, ...]:
+    """For a wave's or a cycle's report; no lines where there was nothing to do."""
+    wave = report.get("wave") or report
+    built: Sequence[Json] = wave.get("built") or ()
+    if not built:
+        return tuple(_left_out(report))
+    shipped = wave.get("shipped")
+    open_items = [record for record in built if record["slug"] not in (shipped or ())]
+    return (
+        _count(built, shipped),
+        *(_unshipped(record) for record in open_items),
+        *_left_out(report),
+        *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo)),
+    )
+
+
+def _count(built: Sequence[Json], shipped: Sequence[str] | None) -> str:
+    items = "1 item" if len(built) == 1 else f"{len(built)} items"
+    if shipped is not None:
+        return f"shipped {len(shipped)} of {items}"
+    verified = sum(bool(record["verified"]) for record in built)
+    return f"verified {verified} of {items}; nothing is shipped without --git"
+
+
+def _unshipped(record: Json) -> str:
+    why = record.get("ship_error") or record.get("error")
+    line = f"{record['slug']}: {verdict_said(record['verdict'], why)}"
+    if record.get("savedWork"):
+        return f"{line}; its work: {record['savedWork']}"
+    in_place = record.get("isolation") == "in_place" and record.get("filesWritten")
+    return line + ("; its work is in place" if in_place else "")
+
+
+def _left_out(report: Json) -> Iterator[str]:
+    """Broken items one by one; those that only wait for their turn as a number."""
+    skipped: Sequence[Json] = report.get("items_skipped") or ()
+    broken = [one for one in skipped if one["reason"] not in (OVERLAP, MAX_ITEMS)]
+    for one in broken:
+        yield f"item {one['id']} is left out: {one.get('detail') or one['reason']}"
+    if waiting := len(skipped) - len(broken):
+        yield f"left for a later wave: {waiting}"
+
+
+def _shipment(repo: Json) -> Iterator[str]:
+    branch, warning = repo.get("branch"), repo.get("warning")
+    if not branch or not repo.get("sha"):
+        return
+    state = "kept, not shipped" if repo.get("error") else warning or "pushed"
+    yield f"branch {branch}: {state}"
+    yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"HEAD..{branch}")

@@ -1,0 +1,84 @@
+"""What people are told last, from reports made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from driver.closing import closing_lines
+from driver.text import verdict_said
+
+
+def record(slug: str, verdict: str = "verified", **more: Any) -> dict[str, Any]:
+    return {"slug": slug, "verdict": verdict, "verified": verdict == "verified", **more}
+
+
+def repository(**more: Any) -> dict[str, Any]:
+    return {"repo": "/r", "branch": "wave/1", "sha": "5" * 40, **more}
+
+
+@pytest.mark.parametrize(
+    ("wave", "lines"),
+    [
+        pytest.param({}, [], id="bad input"),
+        pytest.param({"built": [], "shipped": []}, [], id="nothing begun"),
+        pytest.param(
+            {"built": [record("a")], "shipped": ["a"], "shipped_repos": [repository()]},
+            ["shipped 1 of 1 item", "branch wave/1: pushed",
+             "look: git -C /r log --stat HEAD..wave/1"],
+            id="shipped",
+        ),
+        pytest.param(
+            {"built": [record("a", savedWork="/s/a.patch")], "shipped": None},
+            ["verified 1 of 1 item; nothing is shipped without --git",
+             "a: verified; its work: /s/a.patch"],
+            id="no ship asked",
+        ),
+        pytest.param(
+            {"built": [record("a", ship_error="rejected")], "shipped": [],
+             "shipped_repos": [repository(error="git_push_failed")]},
+            ["shipped 0 of 1 item", "a: verified: rejected", "branch wave/1: kept, not shipped",
+             "look: git -C /r log --stat HEAD..wave/1"],
+            id="push refused",
+        ),
+        pytest.param(
+            {"built": [record("a", "failed", error="red"), record("b", "halted")], "shipped": [],
+             "shipped_repos": [{"repo": "/r", "branch": None, "sha": None}]},
+            ["shipped 0 of 2 items", "a: failed: red", "b: halted"],
+            id="nothing green",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_told_last(wave: dict[str, Any], lines: list[str]) -> None:
+    assert list(closing_lines(wave)) == lines
+    assert list(closing_lines({"phase": "dispatch", "wave": wave})) == lines
+
+
+def test_broken_items_are_named_and_waiting_ones_counted() -> None:
+    skipped = [
+        {"id": "x", "reason": "missing_or_empty_testCmd", "detail": "testCmd is missing"},
+        {"id": "y", "reason": "overlap", "detail": "'a' of 'y' overlaps 'a' of 'x'"},
+        {"id": "z", "reason": "max_items", "detail": ""},
+    ]
+    told = ("item x is left out: testCmd is missing", "left for a later wave: 2")
+    assert closing_lines({"items_skipped": skipped}) == told
+
+
+def test_work_done_in_place_is_said_to_be_there() -> None:
+    in_place = record("a", isolation="in_place", filesWritten=["a.txt"])
+    assert closing_lines({"built": [in_place], "shipped": None})[1:] == (
+        "a: verified; its work is in place",
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "told"),
+    [
+        ("verified", None, "verified"),
+        ("failed", "red", "failed: red"),
+        ("halted", "halted: lunch", "halted: lunch"),
+    ],
+)
+def test_a_verdict_is_said_once(verdict: str, reason: str | None, told: str) -> None:
+    assert verdict_said(verdict, reason) == told
