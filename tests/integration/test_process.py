@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import py_compile
 import resource
 import signal
 import stat
@@ -23,7 +22,6 @@ from driver.process import (
     Processes,
     capture,
     could_not_run_reason,
-    is_compiled_from,
 )
 from tests.support.processes import Marked, eventually
 
@@ -284,16 +282,6 @@ def test_without_a_supervisor_results_and_limits_are_the_same(marked: Marked) ->
     assert bare.run(marked.shell("sleep 60 | sleep 60", timeout_s=0.2)).ending is Ending.TIMED_OUT
     assert bare.run(marked.command(("no-such-program",))).ending is Ending.COULD_NOT_START
     assert marked.alive() == []
-
-
-def test_a_compiled_supervisor_of_another_age_is_not_run(tmp_path: Path) -> None:
-    source = tmp_path / "program.py"
-    source.write_text("print(1)")
-    cached = Path(py_compile.compile(str(source), cfile=str(tmp_path / "program.pyc")) or "")
-    assert is_compiled_from(cached, source)
-    source.write_text("print(12)")
-    assert not is_compiled_from(cached, source)
-    assert not is_compiled_from(tmp_path / "none.pyc", source)
 
 
 def test_a_helper_past_its_limit_is_ended_even_if_its_pipe_is_held(marked: Marked) -> None:

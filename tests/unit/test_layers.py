@@ -9,7 +9,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("state_store", "tools", "driver")
-DOORS = {"subprocess": {"driver/process.py"}, "sqlite3": {"state_store/store.py"}}
+DOORS = {
+    "subprocess": {"driver/process.py", "driver/supervised.py"},
+    "sqlite3": {"state_store/store.py"},
+}
 
 
 def modules() -> list[Path]:
