@@ -113,11 +113,9 @@ class RunningTree(ABC):
         if self._asked:
             return Ending.CANCELLED, f"cancelled{also}"
         if "ending" in self.facts:
-            return Ending.LOST, "its supervisor was told to end it from elsewhere, or is on its own"
-        return (
-            Ending.LOST,
-            f"its supervisor ended unexpectedly{': ' * bool(self._said)}{self._said}",
-        )
+            return Ending.LOST, "its supervisor was told to end it from elsewhere, or left alone"
+        fault = "ended unexpectedly" if "supervisor" in self.facts else "did not start"
+        return Ending.LOST, f"its supervisor {fault}{': ' * bool(self._said)}{self._said}"
 
     def _start_problem(self) -> OSError | None:
         if number := self.facts.get("could_not_enter"):

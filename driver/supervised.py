@@ -63,17 +63,21 @@ class Nursery:
         """Have it go on, should somebody have stopped it."""
         self._wake()
 
+    def last_words(self) -> str:
+        """The last line that a nursery which failed printed, "" when there is none."""
+        said = b""
+        if self._requests is not None:
+            with suppress(OSError):
+                said = self._requests.recv(65_536, socket.MSG_DONTWAIT)
+        return said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+
     def _give(self, fds: tuple[int, ...]) -> None:
         with self._lock:
-            if self._requests is not None:
-                with suppress(ConnectionError, TimeoutError):  # it is gone, or stuck
-                    socket.send_fds(self._requests, [b"r"], fds)
-                    return
-            self._start()
-            assert self._requests
-            socket.send_fds(self._requests, [b"r"], fds)
+            if self._requests is None or not _sent(self._requests, fds):
+                self._requests = self._start()
+                _sent(self._requests, fds)  # if this one is gone too, the run is lost
 
-    def _start(self) -> None:
+    def _start(self) -> socket.socket:
         self._leave()
         ours, theirs = socket.socketpair()
         ours.settimeout(NURSERY_LIMIT_S)
@@ -87,9 +91,16 @@ class Nursery:
                 stderr=theirs.fileno(),
                 start_new_session=True,
             )
-        self._requests = ours
         self._wake = lambda: child.send_signal(signal.SIGCONT)
         self._leave = weakref.finalize(self, _leave, ours, child)
+        return ours
+
+
+def _sent(requests: socket.socket, fds: tuple[int, ...]) -> bool:
+    with suppress(ConnectionError, TimeoutError):  # it is gone, or stuck
+        socket.send_fds(requests, [b"r"], fds)
+        return True
+    return False
 
 
 def _nothing() -> None:
@@ -115,13 +126,13 @@ def _nursery_environment() -> dict[str, str]:
 class Supervised(RunningTree):
     """A tree below a supervisor, which is told and tells through one socket."""
 
-    def __init__(self, command: Command, streams: Streams, name: str, nursery: Nursery) -> None:
+    def __init__(self, command: Command, streams: Streams, name: str, starter: Nursery) -> None:
         super().__init__(command, streams, name)
-        self._nursery = nursery
+        self._starter = starter
         self._give_up_at = self.started + NURSERY_LIMIT_S
         self._over = False
         self._unread = b""
-        self._channel = nursery.supervise(streams)
+        self._channel = starter.supervise(streams)
         self._channel.settimeout(NURSERY_LIMIT_S)
         self._poll = select.poll()
         self._poll.register(self._channel, select.POLLIN)
@@ -131,7 +142,7 @@ class Supervised(RunningTree):
     def _wait(self, timeout_s: float) -> bool:
         if not self._poll.poll(max(0, math.ceil(timeout_s * 1000))):
             if "supervisor" not in self.facts or "left" in self.facts:
-                self._nursery.wake()
+                self._starter.wake()
             return False
         told = self._read()
         *lines, self._unread = (self._unread + told).split(b"\n")
@@ -141,6 +152,8 @@ class Supervised(RunningTree):
             else:  # the last words of a supervisor that failed
                 self._said = line.decode("utf-8", "replace").strip()
         self._over = not told
+        if self._over and "supervisor" not in self.facts:
+            self._said = self._said or self._starter.last_words()
         return self._over
 
     def _read(self) -> bytes:
@@ -155,11 +168,11 @@ class Supervised(RunningTree):
             if fact == "supervisor" and not self._asked:
                 self._give_up_at = math.inf
             if fact == "left":
-                self._give_up_at = time.monotonic() + NURSERY_LIMIT_S
+                self._give_up_at = min(self._give_up_at, time.monotonic() + NURSERY_LIMIT_S)
 
     def _ask(self, order: bytes) -> None:
         with suppress(ConnectionError, BlockingIOError):
-            self._channel.send(order, getattr(socket, "MSG_DONTWAIT", 0))
+            self._channel.send(order, socket.MSG_DONTWAIT)
 
     def _release(self) -> None:
         with suppress(OSError):

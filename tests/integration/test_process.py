@@ -59,6 +59,22 @@ def test_a_megabyte_on_stdin_arrives_and_ends(marked: Marked) -> None:
     assert run(marked.shell("wc -c", stdin=b"x" * 1_000_000)).stdout.strip() == "1000000"
 
 
+def test_a_megabyte_of_environment_arrives(marked: Marked) -> None:
+    many = {f"N{n}": "x" * 10_000 for n in range(100)}
+    assert int(run(marked.shell("env | wc -c", env=many)).stdout) > 1_000_000
+
+
+def test_a_relative_folder_is_meant_where_the_run_is_asked_for(
+    marked: Marked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = Processes()
+    for name in ("a", "b"):
+        (marked.folder / name).mkdir()
+        monkeypatch.chdir(marked.folder / name)
+        done = processes.run(Command("pwd -P", Path(), marked.env, 20.0))
+        assert Path(done.stdout.strip()) == (marked.folder / name).resolve()
+
+
 def test_without_stdin_a_reader_sees_the_end_at_once(marked: Marked) -> None:
     assert run(marked.shell("cat")).exit_code == 0
 
