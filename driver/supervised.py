@@ -74,26 +74,36 @@ class Nursery:
     def _give(self, fds: tuple[int, ...]) -> None:
         with self._lock:
             if self._requests is None or not _sent(self._requests, fds):
-                self._requests = self._start()
+                self._start()
+                assert self._requests
                 _sent(self._requests, fds)  # if this one is gone too, the run is lost
 
-    def _start(self) -> socket.socket:
+    def _start(self) -> None:
+        self._requests = None
         self._leave()
         ours, theirs = socket.socketpair()
-        ours.settimeout(NURSERY_LIMIT_S)
         with theirs:
-            child = subprocess.Popen(
-                [sys.executable, "-I", "-S", nursery.__file__],
-                cwd="/",
-                env=_nursery_environment(),
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=theirs.fileno(),
-                start_new_session=True,
-            )
+            try:
+                child = _program(theirs.fileno())
+            except BaseException:
+                ours.close()
+                raise
+        ours.settimeout(NURSERY_LIMIT_S)
         self._wake = lambda: child.send_signal(signal.SIGCONT)
         self._leave = weakref.finalize(self, _leave, ours, child)
-        return ours
+        self._requests = ours
+
+
+def _program(requests: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", nursery.__file__],
+        cwd="/",
+        env=_nursery_environment(),
+        stdin=requests,
+        stdout=requests,
+        stderr=requests,
+        start_new_session=True,
+    )
 
 
 def _sent(requests: socket.socket, fds: tuple[int, ...]) -> bool:
