@@ -1,4 +1,4 @@
-"""The only door to other programs.
+"""The door to other programs; `driver.supervised`, behind it, starts the one that starts the rest.
 
 `capture` is for short trusted helpers such as git. `Processes.run` is for agents and tests: it
 ends the whole tree on time-out, cancel or our own death, and never blocks on what the tree prints.
@@ -127,8 +127,8 @@ def _shell() -> tuple[str, ...]:
 class Processes:
     """The running trees of one owner.
 
-    Thread safe, and safe to use from a signal handler: the only locks are re-entrant, one per
-    tree, and nobody waits for anything while holding one. `supervised=False` is for systems
+    Thread safe; `cancel` and `running` are safe in a signal handler: the only locks they take are
+    re-entrant, one per tree, and nobody waits while holding one. `supervised=False` is for systems
     without POSIX process control: trees are ended, but survivors are neither found nor counted.
     """
 

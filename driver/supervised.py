@@ -96,7 +96,7 @@ class Nursery:
 
 def _program(requests: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", nursery.__file__],
+        [sys.executable, "-I", "-S", "-B", nursery.__file__],
         cwd="/",
         env=_nursery_environment(),
         stdin=requests,
