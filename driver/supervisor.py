@@ -1,22 +1,36 @@
-"""The program that stands between Tidegate and one process tree, and leaves nothing of it behind.
+"""What stands between Tidegate and one process tree, and leaves nothing of it behind.
 
-`driver.process` starts one per run, with `python -I -S`. It owns starting the leader, adopting
+`driver.nursery` forks a process per run that calls `main`. It owns starting the leader, adopting
 orphans, and ending the tree; it does not own time limits or output, which go past it into files.
 
-stdin: twelve digits, then that many bytes of order (`Order`). After it the byte `e` ends the tree
-gently, `k` at once, and end-of-file (the orchestrator died) within half a second.
-stdout: lines `started PID` or `could_not_start ERRNO`; `ending 1` when it was not the leader's own
-end; `exit CODE` (negative for a signal), `survivors N`, `left N` (could not be ended).
+stdin, a socket: twelve digits, then that many bytes of order (`Order`). After it the byte `e` ends
+the tree gently, `k` at once, and end-of-file (the orchestrator died) within half a second.
+stdout, the same socket: lines `supervisor PID`, `started PID` or `could_not_enter ERRNO` (the
+folder) or `could_not_start ERRNO`; `ending 1` when it was not the leader's own end; `exit CODE`
+(negative for a signal), `survivors N`, `left N` (could not be ended).
 """
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]  # the enums of `signal` cost 4 of 10 ms
+import _signal as signal  # type: ignore[import-not-found]  # `signal` itself costs time and memory
+import _socket  # the same holds for `socket`
 import errno
 import os
 import select
 import sys
 import time
+from _collections_abc import Callable  # so does the public module
+
+from driver.process_table import (
+    descendants,
+    group_of,
+    is_zombie,
+    listed_members,
+    process_list,
+    send,
+    send_group,
+    stop_all,
+)
 
 PR_SET_CHILD_SUBREAPER = 36
 HEADER_DIGITS = 12
@@ -39,36 +53,47 @@ class Order:
     def __init__(self, fields: list[bytes]) -> None:
         self.first_signal = int(fields[0])
         self.grace_s = float(fields[1])
-        self.streams = [int(fd) for fd in fields[2:5]]
-        count = int(fields[5])
-        self.argv = fields[6 : 6 + count]
-        self.env = dict(field.split(b"=", 1) for field in fields[6 + count :])
+        self.cwd = fields[2]
+        count = int(fields[3])
+        self.argv = fields[4 : 4 + count]
+        self.env = dict(field.split(b"=", 1) for field in fields[4 + count :])
 
 
 class Inbox:
-    """Everything that can wake the supervisor: its orders, and signals sent to it."""
+    """Everything that can wake the supervisor: its orders, signals, and the end of the nursery."""
 
-    def __init__(self) -> None:
-        self._signals, wake = os.pipe()
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: None)
-        self._sources = [self._signals, 0]
+    def __init__(self, nursery: int) -> None:
+        self._nursery = nursery
+        self._signals = wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        self._sources = [self._signals, 0, nursery]
 
     def wait(self, timeout_s: float | None) -> str:
         """Why the tree has to end, or "" for news of children and for no news at all."""
         ready = select.select(self._sources, [], [], timeout_s)[0]
         asked = self._order() if 0 in ready else ""
+        if self._nursery in ready:
+            self._sources.remove(self._nursery)
+            asked = asked or ENDED_AS_ORPHAN
         told = set(os.read(self._signals, 512)) if self._signals in ready else set()
         return asked or (ENDED_BY_SIGNAL if told - {signal.SIGCHLD} else "")
 
     def _order(self) -> str:
-        given = os.read(0, 64)
+        given = read(64)
         if not given:
             self._sources.remove(0)
             return ENDED_AS_ORPHAN
         return ENDED_AT_ONCE if b"k" in given else ENDED_BY_ORDER
+
+
+def wake_on(*numbers: int) -> int:
+    """A descriptor that a byte arrives on with each of these signals."""
+    # Sockets, because a pipe can be opened by others through /proc, and read empty or held open.
+    signals, wake = (end.detach() for end in _socket.socketpair())
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in numbers:
+        signal.signal(number, lambda *_: None)
+    return signals
 
 
 class Tree:
@@ -115,110 +140,26 @@ class Tree:
         while not self.gone():
             if time.monotonic() > deadline:
                 return len(killed - {self.leader}), len(self.members())
-            stopped = self._stop_all(deadline)
+            stopped = stop_all(self.members, deadline)
             killed |= {pid for pid in stopped if not is_zombie(pid)}
             for pid in stopped:
                 send(pid, signal.SIGKILL)
             inbox.wait(POLL_S)
         return len(killed - {self.leader}), 0
 
-    def _stop_all(self, deadline: float) -> set[int]:
-        # A fork bomb outruns one sweep of kills; what is stopped cannot fork.
-        stopped: set[int] = set()
-        while (new := set(self.members()) - stopped) and time.monotonic() < deadline:
-            for pid in new:
-                send(pid, signal.SIGSTOP)
-            stopped |= new
-        return stopped
 
-
-def descendants(pid: int) -> list[int]:
-    """Every process below `pid`, zombies too; needs Linux's /proc."""
-    found = children(pid)
-    for child in found:  # grows while it is walked
-        found += children(child)
-    return found
-
-
-def children(pid: int) -> list[int]:
-    """The direct children of a process, whichever of its threads started them."""
-    found: list[int] = []
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib costs start-up time
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as listing:  # noqa: PTH123
-                found += map(int, listing.read().split())
-    except OSError:
-        return found  # it ended while we looked
-    return found
-
-
-def is_zombie(pid: int) -> bool:
-    """True for a process that is dead and only waits to be collected, or is gone."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123
-            return stat.read().rpartition(b") ")[2][:1] in (b"Z", b"X")
-    except OSError:
-        return os.path.isdir("/proc/self")  # noqa: PTH112 - elsewhere `ps` left zombies out already
-
-
-def process_list() -> list[tuple[int, int, int]]:
-    """Process, parent and group of all that live, from `ps`; for systems without Linux's /proc."""
-    reading, writing = os.pipe()
-    argv = ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat="]
-    to_pipe = [(os.POSIX_SPAWN_DUP2, writing, 1)]
-    ps = os.posix_spawn("/bin/ps", argv, {"LC_ALL": "C"}, file_actions=to_pipe)
-    os.close(writing)
-    with open(reading, "rb") as listing:  # noqa: PTH123
-        rows = [line.split() for line in listing]
-    os.waitpid(ps, 0)
-    living = [row for row in rows if len(row) == 4 and not row[3].startswith(b"Z")]
-    found = [(int(pid), int(parent), int(group)) for pid, parent, group, _ in living]
-    return [row for row in found if row[0] != ps]
-
-
-def listed_members(rows: list[tuple[int, int, int]], root: int, group: int) -> list[int]:
-    """Those below `root`, those of the process group, and all that is below them."""
-    found = {pid for pid, parent, its_group in rows if its_group == group or parent == root}
-    while new := {pid for pid, parent, _ in rows if parent in found} - found:
-        found |= new
-    return sorted(found)
-
-
-def group_of(pid: int) -> int | None:
-    """The process group, or None when the process is gone or not ours to ask about."""
-    try:
-        return os.getpgid(pid)
-    except OSError:
-        return None
-
-
-def send(pid: int, number: int) -> None:
-    """Signal a process that may be gone, or may have become another user's."""
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def send_group(group: int, number: int) -> None:
-    """Signal a process group that may be gone."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def adopt_orphans() -> bool:
-    """Become the parent of every orphan below us; False where the system cannot."""
+def way_to_adopt() -> Callable[[], bool]:
+    """What makes the caller the parent of every orphan below it; it says False where it cannot."""
     if sys.platform != "linux" or not os.path.exists(  # noqa: PTH110
         f"/proc/self/task/{os.getpid()}/children"
     ):
-        return False
+        return lambda: False
     try:
-        import ctypes  # noqa: PLC0415 - a third of the start-up time, and missing in some builds
+        import ctypes  # noqa: PLC0415 - missing in some builds
     except ImportError:
-        return False
-    return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+        return lambda: False
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: bool(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 def read_order() -> Order | None:
@@ -232,11 +173,19 @@ def read_exactly(size: int) -> bytes:
     """`size` bytes of stdin, or b"" when it ended before."""
     got = b""
     while len(got) < size:
-        chunk = os.read(0, size - len(got))
+        chunk = read(size - len(got))
         if not chunk:
             return b""
         got += chunk
     return got
+
+
+def read(size: int) -> bytes:
+    """What there is to read on stdin, `size` bytes at most; b"" at its end."""
+    try:
+        return os.read(0, size)
+    except ConnectionResetError:  # the other side went away before it had read all that we told
+        return b""
 
 
 def candidates(program: bytes, search_path: bytes) -> list[bytes]:
@@ -246,18 +195,17 @@ def candidates(program: bytes, search_path: bytes) -> list[bytes]:
     return [(folder or b".") + b"/" + program for folder in search_path.split(b":")]
 
 
-def start(order: Order) -> int:
+def start(order: Order, streams: list[int]) -> int:
     """Start the leader in a session of its own, holding its three streams only; OSError if not."""
-    for fd in order.streams:
-        os.set_inheritable(fd, False)
     denied: OSError | None = None
     for program in candidates(order.argv[0], order.env.get(b"PATH", os.fsencode(os.defpath))):
         try:
+            os.stat(program)  # noqa: PTH116 - much cheaper than a start that fails
             return os.posix_spawn(
                 program,
                 order.argv,
                 order.env,
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate(order.streams)],
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate(streams)],
                 setsid=True,
                 setsigmask=(),
                 setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
@@ -273,7 +221,7 @@ def tell(fact: str, value: int) -> None:
     """One line to the orchestrator, who may be gone."""
     try:
         os.write(1, f"{fact} {value}\n".encode())
-    except BrokenPipeError:
+    except ConnectionError:
         return
 
 
@@ -302,15 +250,14 @@ def grace_for(asked: str, order: Order) -> float:
     return min(order.grace_s, limits.get(asked, order.grace_s))
 
 
-def supervise(order: Order, adopting: bool) -> None:
+def supervise(order: Order, streams: list[int], inbox: Inbox, adopting: bool) -> None:
     """Run the order to its end and tell how it went."""
-    inbox = Inbox()
     try:
-        tree = Tree(start(order), adopting)
+        tree = Tree(start(order, streams), adopting)
     except OSError as problem:
         tell("could_not_start", problem.errno or errno.EINVAL)
         return
-    for fd in order.streams:
+    for fd in streams:
         os.close(fd)
     tell("started", tree.leader)
     asked = until_asked(tree, inbox)
@@ -325,8 +272,16 @@ def supervise(order: Order, adopting: bool) -> None:
     tell("left", left)
 
 
-if __name__ == "__main__":
-    given = read_order()
-    if given is not None:
-        supervise(given, adopting="--without-adoption" not in sys.argv and adopt_orphans())
-    os._exit(0)  # nothing to clean up, and the orchestrator is waiting for our end
+def main(streams: list[int], nursery: int, adopt: Callable[[], bool]) -> None:
+    """Be the supervisor of one run; `nursery` is a descriptor that ends with the nursery."""
+    inbox = Inbox(nursery)
+    order = read_order()
+    if order is None:
+        return
+    tell("supervisor", os.getpid())
+    try:
+        os.chdir(order.cwd)
+    except OSError as problem:
+        tell("could_not_enter", problem.errno or errno.EINVAL)
+        return
+    supervise(order, streams, inbox, adopt())

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from driver import supervisor
 from driver.process import Command, Ending, Finished, Processes
 from tests.support.processes import Marked, eventually
 
@@ -218,28 +217,34 @@ def test_a_cancel_ends_sixteen_trees_at_once(marked: Marked) -> None:
     assert marked.alive() == []
 
 
+PORTABLE = """
+import os
+from driver import supervisor
+streams = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
+nursery, _other_end = os.pipe()
+supervisor.main(streams, nursery, lambda: False)
+"""
+
+
 def test_without_adoption_group_and_descendants_are_ended(marked: Marked) -> None:
     if not Path("/bin/ps").exists():
         pytest.skip("needs ps")
-    nulls = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
     tree = b"setsid sleep 600 & (sleep 600 &) ; touch up; sleep 600"
     argv = [b"sh", b"-c", tree]
     env = [os.fsencode(f"{name}={value}") for name, value in marked.env.items()]
-    numbers = [15, 0.2, *nulls, len(argv)]
-    body = b"\0".join([*(str(number).encode() for number in numbers), *argv, *env])
+    numbers = [b"15", b"0.2", os.fsencode(marked.folder), b"%d" % len(argv)]
+    body = b"\0".join([*numbers, *argv, *env])
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", supervisor.__file__, "--without-adoption"],
-        cwd=marked.folder,
+        [sys.executable, "-c", PORTABLE],
+        cwd="/",
+        env={"PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        pass_fds=nulls,
     ) as portable:
         assert portable.stdin is not None
         portable.stdin.write(b"%012d" % len(body) + body)
         portable.stdin.flush()
         assert eventually((marked.folder / "up").exists)
         said, _ = portable.communicate(timeout=10)  # closes stdin: the orchestrator is gone
-    for null in nulls:
-        os.close(null)
     assert b"ending 1\nexit -15\n" in said
     assert eventually(lambda: not marked.alive())

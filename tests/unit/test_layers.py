@@ -19,7 +19,7 @@ DATABASE = (
     "transaction",
 )
 DOORS = {
-    "subprocess": {"driver/process.py"},
+    "subprocess": {"driver/process.py", "driver/supervised.py"},
     "sqlite3": {f"state_store/{name}.py" for name in DATABASE},
 }
 

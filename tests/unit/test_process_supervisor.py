@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from driver.supervisor import candidates, listed_members
+from driver.process_table import listed_members
+from driver.supervisor import candidates
 
 # pid, parent, group
 ROWS = [

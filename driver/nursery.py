@@ -1,0 +1,133 @@
+"""The program that starts supervisors: a fork of it costs a fifth of a Python started afresh.
+
+`driver.supervised` starts one per owner, with `python -I -S`. It owns the start of supervisors and
+the word on how each ended, for nobody else can tell that a supervisor came to its own end. It does
+not read orders: they go from the orchestrator to the supervisor past it.
+
+stdin, a socket: one byte for each run, which carries the run's own socket and its three streams;
+end-of-file when no more runs will come. To the run's socket, of which it keeps a copy until then:
+`could_not_start ERRNO`, and last `reaped CODE`, what the supervisor ended with.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]  # `signal` itself costs time and memory
+import _socket
+import gc
+import os
+import select
+import sys
+import time
+from _collections_abc import Callable  # so does the public module
+
+if not __package__:  # run as a file, isolated: import from the checkout, after what Python has
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+
+from driver import supervisor
+from driver.process_table import children, descendants, send, stop_all
+
+GIVEN = 4  # the run's socket and its three streams
+FD_SIZE = 4
+STOP_LIMIT_S = 1.0
+
+
+class Nursery:
+    """The supervisors that run, each with our copy of its socket."""
+
+    def __init__(self, adopt: Callable[[], bool]) -> None:
+        self._adopt = adopt
+        adopt()  # what a supervisor leaves that was killed
+        self._requests = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, 0)
+        self._signals = supervisor.wake_on(signal.SIGCHLD, signal.SIGCONT)
+        # Nobody writes here: a supervisor reads the end of `life` when we are gone.
+        self._life, self._alive = (end.detach() for end in _socket.socketpair())
+        self._channels: dict[int, int] = {}
+
+    def serve(self) -> None:
+        """Start what is asked for, until nobody can ask any more and everything has ended."""
+        sources = [self._signals, 0]
+        while 0 in sources or self._channels:
+            ready = select.select(sources, [], [])[0]
+            if self._signals in ready:
+                os.read(self._signals, 512)
+                self._collect()
+            if 0 in ready and not self._take():
+                sources.remove(0)
+
+    def _take(self) -> bool:
+        """Start one run; False when there is none any more."""
+        room, on_exec = _socket.CMSG_SPACE(GIVEN * FD_SIZE), getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
+        try:
+            request, attached, _, _ = self._requests.recvmsg(1, room, on_exec)
+        except ConnectionResetError:
+            return False
+        fds = [
+            fd for _, kind, data in attached if kind == _socket.SCM_RIGHTS for fd in fds_in(data)
+        ]
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        if len(fds) == GIVEN:
+            self._start(fds[0], fds[1:])
+            fds = fds[1:]
+        for fd in fds:  # too few, when we may open no more: the run ends without a word
+            os.close(fd)
+        return bool(request)
+
+    def _start(self, channel: int, streams: list[int]) -> None:
+        try:
+            pid = os.fork()
+        except OSError as problem:
+            told(channel, f"could_not_start {problem.errno}\nreaped 0\n")
+            os.close(channel)
+            return
+        if pid == 0:
+            self._become_supervisor(channel, streams)
+        self._channels[pid] = channel
+
+    def _become_supervisor(self, channel: int, streams: list[int]) -> None:
+        wake = signal.set_wakeup_fd(-1)
+        for standard in (0, 1, 2):  # the last words of Python go to 2
+            os.dup2(channel, standard, inheritable=False)
+        for fd in (channel, wake, self._signals, self._alive, *self._channels.values()):
+            os.close(fd)
+        os.setsid()
+        signal.signal(signal.SIGCONT, signal.SIG_DFL)
+        supervisor.main(streams, self._life, self._adopt)
+        os._exit(0)  # nothing to clean up, and the orchestrator is waiting for our end
+
+    def _collect(self) -> None:
+        """Collect the dead, tell how the supervisors among them ended, and end their orphans."""
+        try:
+            while (dead := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+                channel = self._channels.pop(dead[0], None)
+                if channel is not None:
+                    told(channel, f"reaped {os.waitstatus_to_exitcode(dead[1])}\n")
+                    os.close(channel)
+        except ChildProcessError:
+            return
+        for pid in stop_all(self._strays, time.monotonic() + STOP_LIMIT_S):
+            send(pid, signal.SIGKILL)
+
+    def _strays(self) -> list[int]:
+        strays = [pid for pid in children(os.getpid()) if pid not in self._channels]
+        return strays + [below for pid in strays for below in descendants(pid)]
+
+
+def fds_in(data: bytes) -> list[int]:
+    """The descriptors in the ancillary data of a message."""
+    starts = range(0, len(data) - FD_SIZE + 1, FD_SIZE)
+    return [int.from_bytes(data[at : at + FD_SIZE], sys.byteorder) for at in starts]
+
+
+def told(channel: int, text: str) -> None:
+    """Write to an orchestrator that may be gone."""
+    try:
+        os.write(channel, text.encode())
+    except ConnectionError:
+        return
+
+
+if __name__ == "__main__":
+    gc.disable()  # a collection in a fork would copy every page
+    Nursery(supervisor.way_to_adopt()).serve()
+    os._exit(0)

@@ -1,0 +1,221 @@
+"""A tree below a supervisor, and the nursery that starts the supervisors of one owner.
+
+This is the orchestrator's side of `driver.nursery` and `driver.supervisor`: orders go out, facts
+come in, and nothing a supervisor told is believed before the nursery has seen it end by itself.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from driver import nursery, process_table, supervisor
+from driver.command import Command
+from driver.run_streams import Streams
+from driver.running_tree import STUCK_AFTER_S, RunningTree
+
+# Generous, because many forks may wait for few processors; one that is merely stopped is woken.
+NURSERY_LIMIT_S = 30.0
+LEAVE_S = 1.0  # for a nursery to leave by itself
+_FACT = re.compile(
+    rb"(supervisor|started|could_not_enter|could_not_start|ending|exit|survivors|left|reaped)"
+    rb" (-?\d{1,10})"
+)
+
+
+class Nursery:
+    """The program that starts the supervisors of one owner, started when it is first needed.
+
+    Thread safe. It ends with this object, with the interpreter, and when the orchestrator is
+    killed; when somebody else ends it the next run starts another.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # never taken by what a signal handler may call
+        self._requests: socket.socket | None = None
+        self._wake = _nothing
+        self._leave = _nothing
+
+    def supervise(self, streams: Streams) -> socket.socket:
+        """Start a supervisor that waits for its order at the socket returned; may raise OSError."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._give((theirs.fileno(), *streams.fds()))
+        except BaseException:
+            ours.close()
+            raise
+        return ours
+
+    def wake(self) -> None:
+        """Have it go on, should somebody have stopped it."""
+        self._wake()
+
+    def last_words(self) -> str:
+        """The last line that a nursery which failed printed, "" when there is none."""
+        said = b""
+        if self._requests is not None:
+            with suppress(OSError):
+                said = self._requests.recv(65_536, socket.MSG_DONTWAIT)
+        return said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+
+    def _give(self, fds: tuple[int, ...]) -> None:
+        with self._lock:
+            if self._requests is None or not _sent(self._requests, fds):
+                self._start()
+                assert self._requests
+                _sent(self._requests, fds)  # if this one is gone too, the run is lost
+
+    def _start(self) -> None:
+        self._requests = None
+        self._leave()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                child = _program(theirs.fileno())
+            except BaseException:
+                ours.close()
+                raise
+        ours.settimeout(NURSERY_LIMIT_S)
+        self._wake = lambda: child.send_signal(signal.SIGCONT)
+        self._leave = weakref.finalize(self, _leave, ours, child)
+        self._requests = ours
+
+
+def _program(requests: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-B", nursery.__file__],
+        cwd="/",
+        env=_nursery_environment(),
+        stdin=requests,
+        stdout=requests,
+        stderr=requests,
+        start_new_session=True,
+    )
+
+
+def _sent(requests: socket.socket, fds: tuple[int, ...]) -> bool:
+    with suppress(ConnectionError, TimeoutError):  # it is gone, or stuck
+        socket.send_fds(requests, [b"r"], fds)
+        return True
+    return False
+
+
+def _nothing() -> None:
+    """What there is to wake or to end before a nursery was started."""
+
+
+def _leave(requests: socket.socket, child: subprocess.Popen[bytes]) -> None:
+    requests.close()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(LEAVE_S)
+    child.kill()
+    child.wait()
+
+
+@cache
+def _nursery_environment() -> dict[str, str]:
+    # Empty, for the tree can read it in /proc. A relocated Python finds its own library only so.
+    library = Path(sys.base_exec_prefix, "lib")
+    found = any(library.glob("libpython3*.so*"))
+    return {"LD_LIBRARY_PATH": str(library)} if found else {}
+
+
+class Supervised(RunningTree):
+    """A tree below a supervisor, which is told and tells through one socket."""
+
+    def __init__(self, command: Command, streams: Streams, name: str, starter: Nursery) -> None:
+        super().__init__(command, streams, name)
+        self._starter = starter
+        self._give_up_at = self.started + NURSERY_LIMIT_S
+        self._over = False
+        self._unread = b""
+        self._channel = starter.supervise(streams)
+        self._channel.settimeout(NURSERY_LIMIT_S)
+        self._poll = select.poll()
+        self._poll.register(self._channel, select.POLLIN)
+        with suppress(ConnectionError, TimeoutError):  # shows as a run that is lost
+            self._channel.sendall(_order(command))
+
+    def _wait(self, timeout_s: float) -> bool:
+        if not self._poll.poll(max(0, math.ceil(timeout_s * 1000))):
+            if "supervisor" not in self.facts or "left" in self.facts:
+                self._starter.wake()
+            return False
+        told = self._read()
+        *lines, self._unread = (self._unread + told).split(b"\n")
+        for line in lines:
+            if known := _FACT.fullmatch(line):
+                self._learn(known[1].decode(), int(known[2]))
+            else:  # the last words of a supervisor that failed
+                self._said = line.decode("utf-8", "replace").strip()
+        self._over = not told
+        if self._over and "supervisor" not in self.facts:
+            self._said = self._said or self._starter.last_words()
+        return self._over
+
+    def _read(self) -> bytes:
+        try:
+            return self._channel.recv(65_536)
+        except ConnectionResetError:  # it ended before it had read all that we asked
+            return b""
+
+    def _learn(self, fact: str, value: int) -> None:
+        self.facts[fact] = value
+        with self._lock:
+            if fact == "supervisor" and not self._asked:
+                self._give_up_at = math.inf
+            if fact == "left":
+                self._give_up_at = min(self._give_up_at, time.monotonic() + NURSERY_LIMIT_S)
+
+    def _ask(self, order: bytes) -> None:
+        with suppress(ConnectionError, BlockingIOError):
+            self._channel.send(order, socket.MSG_DONTWAIT)
+
+    def _release(self) -> None:
+        with suppress(OSError):
+            self._channel.shutdown(socket.SHUT_WR)
+        patience = self.command.grace_s + STUCK_AFTER_S
+        limit = min(self._give_up_at, time.monotonic() + patience)
+        while not self._over and (left := limit - time.monotonic()) > 0:
+            self._wait(left)
+        # What a supervisor told counts only if it came to its own end: whoever it supervised may
+        # be able to kill it.
+        if self.facts.get("reaped") != 0:
+            self._abandon()
+        self._channel.close()
+
+    def _abandon(self) -> None:
+        self.facts.pop("exit", None)
+        leader = self.facts.get("started", 0)
+        ended = self._over or "reaped" in self.facts  # its number may be another's by now
+        its_supervisor = 0 if ended else self.facts.get("supervisor", 0)
+        # Who kills the supervisor may do so before we know its leader, so look for writers too.
+        roots = {its_supervisor, leader, *self._streams.writers()} - {0}
+        found = {pid for root in roots for pid in (root, *process_table.descendants(root))}
+        if leader > 1:
+            process_table.send_group(leader, signal.SIGKILL)
+        for pid in found - {1, leader, its_supervisor, os.getpid()}:
+            process_table.send(pid, signal.SIGKILL)
+        if its_supervisor:
+            process_table.send(its_supervisor, signal.SIGKILL)
+
+
+def _order(command: Command) -> bytes:
+    numbers = (int(command.first_signal), command.grace_s, command.cwd.absolute())
+    variables = (f"{name}={value}" for name, value in command.env.items())
+    fields = (*numbers, len(command.argv), *command.argv, *variables)
+    body = b"\0".join(os.fsencode(str(field)) for field in fields)
+    return b"%0*d" % (supervisor.HEADER_DIGITS, len(body)) + body
