@@ -20,7 +20,8 @@ from driver.git_command import private_environment, run_git
 from driver.manifest import check_item
 from driver.outcome import BUILD, MODE_FILE, REPAIR
 from driver.prompts import build_prompt
-from driver.recording import Recorded, RecordedFile, RecordingWriter
+from driver.recorded import Recorded, RecordedFile
+from driver.recording import RecordingWriter
 from driver.text import typed
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment

@@ -18,12 +18,8 @@ from driver.agent_driver import (
     WorkerResult,
 )
 from driver.outcome import MODE_LINK, MODE_PROGRAM
-from driver.recording import (
-    Recorded,
-    RecordedFile,
-    load_recording,
-    prompt_sha256,
-)
+from driver.recorded import Recorded, RecordedFile, prompt_sha256
+from driver.recording import load_recording
 from state_store.errors import InputError
 
 MATCHES = ("prompt", "item")

@@ -12,7 +12,7 @@ from driver.ground import Observed, Place
 from driver.outcome import BUILD, MODE_NESTED, REPAIR, REPAIRABLE, Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
-from driver.recording import Recorded, RecordedFile
+from driver.recorded import Recorded, RecordedFile
 from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from driver.agent_driver import FAILURE_COULD_NOT_RUN, Usage, WorkerResult
-from driver.recording import Recorded, RecordedFile, RecordingWriter
+from driver.recorded import Recorded, RecordedFile
+from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
 from state_store.errors import InputError
 from tests.contracts.driver_contract import (

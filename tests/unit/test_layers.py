@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,12 @@ def test_the_import_graph_has_no_cycles() -> None:
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_source_text_is_ascii(path: Path) -> None:
     assert path.read_bytes().isascii()
+
+
+def test_the_map_names_every_module_and_no_other() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    layers = text.split("\n## ")[1]
+    cells = [line.split("|")[-2] for line in layers.splitlines() if line.startswith("|")]
+    named = set(re.findall(r"`(?:tools/)?([a-z_]+)(?:\.py)?`", " ".join(cells)))
+    there = {path.stem for path in modules() if path.stem != "__init__"}
+    assert (there - named, named - there) == (set(), set())

@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 
 from driver.agent_driver import FAILURE_AGENT, Usage
-from driver.recording import (
+from driver.recorded import (
     Recorded,
     RecordedFile,
-    RecordingWriter,
     from_json,
-    load_recording,
     path_problem,
     prompt_sha256,
     to_json,
 )
+from driver.recording import RecordingWriter, load_recording
 from state_store.errors import CannotRunError, InputError
 
 FULL = Recorded(
