@@ -7,6 +7,7 @@ nothing is merged.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import time
@@ -64,8 +65,7 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     if not line.entries:
         return dataclasses.replace(shipment, error="nothing_green_together", detail="no item left")
     wave.gates.check()
-    touched = _touched_by_others(ground, wave)
-    if touched:
+    if touched := _touched_by_others(ground, wave):
         return _touched(shipment, touched)
     commits = ground.git.import_commits(ground.base, _specs(line, wave))
     if tuple(commit.tree for commit in commits) != line.trees:
@@ -77,6 +77,12 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
         return _to_wave_branch(shipment, ground, line, commits, wave)
     except GitError as error:
         return dataclasses.replace(shipment, error="git_commit_failed", detail=str(error))
+
+
+def strays(ground: RepositoryGround, wave: Wave) -> Shipment | None:
+    """Where there is nothing to ship: what was changed in the user's checkout all the same."""
+    touched = _touched_by_others(ground, wave)
+    return _touched(Shipment(str(ground.repository.top)), touched) if touched else None
 
 
 def _touched_by_others(ground: RepositoryGround, wave: Wave) -> tuple[str, ...]:
@@ -179,16 +185,15 @@ def _kept(
 
 
 def _keep_on_free_branch(ground: RepositoryGround, tip: str, wanted: str) -> str:
-    for number in range(1, _MAX_BRANCH_TRIES):
-        branch = wanted if number == 1 else f"{wanted}-{number}"
-        try:
+    further = [f"{wanted}-{number}" for number in range(2, _MAX_BRANCH_TRIES)]
+    # No name below `wave/` is free where a branch is called `wave`.
+    last = wanted.replace("/", "-")
+    for branch in (wanted, *further):
+        with contextlib.suppress(GitError):
             ground.git.keep(ground.repository, tip, f"refs/heads/{branch}")
-        except GitError:
-            if number == _MAX_BRANCH_TRIES - 1:
-                raise
-        else:
             return branch
-    raise AssertionError("unreachable: the last try raises")
+    ground.git.keep(ground.repository, tip, f"refs/heads/{last}")
+    return last
 
 
 def _to_current_branch(
