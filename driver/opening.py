@@ -22,6 +22,7 @@ from driver.process import Command, Processes, child_environment, could_not_run_
 from driver.recorder import Recorder
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workspace import Preparation, Workshop, workspace_root
+from state_store.errors import CannotRunError
 from state_store.journal import safe_slug
 from tools import cost_ceiling
 from tools.settings import Settings
@@ -70,8 +71,9 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     options.stop.on_set(driver.cancel)
     options.stop.on_set(processes.cancel)
     with contextlib.ExitStack() as cleanup:
-        run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
-        grounds = _open_grounds(plan, settings, processes, manifest.wave_id, cleanup)
+        with _trouble_told():
+            run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
+            grounds = _open_grounds(plan, settings, processes, manifest.wave_id, cleanup)
         recorder = Recorder(request.state_dir, manifest.wave_id, options.progress)
         recorder.say(_first_line(manifest, plan, driver, request.state_dir))
         for ground in grounds.values():
@@ -90,6 +92,15 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             run_dir=run_dir,
             options=options,
         )
+
+
+@contextlib.contextmanager
+def _trouble_told() -> Iterator[None]:
+    """A full disk, a folder without rights: one sentence, and no wave."""
+    try:
+        yield
+    except OSError as trouble:
+        raise CannotRunError(f"the wave cannot be begun: {trouble}") from trouble
 
 
 def _first_line(
@@ -154,8 +165,7 @@ def _open_repository(
 ) -> RepositoryGround:
     repository = open_repository(top, settings.environ)
     root = workspace_root(settings.workspace.root, settings.environ, repository)
-    root.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{safe_slug(wave_id)[:16]}-", dir=root))
+    folder = _fresh_folder(root, f"{safe_slug(wave_id)[:16]}-")
     cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
     git = PrivateGit.create(folder / "private.git", repository, settings.environ)
     prepare = Preparation(
@@ -167,6 +177,15 @@ def _open_repository(
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
     remote = find_remote(repository, settings.environ, settings.ship.remote)
     return RepositoryGround(repository, git, workshop, trees, remote, settings.environ)
+
+
+def _fresh_folder(root: Path, prefix: str) -> Path:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=root))
+    except OSError as trouble:
+        why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
+        raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
 
 
 def _run_setup(

@@ -49,6 +49,8 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
         judgement, test = _judge(planned, place, wave, result, seen, number)
     except TidegateError as error:
         judgement = Judgement(Verdict.UNDECIDED, str(error))
+    except OSError as trouble:  # folders without rights, too deep for a path, a full disk
+        judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     done = Attempt(
         number=number,
         phase=phase,
@@ -68,7 +70,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
 
 def work_patch(planned: Planned, wave: Wave) -> Path:
     """Where an item's work is kept as a patch against the base."""
-    return wave.scratch(planned.slug) / "work.patch"
+    return wave.scratch_path(planned.slug) / "work.patch"
 
 
 def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
