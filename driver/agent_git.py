@@ -13,7 +13,7 @@ _MAX_BYTES = 1_000_000
 
 def head_moved(clone: Path, base: str, branch: str | None) -> str:
     """What an agent did to its HEAD, as a sentence; "" when it is where the clone was made."""
-    head = _read(clone / ".git" / "HEAD")
+    head = _read(clone / ".git" / "HEAD") if _is_own(clone, ".git") else None
     expected = f"ref: refs/heads/{branch}" if branch else base
     if head is None:
         return "the agent replaced the .git of its workspace"
@@ -28,13 +28,23 @@ def head_moved(clone: Path, base: str, branch: str | None) -> str:
 def put_back_head(clone: Path, base: str, branch: str | None) -> None:
     """Let HEAD be as the clone was made; the files stay as they are."""
     git_dir = clone / ".git"
-    if _read(git_dir / "HEAD") is None:
+    if not _is_own(clone, ".git") or _read(git_dir / "HEAD") is None:
         return
     if branch:
-        ref = git_dir / "refs" / "heads" / branch
-        ref.parent.mkdir(parents=True, exist_ok=True)
-        _replace(ref, base)
+        ref = f"refs/heads/{branch}"
+        if not _is_own(clone, f".git/{ref}"):
+            return
+        (git_dir / ref).parent.mkdir(parents=True, exist_ok=True)
+        _replace(git_dir / ref, base)
     _replace(git_dir / "HEAD", f"ref: refs/heads/{branch}" if branch else base)
+
+
+def _is_own(clone: Path, path: str) -> bool:
+    """Whether no link is on the way: one may lead into the user's own git dir."""
+    places = [clone]
+    for part in path.split("/"):
+        places.append(places[-1] / part)
+    return not any(place.is_symlink() for place in places)
 
 
 def _replace(path: Path, line: str) -> None:

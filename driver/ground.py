@@ -148,10 +148,12 @@ class _ClonePlace:
             tuple(path for path in links if leaves_tree(self.top, path)),
         )
 
-    def proving(self, tree: str | None) -> AbstractContextManager[ProvingPlace]:
+    @contextmanager
+    def proving(self, tree: str | None) -> Iterator[ProvingPlace]:
         if tree is None:
             raise ValueError("a repository's item is proven on a tree")
-        return self._ground.trees.checkout(tree)
+        with self._ground.trees.checkout(tree) as proving, self._workspace.out_of_reach():
+            yield proving
 
     def contents(self, change: Change) -> bytes:
         return self._ground.git.blob(change.blob) if change.blob else b""

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Sequence
 
 from driver.gates import CEILING, GateClosedError
-from driver.ground import CLONE, IN_PLACE
+from driver.ground import CLONE, IN_PLACE, Place
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.build import build, may_repair
@@ -33,6 +33,8 @@ def walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remember
         verdict, reason = stopped_verdict(stopped), str(stopped)
     except TidegateError as error:
         verdict, reason = Verdict.UNDECIDED, str(error)
+    except OSError as trouble:  # a set-up or another program took its files away
+        verdict, reason = Verdict.UNDECIDED, f"its workspace cannot be used: {trouble}"
     except Exception as bug:  # noqa: BLE001 - one item's bug must not take the others' work along
         wave.recorder.say(f"{planned.slug}: {''.join(traceback.format_exception(bug))}")
         verdict, reason = Verdict.UNDECIDED, f"internal error: {bug!r}"
@@ -58,7 +60,15 @@ def _walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remembe
             attempts.append(repair(planned, place, wave, attempts[-1]))
         return outcome_of(planned, attempts[-1].verdict, attempts[-1].reason, attempts)
     finally:
+        _leave(planned, place, wave)
+
+
+def _leave(planned: Planned, place: Place, wave: Wave) -> None:
+    # Files of another user, say of a container, may stay: a pity, but no fault of the work.
+    try:
         place.close()
+    except TidegateError as stays:
+        wave.recorder.say(f"{planned.slug}: {stays}")
 
 
 def abandoned(planned: Planned, wave: Wave, attempts: Sequence[Attempt]) -> ItemOutcome:

@@ -28,6 +28,7 @@ from driver.state_folder import check_state_dir
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workspace import Preparation, Workshop, workspace_root
 from state_store.api import StateAPI
+from state_store.errors import CannotRunError
 from state_store.instance import get_instance_id
 from state_store.journal import safe_slug
 from tools import cost_ceiling
@@ -95,12 +96,15 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     request.options.stop.on_set(request.driver.cancel)
     request.options.stop.on_set(processes.cancel)
     with contextlib.ExitStack() as cleanup:
-        memory = _open_memory(request, plan.settings, manifest.wave_id, cleanup)
+        with _trouble_told():
+            memory = _open_memory(request, plan.settings, manifest.wave_id, cleanup)
+            run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
+            grounds = _open_grounds(plan, processes, manifest.wave_id, cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
-            run_dir=cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id)),
-            grounds=_open_grounds(plan, processes, manifest.wave_id, cleanup),
+            run_dir=run_dir,
+            grounds=grounds,
             driver=request.driver,
             settings=plan.settings,
             shipping=request.shipping,
@@ -117,6 +121,15 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         memory.begin([planned.slug for planned in wave.plan])
         _announce(wave, request.state_dir)
         yield wave
+
+
+@contextlib.contextmanager
+def _trouble_told() -> Iterator[None]:
+    """A full disk, a folder without rights: one sentence, and no wave."""
+    try:
+        yield
+    except OSError as trouble:
+        raise CannotRunError(f"the wave cannot be begun: {trouble}") from trouble
 
 
 def _open_gates(request: WaveRequest, settings: Settings) -> Gates:
@@ -215,8 +228,7 @@ def _open_repository(
 ) -> RepositoryGround:
     repository = open_repository(top, settings.environ)
     root = workspace_root(settings.workspace.root, settings.environ, repository)
-    root.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{safe_slug(wave_id)[:16]}-", dir=root))
+    folder = _fresh_folder(root, f"{safe_slug(wave_id)[:16]}-")
     cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
     git = PrivateGit.create(folder / "private.git", repository, settings.environ)
     prepare = Preparation(
@@ -229,6 +241,15 @@ def _open_repository(
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
     remote = find_remote(repository, settings.environ, settings.ship.remote)
     return RepositoryGround(repository, git, workshop, trees, remote, folder)
+
+
+def _fresh_folder(root: Path, prefix: str) -> Path:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=root))
+    except OSError as trouble:
+        why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
+        raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
 
 
 def _run_setup(

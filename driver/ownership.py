@@ -18,6 +18,7 @@ from state_store.errors import InputError
 MAX_COMPONENT_BYTES = 255
 MAX_PATH_BYTES = 4000
 MAX_DEPTH = 40
+_MAX_LINKS = 40  # as many as Linux follows
 
 # Code points that are drawn as nothing. Some file systems drop them when they compare names, so
 # `.g<U+200C>it` can be `.git`.
@@ -196,18 +197,32 @@ def name_problem(component: str) -> str | None:
 def leaves_tree(top: Path, path: str) -> bool:
     """True when a link on the way of `path` below `top` leads out of it, or into its `.git`.
 
-    The path itself and each existing parent count; a link that cannot be followed also leaves.
+    The path itself and each parent count. A link with an absolute target leaves wherever it leads,
+    as does one that climbs out and comes back in: another checkout has another place and name. So
+    does one that cannot be followed.
     """
-    parts = path.split("/")
-    try:
-        root = top.resolve()
-        places = [top.joinpath(*parts[: n + 1]).resolve() for n in range(len(parts))]
-    except (OSError, RuntimeError):  # RuntimeError is how pathlib reports a loop of links
-        return True
-    return any(
-        not place.is_relative_to(root) or any(map(git_component, place.relative_to(root).parts))
-        for place in places
-    )
+    place: list[str] = []
+    waiting = path.split("/")[::-1]
+    links = 0
+    while waiting:
+        part = waiting.pop()
+        if (part == ".." and not place) or git_component(part):
+            return True
+        if part == "..":
+            place.pop()
+            continue
+        place.append(part)
+        if (target := _link_target(top.joinpath(*place))) is not None:
+            links += 1
+            if target.anchor or links > _MAX_LINKS:
+                return True
+            place.pop()
+            waiting += reversed(target.parts)
+    return False
+
+
+def _link_target(path: Path) -> Path | None:
+    return path.readlink() if path.is_symlink() else None
 
 
 def _components(entry: str, text: str) -> list[str]:

@@ -33,19 +33,26 @@ class ProvingTree:
     seen: Mapping[str, Signature]
     git_dir: Mapping[str, Signature] = field(default_factory=dict)
     shown: str = ""
+    identity: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.identity = _identity(self.path)
 
     def tampered(self) -> tuple[str, ...]:
         """Tracked paths that are not what the git tree says any more."""
         suspects = [
             path
             for path, before in self.seen.items()
-            if path not in self.products and not _is_folder(before)
+            # A product of the set-up that the tree holds as well is the tree's.
+            if self.products.get(path) != before and not _is_folder(before)
             if _look(f"{self.path}/{path}") != before
         ]
         return self.git.tampered(self.path, self.index, suspects) if suspects else ()
 
     def show(self, tree: str) -> bool:
         """Become exactly `tree`; False when the tree is spoiled and must be made anew."""
+        if _identity(self.path) != self.identity:
+            return False  # what a test put in its place is not ours to put back
         try:
             back = self._put_back()
         except OSError:  # too deep, unreadable, busy: nothing that a fresh tree does not solve
@@ -194,6 +201,14 @@ def _look(path: str) -> Signature | None:
         return signature_of(os.lstat(path))
     except OSError:
         return None
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.lstat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_mode
 
 
 def _attributes(seen: Mapping[str, Signature]) -> dict[str, Signature]:

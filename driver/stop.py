@@ -22,6 +22,10 @@ SIGNALS = tuple(
 class InterruptedWaveError(StoppedByPolicyError):
     """A signal asked the wave to end; what was finished before stays finished."""
 
+    def __init__(self, signal_number: int, exit_code: ExitCode) -> None:
+        self.exit_code = exit_code
+        super().__init__(f"interrupted by {signal.Signals(signal_number).name}")
+
 
 class Stop:
     """Set at most once; `signal_number` says by which signal."""
@@ -55,7 +59,7 @@ class Stop:
     def check(self) -> None:
         """Raise InterruptedWaveError once a signal has come."""
         if self.signal_number is not None:
-            raise InterruptedWaveError(f"interrupted by {signal.Signals(self.signal_number).name}")
+            raise InterruptedWaveError(self.signal_number, self.exit_code)
 
     @property
     def exit_code(self) -> ExitCode:

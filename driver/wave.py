@@ -13,7 +13,7 @@ from driver.opening import WaveRequest, opened, wave_id_of
 from driver.outcome import Attempt, ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.recovery import recall
-from driver.phases.ship import ship
+from driver.phases.ship import ship, strays
 from driver.pool import Leaving, run_all
 from driver.report import WaveReport
 from driver.wave_context import Wave
@@ -53,19 +53,23 @@ def _walk_all(wave: Wave) -> list[ItemOutcome]:
 
 
 def _ship_all(wave: Wave, outcomes: Sequence[ItemOutcome]) -> dict[str, Shipment] | None:
-    """A shipment for each repository with verified items; None when no ship was asked for."""
+    """A shipment for each repository with verified items, or whose checkout somebody changed;
+    None when no ship was asked for."""
     if wave.shipping.mode == "none":
         return None
     shipments: dict[str, Shipment] = {}
     for key, ground in wave.grounds.items():
+        if not isinstance(ground, RepositoryGround):
+            continue
         entries = _verified(wave, outcomes, key)
-        if entries and isinstance(ground, RepositoryGround):
-            try:
-                shipments[key] = ship(ground, entries, wave)
-            except StoppedByPolicyError as stopped:
-                shipments[key] = Shipment(key, error=gate_word(stopped), detail=str(stopped))
-            except TidegateError as error:
-                shipments[key] = Shipment(key, error="could_not_ship", detail=str(error))
+        try:
+            shipment = ship(ground, entries, wave) if entries else strays(ground, wave)
+        except StoppedByPolicyError as stopped:
+            shipment = Shipment(key, error=gate_word(stopped), detail=str(stopped))
+        except (TidegateError, OSError) as error:
+            shipment = Shipment(key, error="could_not_ship", detail=str(error))
+        if shipment is not None:
+            shipments[key] = shipment
     return shipments
 
 

@@ -119,7 +119,11 @@ class Wave:
         return Subject(planned.slug, planned.home.key, item.repo, content)
 
     def scratch(self, slug: str) -> Path:
-        """The folder for everything that one item's agents and tests print."""
-        folder = self.run_dir / safe_slug(slug)
+        """The folder for everything that one item's agents and tests print, made when missing."""
+        folder = self.scratch_path(slug)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def scratch_path(self, slug: str) -> Path:
+        """Where that folder is, or would be."""
+        return self.run_dir / safe_slug(slug)

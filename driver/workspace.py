@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -93,6 +94,16 @@ class Workspace:
         else:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
         return Collected(tree, self.git.changes(self.base_tree, tree))
+
+    @contextlib.contextmanager
+    def out_of_reach(self) -> Iterator[None]:
+        """While inside nothing is at `path`: what is read from there would be in no commit."""
+        away = self.path.with_name(uuid.uuid4().hex)
+        self.path.rename(away)
+        try:
+            yield
+        finally:
+            away.rename(self.path)
 
     def remove(self) -> None:
         """Remove the clone; fine when it is gone. Raises WorkspaceError naming what stays."""

@@ -134,9 +134,10 @@ def _holder(descriptor: int) -> int | None:
 
 
 def _say(descriptor: int, text: str) -> None:
-    os.ftruncate(descriptor, 0)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    os.write(descriptor, text.encode("ascii"))
+    with suppress(OSError):  # a full disk takes the holder's name, not the lock
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, text.encode("ascii"))
 
 
 if sys.platform == "win32":

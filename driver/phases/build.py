@@ -54,6 +54,8 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
         judgement, test = _judge(planned, place, wave, sent, seen)
     except TidegateError as error:
         judgement = Judgement(Verdict.UNDECIDED, str(error))
+    except OSError as trouble:  # folders without rights, too deep for a path, a full disk
+        judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     done = _attempt(sent, seen, judgement, test)
     final = not may_repair(done, planned.policy.repair_cap)
     wave.recorder.judged(wave.subject(planned), done, final=final)
@@ -67,7 +69,7 @@ def may_repair(last: Attempt, repair_cap: int) -> bool:
 
 def work_patch(planned: Planned, wave: Wave) -> Path:
     """Where an item's work is kept as a patch against the base."""
-    return wave.scratch(planned.slug) / "work.patch"
+    return wave.scratch_path(planned.slug) / "work.patch"
 
 
 def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: str) -> _Dispatched:

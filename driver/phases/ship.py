@@ -86,6 +86,13 @@ def _failed(shipment: Shipment, error: str, detail: str) -> Shipment:
     return replace(shipment, error=error, detail=detail)
 
 
+def strays(ground: RepositoryGround, wave: Wave) -> Shipment | None:
+    """Where there is nothing to ship: what was changed in the user's checkout all the same."""
+    touched = _touched_by_others(ground, wave)
+    shipment = Shipment(str(ground.repository.top))
+    return _failed(shipment, "checkout_changed", _told(touched)) if touched else None
+
+
 def _touched_by_others(ground: RepositoryGround, wave: Wave) -> tuple[str, ...]:
     """What differs in the user's checkout, but for files that this wave writes itself."""
     recording = wave.options.recording
@@ -150,6 +157,9 @@ def _keep_on_free_branch(cargo: _Cargo) -> str:
     """Put the commits on a wave branch of the user's repository, where nothing can lose them."""
     ground = cargo.ground
     names = branch_names(cargo.wave.wave_id, time.strftime("%Y-%m-%d"))
+    if tip_of(ground.repository, "wave", ground.environ):
+        # No name below `wave/` is free where a branch is called `wave`.
+        names = (name.replace("/", "-") for name in names)
     free = (n for n in names if tip_of(ground.repository, n, ground.environ) in ("", cargo.tip))
     branch = next(free)
     _announce(cargo, branch)

@@ -490,3 +490,12 @@ def test_a_work_folder_below_the_top_is_where_agent_and_test_run(tmp_path: Path)
     assert report["shipped"] == ["a"]
     assert Path(driver.requests[0].workdir).name == "sub"
     assert scene.files_in(report["sha"]) == {"sub/a.txt": "M"}
+
+
+def test_a_branch_called_wave_costs_nobody_the_work(pushing: Scene) -> None:
+    pushing.repo.git("branch", "wave")
+    report = ship_a(pushing)
+    assert report["shipped"] == ["a"]
+    assert report["branch"].startswith("wave-")
+    assert pushing.remote
+    assert heads(pushing.remote)[report["branch"]] == report["sha"]

@@ -751,6 +751,14 @@ def test_a_backend_that_does_not_come_back_holds_up_no_interrupted_wave(scene: S
     assert "+bad" in Path(record["savedWork"]).read_text()
 
 
+def test_an_interrupt_before_anything_was_begun_has_the_signals_exit_code(scene: Scene) -> None:
+    stop = Stop()
+    stop.set(signal.SIGINT)
+    report, driver = scene.play({}, [item("a", "a.txt", A_GOOD)], stop=stop)
+    assert (report["abort_reason"], report["exit_code"]) == ("interrupted", 130)
+    assert driver.requests == []
+
+
 def test_an_interrupt_while_items_are_proven_together_ships_nothing(scene: Scene) -> None:
     stop, together = Stop(), scene.folder / "together"
     test = f"! grep -q good b.txt || ! grep -q good a.txt || {{ touch {together}; sleep 60; }}"

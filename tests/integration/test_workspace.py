@@ -287,6 +287,15 @@ def test_nothing_a_test_leaves_is_there_for_the_next(shop_for: MakeShop, what: s
         assert (again.path / "src").lstat().st_mode & 0o777 != 0o711
 
 
+def test_a_tree_whose_top_was_made_read_only_is_not_used_again(shop_for: MakeShop) -> None:
+    shop = shop_for()
+    trees, base = shop.proving_trees(1), base_of(shop)
+    with trees.checkout(base) as place:
+        place.path.chmod(0o555)
+    with trees.checkout(base) as again:
+        assert again.path.stat().st_mode & 0o777 != 0o555
+
+
 TAMPERED = ["an edit", "a mode", "a deletion", "an edit with its time set back"]
 
 

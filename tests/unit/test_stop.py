@@ -19,8 +19,9 @@ def test_a_signal_sets_the_switch_and_runs_the_callbacks() -> None:
         assert stop.is_set
     assert ended == ["tree"]
     assert stop.exit_code is ExitCode.TERMINATED
-    with pytest.raises(InterruptedWaveError, match="SIGTERM"):
+    with pytest.raises(InterruptedWaveError, match="SIGTERM") as interrupted:
         stop.check()
+    assert interrupted.value.exit_code is ExitCode.TERMINATED
 
 
 def test_a_late_callback_runs_at_once() -> None:

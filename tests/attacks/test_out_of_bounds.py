@@ -1,0 +1,113 @@
+"""Agents and tests that reach out of their place: into their own clone, or the user's checkout."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.repos import frozen
+from tests.support.waves import Agent, Scene, built, item, verdicts, writes
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, and a POSIX shell")
+FILES = {"a.txt": "base\n", "b.txt": "base\n", ".gitignore": "made*\n"}
+A_GOOD = "grep -q good a.txt"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, FILES)
+
+
+@pytest.mark.parametrize("target", ["{clone}/made.txt", "../../items/a/made.txt"])
+def test_a_link_that_only_works_in_the_agents_clone_is_refused(scene: Scene, target: str) -> None:
+    def agent(agent: Agent) -> None:
+        agent.write({"made.txt": "good\n"})
+        (agent.folder / "a.txt").unlink()
+        (agent.folder / "a.txt").symlink_to(target.format(clone=agent.folder))
+
+    report, _ = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD, repairCap=0)])
+    assert verdicts(report) == {"a": "refused"}
+    assert "links that leave the repository: a.txt" in built(report)["a"]["error"]
+    assert report["shipped"] == []
+
+
+def test_what_is_read_from_the_agents_clone_proves_nothing(scene: Scene) -> None:
+    def agent(agent: Agent) -> None:
+        agent.write({"made.txt": "good\n", "a.txt": f"grep -q good {agent.folder}/made.txt\n"})
+
+    repaired = writes(a__txt="true\n")
+    report, _ = scene.play({"a": [agent, repaired]}, [item("a", "a.txt", "sh a.txt", repairCap=1)])
+    assert [attempt["verdict"] for attempt in built(report)["a"]["attempts"]] == [
+        "failed",
+        "verified",
+    ]
+
+
+@pytest.mark.parametrize("name", [".git", ".git/refs", ".git/refs/heads"])
+def test_a_repair_moves_no_branch_of_the_user(scene: Scene, name: str) -> None:
+    mine: list[str] = []
+
+    def agent(agent: Agent) -> None:
+        shutil.rmtree(agent.folder / name)
+        (agent.folder / name).symlink_to(scene.repo.path / name)
+        agent.write({"a.txt": "bad\n"})
+        mine.append(scene.repo.commit({"b.txt": "the user works on\n"}))
+
+    report, _ = scene.play(
+        {"a": [agent, writes(a__txt="good\n")]}, [item("a", "a.txt", A_GOOD, repairCap=1)]
+    )
+    assert scene.repo.git("rev-parse", "main") == mine[0]
+    assert report["shipped"] == []
+
+
+def test_a_clone_replaced_by_the_users_checkout_is_refused_and_harms_nothing(scene: Scene) -> None:
+    scene.repo.write({"a.txt": "good, not saved yet\n", "mine.txt": "mine\n"})
+    before = frozen(scene.repo.path)
+
+    def agent(agent: Agent) -> None:
+        agent.folder.rename(agent.folder.with_name("elsewhere"))
+        agent.folder.symlink_to(scene.repo.path)
+
+    report, _ = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD, repairCap=0)])
+    assert verdicts(report) == {"a": "refused"}
+    assert frozen(scene.repo.path) == before
+
+
+def test_a_proving_tree_replaced_by_the_users_checkout_harms_nothing(scene: Scene) -> None:
+    scene.repo.write({"a.txt": "not saved yet\n", "mine.txt": "mine\n"})
+    before = frozen(scene.repo.path)
+    swap = f"""
+        case $PWD in */repo) exit 1;; esac
+        here=$PWD; cd ..; mv "$here" elsewhere; ln -s {scene.repo.path} "$here"; exit 1
+    """
+    twice = [writes(a__txt="bad\n"), writes(a__txt="good\n")]
+    report, _ = scene.play({"a": twice}, [item("a", "a.txt", swap, repairCap=1)])
+    assert verdicts(report) == {"a": "failed"}
+    assert frozen(scene.repo.path) == before
+
+
+def test_a_shipped_file_that_the_set_up_makes_too_cannot_be_rewritten_by_its_test(
+    tmp_path: Path,
+) -> None:
+    scene = Scene(tmp_path, FILES, config='[workspace]\nsetup = ["echo made > made.txt"]\n')
+    cheat = "echo good > made.txt; grep -q good made.txt"
+    items = [item("a", "made.txt", cheat, repairCap=0)]
+    report, _ = scene.play({"a": writes(made__txt="bad\n")}, items)
+    assert verdicts(report) == {"a": "failed"}
+    honest = [item("a", "made.txt", "grep -q good made.txt", repairCap=0)]
+    report, _ = scene.play({"a": writes(made__txt="good\n")}, honest, wave_id="w2")
+    assert report["shipped"] == ["a"]
+
+
+def test_what_strays_into_the_users_checkout_is_named_although_nothing_ships(scene: Scene) -> None:
+    def agent(agent: Agent) -> None:
+        scene.repo.write({"stray.txt": "meant for the clone\n"})
+
+    report, _ = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD, repairCap=0)])
+    assert verdicts(report) == {"a": "no_change"}
+    [repo] = report["shipped_repos"]
+    assert repo["error"] == "checkout_changed"
+    assert "file stray.txt" in repo["error_detail"]
