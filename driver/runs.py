@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,11 @@ def noted(
         "resources": list(resources),
     }
     write_json_atomic(record, note | (asdict(me) if me else {"pid": os.getpid()}))
-    yield
-    record.unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # a state folder that was lost on the way
+            record.unlink()
 
 
 def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
