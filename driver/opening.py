@@ -175,7 +175,7 @@ def _open_repository(
     )
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
-    remote = find_remote(repository, settings.environ, settings.ship.remote)
+    remote = find_remote(repository, settings.environ, settings.ship.remote, processes)
     return RepositoryGround(repository, git, workshop, trees, remote, settings.environ)
 
 
