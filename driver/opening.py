@@ -239,7 +239,7 @@ def _open_repository(
     (folder / "base").write_text(repository.head, encoding="ascii")
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
-    remote = find_remote(repository, settings.environ, settings.ship.remote)
+    remote = find_remote(repository, settings.environ, settings.ship.remote, processes)
     return RepositoryGround(repository, git, workshop, trees, remote, folder)
 
 

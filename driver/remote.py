@@ -13,9 +13,9 @@ from pathlib import Path, PurePath
 
 from driver.git_command import (
     NETWORK_TIMEOUT_S,
-    GitError,
     last_words,
     private_environment,
+    raw,
     records,
     redacted,
     run_git,
@@ -23,7 +23,7 @@ from driver.git_command import (
     user_environment,
     with_config,
 )
-from driver.process import Captured
+from driver.process import Captured, Command, Ending, Processes
 from driver.repository import Repository
 from state_store.errors import InputError
 
@@ -44,12 +44,13 @@ class Remote:
     """A remote as the user had it at the start; agents cannot redirect it afterwards.
 
     `url` is the literal push URL; `config` holds how to log in there. Both may carry secrets
-    and stay out of `repr`.
+    and stay out of `repr`. Who talks to it runs in `processes`, and so ends with the wave.
     """
 
     name: str
     url: str = field(repr=False)
     config: tuple[tuple[str, str], ...] = field(repr=False, default=())
+    processes: Processes = field(repr=False, compare=False, default_factory=Processes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class PushResult:
     """How a push ended; `reason` is one sentence without credentials, "" when it went well.
 
     `kind`: "moved" (the branch is not where it was expected), "hook" (the remote's rules or
-    hooks said no), "login", "unreachable", "unverified" (sent, but not seen there), "failed".
+    hooks said no), "login", "unreachable", "unverified" (sent, but not seen there), "interrupted"
+    (nobody knows whether it arrived), "failed".
     """
 
     ok: bool
@@ -66,7 +68,10 @@ class PushResult:
 
 
 def find_remote(
-    repo: Repository, environ: Mapping[str, str], name: str | None = None
+    repo: Repository,
+    environ: Mapping[str, str],
+    name: str | None = None,
+    processes: Processes | None = None,
 ) -> Remote | None:
     """The remote to ship to: `name`, else the branch's own, `origin`, or the only one.
 
@@ -81,7 +86,7 @@ def find_remote(
     asked = (*at, "remote", "get-url", "--push", chosen)
     url = text(run_git(asked, cwd=repo.top, env=env).stdout).splitlines()[0]
     frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
-    return Remote(chosen, _absolute(url, repo.top), frozen)
+    return Remote(chosen, _absolute(url, repo.top), frozen, processes or Processes())
 
 
 def _settings(listing: bytes) -> list[tuple[str, str]]:
@@ -137,7 +142,7 @@ def push_commit(
     lease = f"--force-with-lease={ref}:{expected or ''}"
     sent = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
             "--recurse-submodules=no", lease, remote.url, f"{commit}:{ref}")  # fmt: skip
-    done = _talk(git_dir, env, sent)
+    done = _talk(git_dir, env, remote, sent)
     if isinstance(done, PushResult):
         return done
     if not done.ok:
@@ -178,14 +183,18 @@ def _contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str)
     return run_git(asked, cwd=git_dir, env=env, accept=(0, 1, 128)).ok
 
 
-def _talk(git_dir: Path, env: Mapping[str, str], args: Sequence[str]) -> Captured | PushResult:
-    argv = (f"--git-dir={git_dir}", *args)
-    try:
-        return run_git(
-            argv, cwd=git_dir, env=env, timeout_s=NETWORK_TIMEOUT_S, accept=range(-64, 256)
-        )
-    except GitError as slow:
-        return PushResult(False, str(slow), "unreachable")
+def _talk(
+    git_dir: Path, env: Mapping[str, str], remote: Remote, args: Sequence[str]
+) -> Captured | PushResult:
+    # Supervised like an agent: a push that outlived us would arrive after the next run has begun.
+    argv = ("git", f"--git-dir={git_dir}", *args)
+    done = remote.processes.run(Command(argv, git_dir, env, NETWORK_TIMEOUT_S))
+    if done.ending is Ending.CANCELLED:
+        why = f"git {args[0]} was interrupted: whether the remote got it is not known"
+        return PushResult(False, why, "interrupted")
+    if done.exit_code is None:
+        return PushResult(False, f"git {args[0]}: {redacted(done.reason)}", "unreachable")
+    return Captured(argv, done.exit_code, raw(done.stdout), raw(done.stderr))
 
 
 def _failure(branch: str, done: Captured) -> PushResult:
@@ -220,7 +229,7 @@ def _head_there(
     git_dir: Path, env: Mapping[str, str], remote: Remote, ref: str
 ) -> str | PushResult:
     """The commit that `ref` is at on the remote, "" when it is not there."""
-    seen = _talk(git_dir, env, ("ls-remote", remote.url, ref))
+    seen = _talk(git_dir, env, remote, ("ls-remote", remote.url, ref))
     if isinstance(seen, PushResult):
         return seen
     if not seen.ok:
