@@ -142,6 +142,7 @@ def _record(planned: Planned, place: Place, wave: Wave, sent: _Dispatched, seen:
             usage=said.usage,
             duration_s=sent.duration_s,
             files=tuple(_file(place, c) for c in seen.changes if c.mode != MODE_NESTED),
+            failure=said.failure,
         )
     )
 

@@ -19,28 +19,10 @@ from state_store.events import ITEM_ARCHIVED, ITEM_CREATED, ITEM_UPDATED, TRACKE
 from state_store.ingest import SyncReport, export_tracker, ingest_tracker_json, sync_tracker
 from state_store.merge import FILE, STORE
 from tests.support.processes import eventually
+from tests.support.trackers import HAND_WRITTEN
 from tests.support.two_writers import TwoWriters
 
 ROOT = Path(__file__).resolve().parents[2]
-
-HAND_WRITTEN = """\
-{
-   "version": 1,
-   "owner": {"rate": 1.50},
-
-   "items": [
-      {"id": "T-1", "slug": "one", "status": "todo", "ownsFiles": ["a.py", "b.py"],
-       "mine":   [1,2 , 3]},
-      {
-         "id": "T-2",
-         "status" : "todo",
-         "notes": "keep \\/ this"
-      },
-      {"id":7}
-   ]
-}
-
-"""
 
 
 @pytest.fixture

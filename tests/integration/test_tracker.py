@@ -29,28 +29,10 @@ from driver.tracker import (
 from state_store.errors import CannotRunError, InputError
 from state_store.files import replace_unchanged
 from state_store.locks import locked
+from tests.support.trackers import HAND_WRITTEN
 
 ROOT = Path(__file__).resolve().parents[2]
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="users, links and modes are POSIX")
-
-HAND_WRITTEN = """\
-{
-   "version": 1,
-   "owner": {"name": "J\\u00fcrgen", "rate": 1.50, "big": 1e5},
-
-   "items": [
-      {"id": "T-1", "slug": "one", "status": "todo", "ownsFiles": ["a.py", "b.py"],
-       "mine":   [1,2 , 3]},
-      {
-         "id": "T-2",
-         "status" : "todo",
-         "notes": "keep \\/ this"
-      },
-      {"id":7}
-   ]
-}
-
-"""
 
 
 def fixed(fields: Mapping[str, Mapping[str, Any]]) -> dict[str, Edit]:

@@ -29,6 +29,8 @@ from driver.agent_driver import (
     WorkerStatus,
 )
 from driver.command_driver import CommandDriver
+from driver.recording import RecordingWriter
+from driver.replay_driver import ReplayDriver
 from driver.stop import Stop
 from driver.wave_loop import run_wave
 from tests.support.processes import eventually
@@ -520,6 +522,22 @@ def test_the_fields_of_an_item_win_over_the_table_of_its_backend(scene: Scene) -
     assert verdicts(report) == {"a": "verified", "b": "undecided"}
     assert (built(report)["a"]["repairs"], built(report)["a"]["verificationTier"]) == (2, 3)
     assert report["policy"]["repair_cap"] == 3
+
+
+def test_a_recording_tells_why_a_dispatch_failed_so_that_a_replay_judges_alike(
+    scene: Scene, tmp_path: Path
+) -> None:
+    def is_down(agent: Agent) -> WorkerResult:
+        return WorkerResult("", error="no network", failure=FAILURE_COULD_NOT_RUN)
+
+    recording = RecordingWriter(tmp_path / "wave.jsonl")
+    items = [item("a", "a.txt", A_GOOD)]
+    lived = scene.run(
+        ScriptedDriver({"a": is_down}, environ=scene.environ), items, recording=recording
+    )
+    replayed = scene.run(ReplayDriver(recording.path, tier=1, environ=scene.environ), items)
+    assert verdicts(replayed) == verdicts(lived) == {"a": "undecided"}
+    assert built(replayed)["a"]["error"] == built(lived)["a"]["error"]
 
 
 @pytest.mark.parametrize("manifest", [[], None, "items", {"items": 3}])
