@@ -149,6 +149,7 @@ def _run_wave(
             repo=cycle.repo,
             recording=recording,
             leases=backlog.leases,
+            own_paths=(cycle.tracker,),
         )
     return run_wave(
         driver=cycle.driver,

@@ -28,7 +28,8 @@ SHIP_MODES = ("branch", "current")
 
 @dataclass(frozen=True)
 class WaveOptions:
-    """What a command line may ask for beyond `run_wave`'s own parameters."""
+    """What a command line may ask for beyond `run_wave`'s own parameters. Changes of `own_paths`
+    while the wave runs are nobody's fault: people edit the tracker at any time."""
 
     settings: Settings | None = None
     repo: Path | None = None
@@ -36,6 +37,7 @@ class WaveOptions:
     progress: Progress = field(default_factory=lambda: Progress(None))
     stop: Stop = field(default_factory=Stop)
     leases: Leases | None = None
+    own_paths: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

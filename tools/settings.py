@@ -15,6 +15,7 @@ from typing import Any
 
 from state_store.errors import InputError
 from tools.settings_schema import (
+    ARGV,
     KINDS,
     OPTIONAL,
     SECTIONS,
@@ -174,7 +175,15 @@ def _value(entry: Entry, environ: Mapping[str, str]) -> Any:
     value = kind.accept(raw)
     if isinstance(value, Path) and entry.name != STATE_DIR:
         return entry.base / _expanded(value, environ)
+    if kind is ARGV and value and not entry.is_text:
+        return (_placed(value[0], entry.base), *value[1:])
     return value
+
+
+def _placed(program: str, base: Path) -> str:
+    """A program named by a relative path lies beside the file that names it; a bare name is
+    looked for in PATH."""
+    return str(base / program) if "/" in program and not Path(program).is_absolute() else program
 
 
 def _expanded(path: Path, environ: Mapping[str, str]) -> Path:

@@ -94,11 +94,12 @@ def strays(ground: RepositoryGround, wave: Wave) -> Shipment | None:
 
 
 def _touched_by_others(ground: RepositoryGround, wave: Wave) -> tuple[str, ...]:
-    """What differs in the user's checkout, but for files that this wave writes itself."""
+    """What differs in the user's checkout, but for files that are Tidegate's to change."""
     recording = wave.options.recording
     places = [
         *([wave.gates.state_dir] if wave.gates.state_dir else []),
         *([recording.path] if recording else []),
+        *wave.options.own_paths,
     ]
     top = ground.repository.top
     return tuple(

@@ -249,6 +249,17 @@ def test_what_a_person_edits_while_a_wave_runs_is_kept(project: Project) -> None
     assert project.item_now("NEW") == {"id": "NEW", "status": "todo"}
 
 
+def test_a_tracker_of_the_repository_may_be_edited_while_a_wave_runs(project: Project) -> None:
+    project.tracker = project.top / "backlog.json"
+    project.track(item("a", prompt="DO pass"))
+    project.git("add", "backlog.json")
+    project.git("-c", "user.name=u", "-c", "user.email=u@x", "commit", "-qm", "The backlog")
+    project.track(item("a", prompt=edits(project, f"d['items'][0]['title'] = 'Mine'; {SAVED}")))
+    done = project.schedule()
+    assert done.code == 0, done.err
+    assert project.item_now("A")["title"] == "Mine"
+
+
 def test_a_status_that_a_person_set_meanwhile_is_not_taken_back(project: Project) -> None:
     project.track(
         item("a", prompt=edits(project, f"d['items'][0]['status'] = 'archived'; {SAVED}"))

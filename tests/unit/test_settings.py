@@ -82,6 +82,17 @@ def test_flag_beats_environment_beats_project_beats_user_beats_default(
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [("./agent", "agent"), ("bin/agent", "bin/agent"), ("agent", None), ("/opt/agent", None)],
+)
+def test_a_program_named_by_a_relative_path_lies_beside_the_file_that_names_it(
+    load: Load, tmp_path: Path, written: str, kept: str | None
+) -> None:
+    command = load(f"[backend]\ncommand=['{written}', 'x/y']\n").backend.command
+    assert command == (written if kept is None else str(tmp_path / kept), "x/y")
+
+
 def test_a_flag_that_was_not_given_sets_nothing(load: Load) -> None:
     found = load("[limits]\nmax_workers=3", flags={"limits.max_workers": None, "state_dir": None})
     assert found.limits.max_workers == 3
