@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -48,6 +49,7 @@ def noted(
     note = {
         "wave_id": wave_id,
         "folders": [str(path) for path in folders],
+        "host": socket.gethostname(),
         "holder": get_instance_id(),
         "resources": list(resources),
     }
@@ -120,6 +122,8 @@ def _salvage(folder: Path, clone: Path, run_dir: Path, environ: Mapping[str, str
 
 def _is_alive(record: Mapping[str, Any]) -> bool:
     pid = record.get("pid")
+    if record.get("host") not in (None, socket.gethostname()):
+        return True  # another machine's: who lives there cannot be seen, its leases run out
     if not isinstance(pid, int):
         return False
     noted_as = Identity(pid, record.get("started"), str(record.get("boot") or ""))

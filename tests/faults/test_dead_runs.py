@@ -1,0 +1,99 @@
+"""A run that is dead is cleared up after; one that may live is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver.living import end_marked, identity
+from driver.runs import RUN_VARIABLE, clear_up, noted
+from state_store import coordination
+from state_store.store import EventStore
+
+
+def note(state: Path, **facts: Any) -> Path:
+    """A run's note as it would lie there."""
+    record = state / "runs" / "w1" / "run.json"
+    record.parent.mkdir(parents=True)
+    folder = state / "clones"
+    folder.mkdir()
+    known = {
+        "wave_id": "w1",
+        "folders": [str(folder)],
+        "host": socket.gethostname(),
+        "holder": "somebody",
+        "resources": ["place#a"],
+    }
+    record.write_text(json.dumps(known | facts), encoding="utf-8")
+    return record
+
+
+def cleared(state: Path) -> tuple[str, ...]:
+    with EventStore(state / "db") as store:
+        assert coordination.try_claim(store, "place#a", "somebody")
+        told = tuple(clear_up(state, store, dict(os.environ)))
+        held = coordination.current_holder(store, "place#a")
+    return (*told, f"held by {held}")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"pid": 2**22 + 1, "started": 1, "boot": "b"},
+        {"pid": os.getpid(), "started": 1, "boot": "b"},
+        {"pid": None},
+        {},
+    ],
+    ids=["no such process", "the number is another's", "no number", "nothing known"],
+)
+def test_a_dead_run_loses_its_clones_its_note_and_its_leases(
+    tmp_path: Path, facts: dict[str, Any]
+) -> None:
+    record = note(tmp_path, **facts)
+    assert cleared(tmp_path) == ("wave w1 ended without saying so", "held by None")
+    assert not record.exists()
+    assert not (tmp_path / "clones").exists()
+
+
+def test_a_run_that_lives_is_left_alone(tmp_path: Path) -> None:
+    run_dir = tmp_path / "runs" / "w1"
+    run_dir.mkdir(parents=True)
+    with noted(run_dir, "w1", [tmp_path / "clones"], ["place#a"]):
+        assert cleared(tmp_path) == ("held by somebody",)
+        assert (run_dir / "run.json").exists()
+    assert not (run_dir / "run.json").exists()
+
+
+def test_a_run_of_another_machine_is_never_taken_for_dead(tmp_path: Path) -> None:
+    record = note(tmp_path, host="another-machine", pid=2**22 + 1)
+    assert cleared(tmp_path) == ("held by somebody",)
+    assert record.exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="marks are read from /proc")
+def test_processes_of_a_dead_run_are_ended_and_no_others(tmp_path: Path) -> None:
+    mark = {**os.environ, RUN_VARIABLE: f"w-{tmp_path.name}"}
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    marked, other = subprocess.Popen(sleep, env=mark), subprocess.Popen(sleep)
+    try:
+        assert end_marked(RUN_VARIABLE, f"w-{tmp_path.name}") == (marked.pid,)
+        assert marked.wait(10) == -9
+        assert other.poll() is None
+    finally:
+        for child in (marked, other):
+            child.kill()
+            child.wait()
+
+
+def test_a_process_is_told_apart_from_a_later_one_with_its_number() -> None:
+    me = identity(os.getpid())
+    assert me is not None
+    assert me == identity(os.getpid())
+    assert identity(2**22 + 1) is None
