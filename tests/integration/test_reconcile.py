@@ -135,8 +135,8 @@ def test_leases_stay_with_their_store(stores: tuple[StateAPI, StateAPI]) -> None
 
 
 def test_a_store_is_not_reconciled_with_itself(stores: tuple[StateAPI, StateAPI]) -> None:
-    with pytest.raises(InputError):
-        reconcile_stores(stores[0], StateAPI(stores[0].store.path))
+    with StateAPI(stores[0].store.path) as again, pytest.raises(InputError):
+        reconcile_stores(stores[0], again)
 
 
 def run_apart(folder: Path, seed: int) -> None:
