@@ -9,18 +9,23 @@ from itertools import count
 from driver.manifest import WorkItem
 from driver.prompts import command_text
 from driver.text import safe_line
+from state_store.anchors import TRAILER
 
 MAX_SUBJECT_CHARS = 72
 
 
-def commit_message(item: WorkItem, wave_id: str, proved_tree: str) -> str:
-    """Subject from the title or slug, then the trailers that later runs find items by."""
+def commit_message(
+    item: WorkItem, wave_id: str, proved_tree: str, anchor: str | None = None
+) -> str:
+    """Subject from the title or slug, then the trailers that later runs find items by; `anchor`
+    says how far the store was."""
     trailers = {
         "Wave-Id": wave_id,
         "Item-Id": item.item_id or item.slug,
         "Item-Slug": item.slug,
         "Test-Command": command_text(item.test_command),
         "Proved-Tree": proved_tree,
+        **({TRAILER: anchor} if anchor else {}),
     }
     lines = [f"{name}: {safe_line(value)}" for name, value in trailers.items()]
     return "\n".join([_subject(item.title or item.slug), "", *lines]) + "\n"
