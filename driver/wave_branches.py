@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from driver.git import Repository, is_ancestor, tip_of
 from driver.git_command import private_environment, run_git, text, user_environment
+from driver.ship_names import is_branch_of
 from state_store.anchors import TRAILER, Anchor, parsed
 
 HEADS = "refs/heads/"
@@ -22,7 +23,7 @@ _USUAL = ("main", "master")
 
 @dataclass(frozen=True, slots=True)
 class WaveBranch:
-    """A branch whose last commit says which wave made it. `anchors` are those of that commit."""
+    """A branch that a wave has named, as its last commit says. `anchors` are of that commit."""
 
     name: str
     commit: str
@@ -42,10 +43,11 @@ def wave_branches(repo: Repository, environ: Mapping[str, str]) -> tuple[WaveBra
 
 def _wave_branch(ref: str, commit: str, tree: str, trailers: str) -> WaveBranch | None:
     said = dict(line.partition(": ")[::2] for line in trailers.split("\x1f"))
-    if not (said.get("Wave-Id") and said.get("Proved-Tree")):
+    name, wave = ref.removeprefix(HEADS), said.get("Wave-Id", "")
+    if "Proved-Tree" not in said or not is_branch_of(name, wave):
         return None
     anchors = tuple(parsed([said.get(TRAILER)]))
-    return WaveBranch(ref.removeprefix(HEADS), commit, said["Wave-Id"], bool(tree), anchors)
+    return WaveBranch(name, commit, wave, bool(tree), anchors)
 
 
 def refs_on_the_way(repo: Repository, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

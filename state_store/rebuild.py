@@ -24,6 +24,7 @@ from state_store.tracker_file import read_tracker_file
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
 ACTOR = "rebuild"
+_MAX_TOLD = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,8 @@ def rebuild(
         told = _tell(api, _worth_telling(entries.values(), gone, all_of_them=not mendable))
         items = ingest_tracker_json(api, tracker, ACTOR) if tracker and tracker.exists() else 0
         done = Rebuilt(aside, told, items, gone)
-        api.append(
-            REBUILDS, STORE_REBUILT, done.to_json() | {"why": list(health.sentences)[:100]}, ACTOR
-        )
+        why = list(health.sentences)[:_MAX_TOLD]
+        api.append(REBUILDS, STORE_REBUILT, {**done.to_json(), "why": why}, ACTOR)
     return done
 
 
