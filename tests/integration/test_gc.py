@@ -12,16 +12,20 @@ from typing import Any
 
 import pytest
 
+from tests.support.in_process import call
 from tests.support.killed import kill_a_run
 from tests.support.programs import ROOT, Project, Ran, item, run, tree_hash
+from tools.gc import main
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-GC = ROOT / "tools" / "gc.py"
+pytestmark = [
+    pytest.mark.usefixtures("at_home"),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
+]
 DAY_S = 86400
 
 
 def gc(project: Project, *flags: str, code: int = 0) -> Ran:
-    done = run(GC, *project.places(), *flags, cwd=project.home)
+    done = call(main, *project.places(), *flags)
     assert (done.code, done.err) == (code, "")
     return done
 
@@ -44,7 +48,7 @@ def age(top: Path, days: float) -> None:
 
 
 def works(project: Project) -> list[Path]:
-    return [path for root in (project.home / "work").glob("*") for path in [root]]
+    return list((project.home / "work").glob("*"))
 
 
 def test_a_killed_runs_clones_go_after_its_work_was_saved(project: Project) -> None:
@@ -107,18 +111,12 @@ def test_a_folder_of_a_living_run_stays_whatever_else_is_gone(project: Project) 
 def test_read_only_files_and_deep_folders_are_removed(project: Project) -> None:
     kill_a_run(project, "a")
     (folder,) = works(project)
-    deep = at = folder / "items" / "a"
-    for _ in range(30):
-        at = at / ("d" * 200)
     script = (
         "import os, sys; os.chdir(sys.argv[1])\n"
         "for _ in range(30): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
         "open('f', 'w').close(); os.chmod('f', 0o400); os.chmod('.', 0o500)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(folder / "proving")], check=True)
-    (deep / "ro").mkdir()
-    (deep / "ro" / "f").touch(0o400)
-    (deep / "ro").chmod(0o500)
     gc(project)
     assert not folder.exists()
 
@@ -215,19 +213,19 @@ def looked_at(project: Project) -> list[Any]:
     return [*files, project.git("status", "--porcelain"), project.git("rev-parse", "HEAD")]
 
 
-def test_ten_waves_three_of_them_killed_leave_nothing_but_unmerged_work(project: Project) -> None:
+def test_waves_some_of_them_killed_leave_nothing_but_unmerged_work(project: Project) -> None:
     kept = ship(project, "kept", "kept")["branch"]
-    for number in range(6):
+    for number in range(3):
         branch = ship(project, f"i{number}", f"w{number}")["branch"]
         project.git("merge", "-q", "--ff-only", branch)
-    for number in range(3):
-        kill_a_run(project, f"k{number}", wave_id=f"k{number}")
+    for name in ("k0", "k1"):
+        kill_a_run(project, name, wave_id=name)
     gc(project)
     assert project.branches() == [kept]
     assert works(project) == []
     assert len(project.git("worktree", "list").splitlines()) == 1
     saved = [path.parent.name for path in project.state.glob("runs/*/*/interrupted.patch")]
-    assert sorted(saved) == ["k0", "k1", "k2"]
+    assert sorted(saved) == ["k0", "k1"]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +233,7 @@ def test_ten_waves_three_of_them_killed_leave_nothing_but_unmerged_work(project:
     [(["--older-than", "x"], "older-than"), (["--state-dir", "nowhere"], "no state folder")],
 )
 def test_bad_input_is_one_sentence(project: Project, flags: list[str], says: str) -> None:
-    done = run(GC, "--repo", project.top, *flags, cwd=project.home)
+    done = run(ROOT / "tools" / "gc.py", "--repo", project.top, *flags, cwd=project.home)
     assert (done.code, done.out) == (2, "")
     assert says in done.err
     assert len(done.err.splitlines()) == 1
