@@ -21,6 +21,7 @@ from driver.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
 from driver.subject import resource_of
 from driver.tracker import Edit
 from state_store import events
+from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.ingest import sync_tracker
 from state_store.instance import get_instance_id
@@ -52,6 +53,7 @@ class Backlog:
         taken meanwhile are given back at the end."""
         with ExitStack() as stack:
             api = stack.enter_context(StateAPI(state_dir / DATABASE))
+            check_kept(api.store, state_dir)
             for line in clear_up(state_dir, api.store, environ):
                 progress.say(line)
             leases = stack.enter_context(Leases(api.store, get_instance_id()))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from driver.gates import CEILING, GateClosedError, gate_word
+from driver.ground import RepositoryGround
 from driver.item_line import settle
 from driver.manifest import ManifestError
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
 from driver.pool import run_all
-from driver.report import ItemReport, WaveReport
+from driver.report import Base, ItemReport, WaveReport
 from driver.stop import InterruptedWaveError
 from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
@@ -49,7 +50,15 @@ def conclude(
         abort_exit=exit_code,
         journal_error=wave.recorder.problem,
         resumed=resumed,
+        bases=tuple(_bases(wave)),
     )
+
+
+def _bases(wave: Wave) -> Iterator[Base]:
+    for ground in wave.grounds.values():
+        if isinstance(ground, RepositoryGround):
+            repository = ground.repository
+            yield Base(str(repository.top), ground.base, repository.branch)
 
 
 def _item_report(

@@ -37,13 +37,27 @@ def identity(pid: int) -> Identity | None:
 
 def end_marked(variable: str, value: str) -> tuple[int, ...]:
     """Kill every process whose environment has `variable` with this value; their numbers."""
-    mark = f"{variable}={value}".encode()
     ended = []
-    for pid in _marked(mark):
+    for pid in marked(variable, value):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
             ended.append(pid)
     return tuple(ended)
+
+
+def marked(variable: str, value: str) -> tuple[int, ...]:
+    """The processes, but for this one, whose environment has `variable` with this value."""
+    return tuple(_marked(f"{variable}={value}".encode()))
+
+
+def users_of(folder: Path) -> tuple[int, ...]:
+    """The processes that work in a folder or below it; none are seen without `/proc`."""
+    found = []
+    for process in _PROC.glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cwd").readlink().is_relative_to(folder):
+                found.append(int(process.name))
+    return tuple(found)
 
 
 def _marked(mark: bytes) -> Iterator[int]:

@@ -13,6 +13,7 @@ from driver.leasing import Leases
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.subject import Subject
 from state_store import events
+from state_store.anchors import Anchor
 from state_store.api import StateAPI
 
 
@@ -46,6 +47,9 @@ class Memory(Protocol):
     def shipped(self, subject: Subject, commit: str) -> None:
         """The item's commit is where it was meant to go."""
 
+    def anchor(self) -> Anchor | None:
+        """How far the wave's stream is, to be written down outside the store."""
+
 
 class Forgetful:
     """A wave without a state folder: nothing is kept, and nobody else can know of its items."""
@@ -77,6 +81,9 @@ class Forgetful:
 
     def shipped(self, subject: Subject, commit: str) -> None:
         del subject, commit
+
+    def anchor(self) -> Anchor | None:
+        return None
 
 
 class WaveMemory:
@@ -150,6 +157,10 @@ class WaveMemory:
         step = {"slug": subject.slug, "commit": commit}
         with self._leases.effect(subject.resource) as transaction:
             transaction.append(self._stream, events.ITEM_SHIPPED, step, "wave")
+
+    def anchor(self) -> Anchor | None:
+        """How far the wave's stream is, to be written down outside the store."""
+        return Anchor.of(self._stream, self._api.store.head(self._stream))
 
     def _agent(self, subject: Subject, number: int) -> dict[str, Any]:
         agent = f"{self._wave_id}/{subject.slug}/{number}"

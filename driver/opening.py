@@ -26,7 +26,9 @@ from driver.recorder import Recorder
 from driver.runs import RUN_VARIABLE, clear_up, noted
 from driver.state_folder import check_state_dir
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
+from driver.workplace import sign
 from driver.workspace import Preparation, Workshop, workspace_root
+from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError
 from state_store.instance import get_instance_id
@@ -145,6 +147,7 @@ def _open_memory(
     if request.state_dir is None:
         return Forgetful()
     api = cleanup.enter_context(StateAPI(request.state_dir / DATABASE))
+    check_kept(api.store, request.state_dir)
     leases = request.options.leases
     if leases is None:
         for line in clear_up(request.state_dir, api.store, settings.environ):
@@ -230,13 +233,13 @@ def _open_repository(
     root = workspace_root(settings.workspace.root, settings.environ, repository)
     folder = _fresh_folder(root, f"{safe_slug(wave_id)[:16]}-")
     cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+    sign(folder, wave_id, repository)
     git = PrivateGit.create(folder / "private.git", repository, settings.environ)
     prepare = Preparation(
         settings.workspace.copy,
         settings.workspace.setup,
         functools.partial(_run_setup, settings, processes, wave_id),
     )
-    (folder / "base").write_text(repository.head, encoding="ascii")
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
     remote = find_remote(repository, settings.environ, settings.ship.remote, processes)

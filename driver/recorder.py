@@ -37,6 +37,12 @@ class Recorder:
         self.problem: str | None = None
         self._started: dict[str, tuple[str, int]] = {}
 
+    @property
+    def anchor(self) -> str | None:
+        """How far the store is by now; what is written outside it says so, so that a loss shows."""
+        anchor = self._memory.anchor()
+        return str(anchor) if anchor else None
+
     def say(self, line: str) -> None:
         """A line for people only."""
         self._progress.say(line)
@@ -131,7 +137,8 @@ class Recorder:
 
     def _write(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> None:
         if self._state_dir is not None:
-            entry = {"waveId": self._wave_id, "content": subject.content, **data}
+            entry = {"waveId": self._wave_id, "content": subject.content, "anchor": self.anchor}
+            entry |= data
             journal.write_entry(self._state_dir, subject.slug, phase, entry, repo=subject.repo)
 
 

@@ -6,7 +6,7 @@ Every key is always there. `None` means unknown or not applicable; it never stan
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from driver.agent_driver import Usage
@@ -28,6 +28,15 @@ class ItemReport:
     saved_work: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a repository's items started from; `branch` None where HEAD was detached."""
+
+    repo: str
+    commit: str
+    branch: str | None
+
+
 @dataclass(frozen=True)
 class WaveReport:
     """All that is known at the end. `shipments` is None when no ship was asked for."""
@@ -45,6 +54,7 @@ class WaveReport:
     abort_exit: ExitCode | None = None
     journal_error: str | None = None
     resumed: bool = False
+    bases: tuple[Base, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -76,6 +86,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "branch": _only(shipment.branch for shipment in report.shipments or ()),
         "sha": _only(shipment.tip or shipment.kept for shipment in report.shipments or ()),
         "merged": False,
+        "base": [asdict(base) for base in report.bases],
         "policy": dict(report.policy) if report.policy is not None else None,
         "ceiling": dict(report.ceiling) if report.ceiling is not None else None,
         "resume_stats": _resume_stats(report.items) if report.resumed else None,

@@ -7,7 +7,6 @@ when its process is gone; that a number was given to another process is told by 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.git import PrivateGit
+from driver.folders import remove_tree
 from driver.living import Identity, end_marked, identity
+from driver.workplace import save_unfinished, sentence
 from state_store import coordination
-from state_store.errors import TidegateError
-from state_store.files import BadFileError, read_json, write_bytes_atomic, write_json_atomic
+from state_store.files import BadFileError, read_json, write_json_atomic
 from state_store.instance import get_instance_id
 from state_store.store import EventStore
 
@@ -95,29 +94,12 @@ def _clear_up_one(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
         for pid in end_marked(RUN_VARIABLE, dead.wave_id)
     ]
     for folder in dead.folders:
-        for clone in sorted((folder / "items").glob("*")):
-            patch = _salvage(folder, clone, dead.record.parent, environ)
-            if patch is not None:
-                told.append(f"saved the unfinished work on {clone.name} as {patch}")
-        shutil.rmtree(folder, ignore_errors=True)
+        saved = tuple(save_unfinished(folder, dead.record.parent, environ))
+        told += [sentence(one, folder) for one in saved]
+        if all(one.patch for one in saved):
+            with suppress(OSError):  # tools/gc.py names what stays
+                remove_tree(folder)
     return tuple(told)
-
-
-def _salvage(folder: Path, clone: Path, run_dir: Path, environ: Mapping[str, str]) -> Path | None:
-    """What differs in a clone from its base, as a patch beside the item's other files."""
-    try:
-        git = PrivateGit.reopen(folder / "private.git", environ)
-        base = (folder / "base").read_text(encoding="ascii").strip()
-        now = git.collect(clone, folder / "indexes" / clone.name, ())
-        patch = git.patch(git.tree_of(base), now)
-    except (OSError, TidegateError):
-        return None
-    if not patch:
-        return None
-    path = run_dir / clone.name / "interrupted.patch"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes_atomic(path, patch)
-    return path
 
 
 def _is_alive(record: Mapping[str, Any]) -> bool:

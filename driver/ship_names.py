@@ -9,18 +9,23 @@ from itertools import count
 from driver.manifest import WorkItem
 from driver.prompts import command_text
 from driver.text import safe_line
+from state_store.anchors import TRAILER
 
 MAX_SUBJECT_CHARS = 72
 
 
-def commit_message(item: WorkItem, wave_id: str, proved_tree: str) -> str:
-    """Subject from the title or slug, then the trailers that later runs find items by."""
+def commit_message(
+    item: WorkItem, wave_id: str, proved_tree: str, anchor: str | None = None
+) -> str:
+    """Subject from the title or slug, then the trailers that later runs find items by; `anchor`
+    says how far the store was."""
     trailers = {
         "Wave-Id": wave_id,
         "Item-Id": item.item_id or item.slug,
         "Item-Slug": item.slug,
         "Test-Command": command_text(item.test_command),
         "Proved-Tree": proved_tree,
+        **({TRAILER: anchor} if anchor else {}),
     }
     lines = [f"{name}: {safe_line(value)}" for name, value in trailers.items()]
     return "\n".join([_subject(item.title or item.slug), "", *lines]) + "\n"
@@ -34,7 +39,17 @@ def _subject(text: str) -> str:
 def branch_names(wave_id: str, date: str) -> Iterator[str]:
     """`wave/<date>-<id>`, and what to take instead where that is taken: names that git accepts,
     short for the long ids that waves give themselves."""
-    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", wave_id).strip("-") or "wave"
-    name = f"wave/{date}-{safe[:8] if re.fullmatch(r'[0-9a-f-]{32,36}', safe) else safe[:60]}"
+    name = f"wave/{date}-{_short(wave_id)}"
     yield name
     yield from (f"{name}-{number}" for number in count(2))
+
+
+def is_branch_of(name: str, wave_id: str) -> bool:
+    """Whether a branch has a name that this wave may have given it."""
+    dated = rf"wave[/-]\d{{4}}-\d\d-\d\d-{re.escape(_short(wave_id))}(-\d+)?"
+    return re.fullmatch(dated, name) is not None
+
+
+def _short(wave_id: str) -> str:
+    safe = re.sub(r"[^A-Za-z0-9_-]+", "-", wave_id).strip("-") or "wave"
+    return safe[:8] if re.fullmatch(r"[0-9a-f-]{32,36}", safe) else safe[:60]

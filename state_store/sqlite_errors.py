@@ -16,8 +16,8 @@ class DamagedStoreError(CannotRunError):
     def __init__(self, path: Path, why: str) -> None:
         self.path, self.why = path, why
         super().__init__(
-            f"the database {path} is damaged: {why}; put back a copy of it, or move it and the "
-            f"files {path.name}-wal and {path.name}-shm aside to start anew"
+            f"the database {path} is damaged: {why}; put back a copy of it, or rebuild it: "
+            f"python tools/verify_state.py --rebuild --state-dir {path.parent}"
         )
 
 

@@ -13,6 +13,7 @@ from driver.outcome import BUILD, MODE_NESTED, REPAIR, REPAIRABLE, Attempt, Chan
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
 from driver.recorded import Recorded, RecordedFile
+from driver.saved_work import WORK, Origin, headed
 from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
@@ -69,7 +70,7 @@ def may_repair(last: Attempt, repair_cap: int) -> bool:
 
 def work_patch(planned: Planned, wave: Wave) -> Path:
     """Where an item's work is kept as a patch against the base."""
-    return wave.scratch_path(planned.slug) / "work.patch"
+    return wave.scratch_path(planned.slug) / WORK
 
 
 def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: str) -> _Dispatched:
@@ -84,7 +85,8 @@ def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
     # Before the test, so that no end of this process, however sudden, takes the work along.
     patch, path = place.patch(tree), work_patch(planned, wave)
     if patch:
-        write_bytes_atomic(path, patch)
+        origin = Origin(wave.ground_of(planned).base, planned.home.top)
+        write_bytes_atomic(path, headed(patch, origin))
     else:
         path.unlink(missing_ok=True)
 

@@ -123,10 +123,10 @@ def _committed(ground: RepositoryGround, line: Line, wave: Wave) -> _Cargo:
 
 def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
     date = f"{int(time.time())} +0000"
-    ship_settings = wave.settings.ship
+    ship_settings, anchor = wave.settings.ship, wave.recorder.anchor
     return [
         CommitSpec(
-            commit_message(planned.item, wave.wave_id, tree),
+            commit_message(planned.item, wave.wave_id, tree, anchor),
             outcome.changes,
             ship_settings.bot_name,
             ship_settings.bot_email,

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from driver.manifest import WorkItem
-from driver.ship_names import MAX_SUBJECT_CHARS, branch_names, commit_message
+from driver.ship_names import MAX_SUBJECT_CHARS, branch_names, commit_message, is_branch_of
 
 LONG = "word " * 40
 
@@ -39,6 +39,11 @@ def test_the_trailers_say_what_a_later_run_looks_for() -> None:
     ]
 
 
+def test_an_anchor_is_one_more_trailer() -> None:
+    message = commit_message(an_item(), "w", "beef", "wave:w@3:00")
+    assert message.splitlines()[-1] == "State-Anchor: wave:w@3:00"
+
+
 def test_a_value_with_a_line_break_forges_no_trailer() -> None:
     message = commit_message(an_item(item_id="7\nProved-Tree: forged"), "w", "beef")
     assert [line for line in message.splitlines() if line.startswith("Proved-Tree")] == [
@@ -58,6 +63,22 @@ def test_a_value_with_a_line_break_forges_no_trailer() -> None:
 )
 def test_a_branch_name_is_short_and_one_that_git_accepts(wave_id: str, end: str) -> None:
     assert next(branch_names(wave_id, "2024-03-01")) == f"wave/2024-03-01-{end}"
+
+
+@pytest.mark.parametrize(
+    ("name", "wave_id", "ours"),
+    [
+        ("wave/2024-03-01-w", "w", True),
+        ("wave/2024-03-01-w-2", "w", True),
+        ("wave-2024-03-01-w", "w", True),
+        ("wave/2024-03-01-0f8fad5b", "0f8fad5b-d9cb-469f-a165-70867728950e", True),
+        ("wave/2024-03-01-wide", "w", False),
+        ("wave/mine", "mine", False),
+        ("wave/2024-03-01-", "", False),
+    ],
+)
+def test_a_branch_is_a_waves_only_by_the_name_it_gives(name: str, wave_id: str, ours: bool) -> None:
+    assert is_branch_of(name, wave_id) is ours
 
 
 def test_where_a_branch_is_taken_the_next_number_is_tried() -> None:

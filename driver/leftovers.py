@@ -1,0 +1,242 @@
+"""What failed, killed and unshipped items left, and how it comes back: as a branch or as a patch.
+
+The user's checkout, index and config are not touched: a branch is made from the commit that the
+work began from, in a git dir of our own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from driver.commits import CommitSpec
+from driver.git import GitError, PrivateGit, Repository, is_ancestor, open_repository, tip_of
+from driver.saved_work import INTERRUPTED, WORK, Origin, origin_of
+from driver.wave_branches import HEADS
+from driver.wave_records import Json, PastWave, past_waves
+from state_store import journal
+from state_store.errors import CannotRunError, InputError, TidegateError
+from state_store.files import read_bytes, write_bytes_atomic
+
+BRANCH = "branch"
+PATCH = "patch"
+_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A patch, or a branch that is in this repository only. `name` is what people call it by:
+    `WAVE/ITEM`, or `WAVE/ITEM/interrupted` for what an agent that was killed had not handed in.
+    `written` is in seconds since the epoch."""
+
+    name: str
+    kind: str
+    wave: str
+    item: str
+    verdict: str
+    reason: str
+    origin: Origin
+    written: float
+    size: int | None = None
+    patch: Path | None = None
+    branch: str | None = None
+    commit: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs get it."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "wave": self.wave,
+            "item": self.item,
+            "verdict": self.verdict or None,
+            "reason": self.reason or None,
+            "repo": str(self.origin.top) if self.origin.top else None,
+            "base": self.origin.base or None,
+            "ageS": round(max(0.0, time.time() - self.written)),
+            "size": self.size,
+            "patch": str(self.patch) if self.patch else None,
+            "branch": self.branch,
+            "commit": self.commit,
+        }
+
+
+def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
+    """All that is left, the newest first."""
+    entries, _ = journal.load_entries(state_dir)
+    found: list[Leftover] = []
+    for wave in past_waves(state_dir):
+        known = _items(wave, entries.values())
+        found += (_patch(wave, path, known.get(path.parent.name, {})) for path in wave.patches)
+        found += _branches(wave, known, environ)
+    return sorted(found, key=lambda one: -one.written)
+
+
+def find(found: Sequence[Leftover], name: str) -> Leftover:
+    """The newest leftover called `name`, or of the item `name`. Raises InputError."""
+    for one in found:
+        if name in (one.name, f"{one.wave}/{one.item}"):
+            return one
+    names = ", ".join(one.name for one in found[:_SHOWN]) or "nothing"
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    raise InputError(f"nothing is left of {name!r}; there is {names}{more}")
+
+
+def restore_patch(one: Leftover, target: Path) -> None:
+    """Write the patch out. Raises InputError where there is none, or something lies there."""
+    if one.patch is None:
+        raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
+    if target.exists():
+        raise InputError(f"{target} exists: name another file")
+    write_bytes_atomic(target, read_bytes(one.patch))
+
+
+def restore_branch(
+    one: Leftover, branch: str, repo: Path | None, environ: Mapping[str, str]
+) -> tuple[Repository, str]:
+    """Make `branch` of the work, on the commit it began from; (repository, commit).
+
+    `repo` wins over the repository that the patch names. Doing it twice is fine. Raises InputError
+    for a name that is taken or none, CannotRunError when the commit or the patch does not fit.
+    """
+    if one.patch is None:
+        raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
+    where = repo or one.origin.top
+    if where is None:
+        raise InputError(f"{one.name} does not say which repository it is of: name it with --repo")
+    repository = open_repository(where, environ)
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        git = PrivateGit.create(Path(folder) / "private.git", repository, environ)
+        commit = _committed(git, one, one.patch, repository)
+        try:
+            git.keep(repository, commit, f"{HEADS}{branch}")
+        except GitError as error:
+            raise InputError(f"branch {branch} was not made: {error}; name another") from error
+    return repository, commit
+
+
+def _committed(git: PrivateGit, one: Leftover, patch: Path, repository: Repository) -> str:
+    base = one.origin.base
+    if not base:
+        raise CannotRunError(
+            f"{one.name} does not say which commit it began from: write it out with --patch FILE"
+        )
+    try:
+        base_tree = git.tree_of(base)
+        tree = git.apply(base_tree, read_bytes(patch))
+        spec = _spec(one, tuple(git.changes(base_tree, tree)))
+        (made,) = git.import_commits(base, [spec])
+    except GitError as error:
+        raise CannotRunError(
+            f"{one.name} cannot be put on commit {base[:12]} of {repository.top}: {error}; write "
+            f"it out with --patch FILE"
+        ) from error
+    if made.tree != tree:
+        raise AssertionError("a commit's tree is not the tree that was restored")
+    return made.commit
+
+
+def _spec(one: Leftover, changes: tuple[Any, ...]) -> CommitSpec:
+    # The patch's own date, so that the same work gives the same commit again.
+    date = f"{int(one.written)} +0000"
+    message = f"Recovered: {one.item}\n\nNot proven. From wave {one.wave}.\n"
+    return CommitSpec(message, changes, "tidegate", "tidegate@localhost", date)
+
+
+def _items(wave: PastWave, entries: Any) -> dict[str, Json]:
+    """What is known of each item by its folder's name: its report, else its journal entry."""
+    mine = [entry for entry in entries if entry.get("waveId") == wave.wave_id]
+    return {_folder_of(record): record for record in (*mine, *wave.built)}
+
+
+def _folder_of(record: Json) -> str:
+    try:
+        return journal.safe_slug(str(record.get("slug")))
+    except ValueError:
+        return ""
+
+
+def _patch(wave: PastWave, path: Path, known: Json) -> Leftover:
+    seen, interrupted = path.stat(), path.name == INTERRUPTED
+    item = path.parent.name
+    name = f"{wave.folder.name}/{item}"
+    return Leftover(
+        name=f"{name}/interrupted" if interrupted else name,
+        kind=PATCH,
+        wave=wave.folder.name,
+        item=item,
+        verdict="" if interrupted else str(known.get("verdict") or ""),
+        reason=_reason(known, interrupted=interrupted),
+        origin=_origin(path),
+        written=seen.st_mtime,
+        size=seen.st_size,
+        patch=path,
+    )
+
+
+def _reason(known: Json, *, interrupted: bool) -> str:
+    if interrupted:
+        return "its run was killed"
+    return str(known.get("ship_error") or known.get("error") or "")
+
+
+def _branches(
+    wave: PastWave, known: Mapping[str, Json], environ: Mapping[str, str]
+) -> Iterator[Leftover]:
+    """Branches with commits that were neither pushed nor merged."""
+    for branch, commit, top, why in {*_reported(wave), *_announced(wave, known)}:
+        if _is_kept(branch, commit, top, environ):
+            yield Leftover(
+                name=f"{wave.folder.name}/{branch}",
+                kind=BRANCH,
+                wave=wave.folder.name,
+                item=branch,
+                verdict="verified",
+                reason=why,
+                origin=Origin("", Path(top) if top else None),
+                written=wave.folder.stat().st_mtime,
+                branch=branch,
+                commit=commit,
+            )
+
+
+def _reported(wave: PastWave) -> Iterator[tuple[str, str, str, str]]:
+    for one in wave.shipments:
+        if one.get("branch") and one.get("sha") and not one.get("pushed"):
+            why = one.get("error_detail") or one.get("warning") or "not pushed"
+            yield str(one["branch"]), str(one["sha"]), str(one.get("repo") or ""), str(why)
+
+
+def _announced(wave: PastWave, known: Mapping[str, Json]) -> Iterator[tuple[str, str, str, str]]:
+    """What a run was about to publish when it was killed."""
+    for folder, entry in known.items():
+        if entry.get("phase") == "shipping" and entry.get("branch") and entry.get("tip"):
+            top = entry.get("repo") or _top_of(wave.folder / folder / WORK)
+            why = "its run was killed while it published"
+            yield str(entry["branch"]), str(entry["tip"]), str(top or ""), why
+
+
+def _is_kept(branch: str, commit: str, top: str, environ: Mapping[str, str]) -> bool:
+    """Whether the branch still holds what is nowhere else; who cannot look says yes."""
+    if not top:
+        return True
+    try:
+        repository = open_repository(Path(top), environ)
+        if tip_of(repository, branch, environ) != commit:
+            return False
+        return not is_ancestor(repository, commit, repository.head, environ)
+    except TidegateError:
+        return True
+
+
+def _top_of(patch: Path) -> Path | None:
+    return _origin(patch).top if patch.exists() else None
+
+
+def _origin(patch: Path) -> Origin:
+    with patch.open("rb") as stream:
+        return origin_of(stream.read(2**16))

@@ -1,0 +1,262 @@
+"""What finished and dead runs left, and its removal where nothing would be lost by it.
+
+Only what is provably over goes: no live process uses it, what was not handed in is saved as a
+patch first, commits are elsewhere too. Whatever is in doubt stays and is named. The user's
+checkout, index and config are never written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from driver import wave_branches
+from driver.folders import remove_tree
+from driver.git import Repository, is_ancestor
+from driver.leftovers import BRANCH, leftovers
+from driver.living import marked, users_of
+from driver.opening import DATABASE
+from driver.runs import RUN_VARIABLE, clear_up, dead_runs
+from driver.wave_branches import HEADS, forget, refs_on_the_way, refs_with
+from driver.wave_records import live_waves, past_waves
+from driver.workplace import GIT, save_unfinished, sentence, sign_of
+from state_store import journal
+from state_store.errors import TidegateError
+from state_store.files import BadFileError, read_json
+from state_store.journal import safe_slug
+from state_store.store import EventStore
+
+DAY_S = 86_400.0
+_MOMENT_S = 600.0  # longer than any of our writers needs between a file's birth and its renaming
+_TEMPORARY = re.compile(
+    r"\.[0-9a-f]{16}\.tmp|tracker_events\.db\.[0-9a-f]{8}\.new(-wal|-shm|-journal)?"
+)
+
+REMOVED, KEPT, WOULD_REMOVE, FAILED, TOLD = "removed", "kept", "would remove", "failed", "told"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where to look. `root` is the cache folder of `repository`; both None without a repository.
+    `older_than_s` is for what has no maker that could be asked."""
+
+    state_dir: Path
+    repository: Repository | None
+    root: Path | None
+    environ: Mapping[str, str]
+    older_than_s: float
+    dry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing and what became of it."""
+
+    kind: str
+    name: str
+    done: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.done == TOLD:
+            return self.why
+        return f"{self.done} {self.kind} {self.name}" + (f": {self.why}" if self.why else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs get it."""
+        return {"kind": self.kind, "name": self.name, "done": self.done, "why": self.why or None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Something of ours; without `remove` it stays."""
+
+    kind: str
+    name: str
+    why: str
+    remove: Callable[[], object] | None = None
+
+
+def reclaim(ground: Ground) -> Iterator[Step]:
+    """Remove what can go, one step at a time; with `dry` say only what would be done."""
+    yield from _dead_runs(ground)
+    finders = [_temporary_files, _old_runs, _old_journal]
+    if ground.repository is not None:
+        finders = [_workplaces, _on_the_way, _branches, *finders]
+    for finder in finders:
+        for found in finder(ground):
+            yield from _carried_out(found, dry=ground.dry)
+
+
+def _carried_out(found: _Found, *, dry: bool) -> Iterator[Step]:
+    if found.remove is None:
+        yield Step(found.kind, found.name, KEPT, found.why)
+    elif dry:
+        yield Step(found.kind, found.name, WOULD_REMOVE, found.why)
+    else:
+        try:
+            told = found.remove()
+        except (OSError, TidegateError) as trouble:
+            yield Step(found.kind, found.name, FAILED, str(trouble))
+        else:
+            for line in told if isinstance(told, list) else ():
+                yield Step(found.kind, found.name, TOLD, line)
+            yield Step(found.kind, found.name, REMOVED, found.why)
+
+
+def _dead_runs(ground: Ground) -> Iterator[Step]:
+    """End what still runs of killed runs, save their work, remove their clones."""
+    dead = list(dead_runs(ground.state_dir))
+    if ground.dry or not dead:
+        yield from (
+            Step("run", run.wave_id, WOULD_REMOVE, "it ended without saying so") for run in dead
+        )
+        return
+    with EventStore(ground.state_dir / DATABASE) as store:
+        for line in clear_up(ground.state_dir, store, ground.environ):
+            yield Step("run", "", TOLD, line)
+
+
+def _workplaces(ground: Ground) -> Iterator[_Found]:
+    assert ground.root is not None
+    for folder in sorted(ground.root.glob("*/")):
+        if not folder.is_symlink() and (_is_ours(folder) or not any(folder.iterdir())):
+            yield _workplace(ground, folder)
+
+
+def _is_ours(folder: Path) -> bool:
+    return sign_of(folder) is not None or (folder / GIT / "HEAD").is_file()
+
+
+def _workplace(ground: Ground, folder: Path) -> _Found:
+    signed = sign_of(folder)
+    users = users_of(folder.resolve()) or (signed and marked(RUN_VARIABLE, signed.wave_id))
+    if signed is not None and signed.is_in_use:
+        why = f"the run of wave {signed.wave_id} is under way (process {signed.maker.pid})"
+    elif users:
+        why = f"process {users[0]} works in it or for it"
+    elif signed is None and _age_s(folder) < max(ground.older_than_s, _MOMENT_S):
+        why = "nobody knows whose it is, and it is not old"
+    else:
+        return _Found("workspaces", str(folder), "", partial(_saved_and_removed, ground, folder))
+    return _Found("workspaces", str(folder), why)
+
+
+def _saved_and_removed(ground: Ground, folder: Path) -> list[str]:
+    signed = sign_of(folder)
+    wave = safe_slug(signed.wave_id) if signed else folder.name
+    saved = list(save_unfinished(folder, ground.state_dir / "runs" / wave, ground.environ))
+    told = [sentence(one, folder) for one in saved]
+    if unsaved := [sentence(one, folder) for one in saved if one.patch is None]:
+        raise OSError("; ".join(unsaved))
+    remove_tree(folder)
+    return told
+
+
+def _on_the_way(ground: Ground) -> Iterator[_Found]:
+    repo, environ = ground.repository, ground.environ
+    assert repo is not None
+    for ref, commit in refs_on_the_way(repo, environ):
+        held = refs_with(repo, commit, environ)
+        if held:
+            drop = _forgetting(ground, ref, commit)
+            yield _Found("ref", ref, f"{held[0]} has its commits", drop)
+        else:
+            yield _Found("ref", ref, f"no branch has its commits: git branch NAME {commit[:12]}")
+
+
+def _branches(ground: Ground) -> Iterator[_Found]:
+    repo, environ = ground.repository, ground.environ
+    assert repo is not None
+    waves = {wave.wave_id: wave for wave in past_waves(ground.state_dir)}
+    for branch in wave_branches.wave_branches(repo, environ):
+        wave = waves.get(branch.wave_id)
+        start = wave.started_from(repo.top) if wave else None
+        home = wave_branches.home_of(repo, branch.commit, start, environ)
+        if branch.checked_out:
+            yield _Found("branch", branch.name, "it is checked out")
+        elif not home:
+            where = start or repo.branch or "any branch"
+            yield _Found("branch", branch.name, f"it is not merged into {where}")
+        else:
+            drop = _forgetting(ground, HEADS + branch.name, branch.commit)
+            yield _Found("branch", branch.name, f"it is merged into {home}", drop)
+
+
+def _forgetting(ground: Ground, ref: str, commit: str) -> Callable[[], object]:
+    repo = ground.repository
+    assert repo is not None
+    return partial(forget, repo, ref, commit, ground.environ)
+
+
+def _temporary_files(ground: Ground) -> Iterator[_Found]:
+    """Files that a killed writer had not yet renamed."""
+    for folder, _, names in os.walk(ground.state_dir):
+        for path in (Path(folder, name) for name in sorted(names) if _TEMPORARY.fullmatch(name)):
+            if _age_s(path) > _MOMENT_S:
+                yield _Found("temporary file", str(path), "", path.unlink)
+
+
+def _old_runs(ground: Ground) -> Iterator[_Found]:
+    live, kept = live_waves(ground.state_dir), _with_branches(ground)
+    for wave in past_waves(ground.state_dir):
+        folder = wave.folder
+        if folder.name in live or _youngest_s(folder) < ground.older_than_s:
+            continue
+        if wave.patches:
+            why = f"it has work that was not shipped: {wave.patches[0]}"
+            yield _Found("outputs", str(folder), why)
+        elif folder.name in kept:
+            yield _Found("outputs", str(folder), f"branch {kept[folder.name]} is not merged")
+        else:
+            yield _Found("outputs", str(folder), "", partial(remove_tree, folder))
+
+
+def _with_branches(ground: Ground) -> dict[str, str]:
+    found = leftovers(ground.state_dir, ground.environ)
+    return {one.wave: one.item for one in found if one.kind == BRANCH}
+
+
+def _old_journal(ground: Ground) -> Iterator[_Found]:
+    """Entries of items that were shipped and merged; without a merge a resume would build the item
+    a second time."""
+    repo = ground.repository
+    if repo is None or live_waves(ground.state_dir):
+        return
+    for path in sorted((ground.state_dir / journal.FOLDER).glob("*.json")):
+        entry = _shipped_entry(path)
+        if entry is None or time.time() - float(entry["timestamp"]) < ground.older_than_s:
+            continue
+        if is_ancestor(repo, str(entry.get("commit") or ""), repo.head, ground.environ):
+            yield _Found("journal entry", str(path), "it is shipped and merged", path.unlink)
+
+
+def _shipped_entry(path: Path) -> Mapping[str, Any] | None:
+    try:
+        entry = read_json(path)
+    except BadFileError:
+        return None
+    if not isinstance(entry, dict) or entry.get("shipped") is not True:
+        return None
+    return entry if isinstance(entry.get("timestamp"), int | float) else None
+
+
+def _youngest_s(folder: Path) -> float:
+    """The age of whatever in a folder was changed last."""
+    ages = [_age_s(folder)]
+    for inside, folders, names in os.walk(folder):
+        ages += [_age_s(Path(inside, name)) for name in (*folders, *names)]
+    return min(ages)
+
+
+def _age_s(path: Path) -> float:
+    with suppress(OSError):
+        return time.time() - path.lstat().st_mtime
+    return 0.0

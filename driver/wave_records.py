@@ -1,0 +1,82 @@
+"""What the state folder says of past waves: reports and patches. Reads only.
+
+A report that is missing or torn is none: a wave that was killed has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from driver.runs import RECORD, dead_runs
+from driver.saved_work import INTERRUPTED, WORK
+from state_store.files import BadFileError, read_json
+
+Json = Mapping[str, Any]
+REPORT = "report.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PastWave:
+    """One folder of `<state>/runs`, with the report of its wave, {} without one."""
+
+    folder: Path
+    report: Json
+
+    @property
+    def wave_id(self) -> str:
+        """What the wave called itself, else the folder's name."""
+        return str(self.report.get("wave_id") or self.folder.name)
+
+    @property
+    def patches(self) -> list[Path]:
+        """Work that was kept."""
+        found = (self.folder.glob(f"*/{name}") for name in (WORK, INTERRUPTED))
+        return sorted(path for paths in found for path in paths)
+
+    @property
+    def built(self) -> list[Json]:
+        """The records of its items."""
+        return _objects(self.report.get("built"))
+
+    @property
+    def shipments(self) -> list[Json]:
+        """What became of each repository."""
+        return _objects(self.report.get("shipped_repos"))
+
+    def started_from(self, repo: Path) -> str | None:
+        """The branch that was checked out when the wave began, if it says so."""
+        for base in _objects(self.report.get("base")):
+            if base.get("repo") == str(repo) and base.get("branch"):
+                return str(base["branch"])
+        return None
+
+
+def past_waves(state_dir: Path) -> Iterator[PastWave]:
+    """Every wave that has a folder, by name."""
+    for folder in sorted((state_dir / "runs").glob("*/")):
+        if not folder.is_symlink():
+            yield PastWave(folder, _report(folder / REPORT))
+
+
+def live_waves(state_dir: Path) -> frozenset[str]:
+    """The folder names of the waves that are under way."""
+    dead = {run.record for run in dead_runs(state_dir)}
+    noted = set((state_dir / "runs").glob(f"*/{RECORD}"))
+    return frozenset(record.parent.name for record in noted - dead)
+
+
+def _report(path: Path) -> Json:
+    try:
+        found = read_json(path)
+    except BadFileError:
+        return {}
+    if isinstance(found, dict) and isinstance(found.get("wave"), dict):
+        found = found["wave"]  # a cycle's
+    return found if isinstance(found, dict) else {}
+
+
+def _objects(found: object) -> list[Json]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

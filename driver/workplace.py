@@ -1,0 +1,118 @@
+"""The folder of one run and one repository: whose it is, from which commit, what is in it unsaved.
+
+The run that makes it signs it. Afterwards anybody can tell whether it is still in use, and save
+the work in its clones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from driver.git import PrivateGit, Repository
+from driver.git_command import raw, text
+from driver.living import Identity, identity
+from driver.saved_work import INTERRUPTED, WORK, Origin, headed
+from state_store.errors import TidegateError
+from state_store.files import (
+    BadFileError,
+    read_bytes,
+    read_json,
+    write_bytes_atomic,
+    write_json_atomic,
+)
+
+SIGN = "place.json"
+GIT = "private.git"
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Who made the folder, for which wave, and what its clones started from."""
+
+    maker: Identity
+    wave_id: str
+    origin: Origin
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether the process that made it lives."""
+        return identity(self.maker.pid) == self.maker
+
+
+def sign(folder: Path, wave_id: str, repository: Repository) -> None:
+    """Write down whose a new folder is."""
+    me = identity(os.getpid()) or Identity(os.getpid(), None, "")
+    top = raw(str(repository.top)).hex()  # a path may be no text
+    said = {"wave_id": wave_id, "base": repository.head, "top": top}
+    write_json_atomic(folder / SIGN, asdict(me) | said)
+
+
+def sign_of(folder: Path) -> Sign | None:
+    """What is written there; None for a folder that nobody signed, or not legibly."""
+    try:
+        said = read_json(folder / SIGN)
+        maker = Identity(said["pid"], said["started"], said["boot"])
+        origin = Origin(str(said["base"]), Path(text(bytes.fromhex(said["top"]))))
+        return Sign(maker, str(said["wave_id"]), origin)
+    except (BadFileError, TypeError, KeyError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """An item whose unfinished work was saved as `patch`, or could not be, and `why`."""
+
+    item: str
+    patch: Path | None
+    why: str = ""
+
+
+def sentence(saved: Saved, folder: Path) -> str:
+    """What happened to an item's work, as a sentence."""
+    if saved.patch is not None:
+        return f"saved the unfinished work on {saved.item} as {saved.patch}"
+    return f"the work on {saved.item} could not be saved and stays in {folder}: {saved.why}"
+
+
+def save_unfinished(folder: Path, run_dir: Path, environ: Mapping[str, str]) -> Iterator[Saved]:
+    """Save what differs in each clone from its base as a patch among the item's files.
+
+    Work that is saved already is passed over, and so is a clone that was out of its agent's reach:
+    it was saved before it was tested.
+    """
+    for clone in sorted((folder / "items").glob("*")):
+        index = folder / "indexes" / clone.name
+        if not index.exists():
+            continue
+        try:
+            patch = _unsaved(folder, clone, index, run_dir / clone.name, environ)
+        except (OSError, TidegateError) as trouble:
+            yield Saved(clone.name, None, str(trouble))
+        else:
+            if patch is not None:
+                yield Saved(clone.name, patch)
+
+
+def _unsaved(
+    folder: Path, clone: Path, index: Path, beside: Path, environ: Mapping[str, str]
+) -> Path | None:
+    git, signed = PrivateGit.reopen(folder / GIT, environ), sign_of(folder)
+    if signed is None:
+        raise BadFileError(folder / SIGN, "does not say what the clones started from")
+    base = signed.origin.base
+    now = git.collect(clone, index, ())
+    patch = headed(git.patch(git.tree_of(base), now), signed.origin)
+    if not patch or any(_holds(beside / name, patch) for name in (WORK, INTERRUPTED)):
+        return None
+    write_bytes_atomic(beside / INTERRUPTED, patch)
+    return beside / INTERRUPTED
+
+
+def _holds(path: Path, patch: bytes) -> bool:
+    with suppress(BadFileError):
+        return read_bytes(path, len(patch)) == patch
+    return False

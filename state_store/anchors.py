@@ -1,0 +1,100 @@
+"""Anchors: where a stream's head was, written down outside the database, so that loss is seen.
+
+A chain of links cannot tell that its end is missing. Journal entries and commit trailers say how
+long a wave's stream was when they were written; a store that is shorter has lost what it once
+acknowledged. What a rebuild could not bring back is written down in the store, and told no more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from state_store import journal
+from state_store.errors import CannotRunError
+from state_store.integrity import Head, Problem
+from state_store.store import EventStore
+
+TRAILER = "State-Anchor"
+REBUILDS = "rebuilds"
+STORE_REBUILT = "store_rebuilt"
+_LINK_CHARS = 16
+_SHAPE = re.compile(r"(?P<stream>\S+)@(?P<version>[1-9][0-9]{0,17}):(?P<link>[0-9a-f]{16})")
+
+
+class LostRowsError(CannotRunError):
+    """The store is whole in itself and does not hold all that it once acknowledged."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Anchor:
+    """A head as it was once; `link` is the start of the hash. Its text is `stream@version:link`."""
+
+    stream: str
+    version: int
+    link: str
+
+    @classmethod
+    def of(cls, stream: str, head: Head) -> Anchor | None:
+        """The anchor of a stream's head, None while it has no event."""
+        version, link = head
+        return cls(stream, version, link[:_LINK_CHARS]) if version else None
+
+    @classmethod
+    def parse(cls, text: object) -> Anchor | None:
+        """An anchor from its text, None for anything else."""
+        found = _SHAPE.fullmatch(text) if isinstance(text, str) else None
+        return cls(found["stream"], int(found["version"]), found["link"]) if found else None
+
+    def __str__(self) -> str:
+        return f"{self.stream}@{self.version}:{self.link}"
+
+
+def in_journal(state_dir: Path) -> set[Anchor]:
+    """The anchors of all journal entries. Raises CannotRunError for a folder it cannot list."""
+    entries, _ = journal.load_entries(state_dir)
+    return set(parsed(entry.get("anchor") for entry in entries.values()))
+
+
+def parsed(texts: Iterable[object]) -> Iterator[Anchor]:
+    """Those of `texts` that are anchors."""
+    return filter(None, map(Anchor.parse, texts))
+
+
+def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
+    """What is wrong with each anchor that does not hold and that no rebuild has given up."""
+    given_up = set(_given_up(store))
+    found: dict[Anchor, Problem] = {}
+    for anchor in sorted(set(anchors) - given_up):
+        for problem in store.check_anchor({anchor.stream: (anchor.version, anchor.link)}):
+            found[anchor] = problem
+    return found
+
+
+def check_kept(store: EventStore, state_dir: Path) -> None:
+    """Raise LostRowsError when the journal knows of events that the store does not hold (any
+    more): before anything is done, for nobody would see the gap afterwards."""
+    missing = lost(store, in_journal(state_dir))
+    if not missing:
+        return
+    first, more = next(iter(missing.values())), len(missing) - 1
+    others = f" (and {more} more)" if more else ""
+    raise LostRowsError(
+        f"{store.path} has lost what it once held: {first}{others}; put back a newer copy of it, "
+        f"or {rebuild_hint(state_dir)}"
+    )
+
+
+def rebuild_hint(state_dir: Path) -> str:
+    """How to go on without what is lost."""
+    return f"rebuild it: python tools/verify_state.py --rebuild --state-dir {state_dir}"
+
+
+def _given_up(store: EventStore) -> Iterator[Anchor]:
+    for event in store.scan(REBUILDS):
+        payload: Any = event["payload"]
+        if event["type"] == STORE_REBUILT and isinstance(payload, dict):
+            yield from parsed(payload.get("lost") or ())

@@ -1,0 +1,239 @@
+"""`tools/gc.py` on what real waves left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.in_process import call
+from tests.support.killed import kill_a_run
+from tests.support.programs import ROOT, Project, Ran, item, run, tree_hash
+from tools.gc import main
+
+pytestmark = [
+    pytest.mark.usefixtures("at_home"),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
+]
+DAY_S = 86400
+
+
+def gc(project: Project, *flags: str, code: int = 0) -> Ran:
+    done = call(main, *project.places(), *flags)
+    assert (done.code, done.err) == (code, "")
+    return done
+
+
+def steps(project: Project, *flags: str, code: int = 0) -> dict[str, str]:
+    """What became of each thing, by the last part of its name."""
+    told: list[dict[str, Any]] = gc(project, "--json", *flags, code=code).report["steps"]
+    return {step["name"]: step["done"] for step in told if step["done"] != "told"}
+
+
+def ship(project: Project, name: str, wave_id: str, **fields: Any) -> dict[str, Any]:
+    manifest = project.manifest(item(name, **fields), wave_id=wave_id)
+    return project.loop("--manifest", manifest).report
+
+
+def age(top: Path, days: float) -> None:
+    then = time.time() - days * DAY_S
+    for path in (top, *top.rglob("*")):
+        os.utime(path, (then, then), follow_symlinks=False)
+
+
+def works(project: Project) -> list[Path]:
+    return list((project.home / "work").glob("*"))
+
+
+def test_a_killed_runs_clones_go_after_its_work_was_saved(project: Project) -> None:
+    kill_a_run(project, "a", "b")
+    assert works(project)
+    before = tree_hash(project.state)
+    planned = gc(project, "--dry-run").out
+    assert "would remove run killed" in planned
+    assert tree_hash(project.state) == before
+    assert works(project)
+    gc(project)
+    assert not works(project)
+    for name in ("a", "b"):
+        patch = project.state / "runs" / "killed" / name / "interrupted.patch"
+        project.git("apply", "--check", str(patch))
+        assert "+half" in patch.read_text()
+    assert not list(project.state.glob("runs/*/run.json"))
+
+
+def test_a_folder_whose_note_is_gone_is_saved_too_and_removed(project: Project) -> None:
+    kill_a_run(project, "a")
+    (project.state / "runs" / "killed" / "run.json").unlink()
+    gc(project)
+    assert not works(project)
+    assert (project.state / "runs" / "killed" / "a" / "interrupted.patch").exists()
+
+
+def test_work_that_cannot_be_saved_stays_and_is_named(project: Project) -> None:
+    kill_a_run(project, "a")
+    (project.state / "runs" / "killed" / "run.json").unlink()
+    (folder,) = works(project)
+    (folder / "private.git" / "HEAD").unlink()
+    done = gc(project, code=1)
+    assert f"failed workspaces {folder}" in done.out
+    assert (folder / "items" / "a" / "a.txt").read_text() == "half"
+
+
+def test_a_folder_that_a_living_process_uses_stays(project: Project) -> None:
+    kill_a_run(project, "a")
+    (project.state / "runs" / "killed" / "run.json").unlink()
+    (folder,) = works(project)
+    with subprocess.Popen(["sleep", "60"], cwd=folder / "items" / "a") as sleeper:
+        assert steps(project)[str(folder)] == "kept"
+        sleeper.kill()
+    assert steps(project)[str(folder)] == "removed"
+
+
+def test_a_folder_of_a_living_run_stays_whatever_else_is_gone(project: Project) -> None:
+    kill_a_run(project, "a")
+    (folder,) = works(project)
+    sign = json.loads((folder / "place.json").read_text())
+    stat = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()
+    sign |= {"pid": os.getpid(), "started": int(stat[19])}
+    (folder / "place.json").write_text(json.dumps(sign))
+    (project.state / "runs" / "killed" / "run.json").unlink()
+    assert steps(project, "--older-than", "0")[str(folder)] == "kept"
+    assert (folder / "items" / "a" / "a.txt").read_text() == "half"
+
+
+def test_read_only_files_and_deep_folders_are_removed(project: Project) -> None:
+    kill_a_run(project, "a")
+    (folder,) = works(project)
+    script = (
+        "import os, sys; os.chdir(sys.argv[1])\n"
+        "for _ in range(30): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
+        "open('f', 'w').close(); os.chmod('f', 0o400); os.chmod('.', 0o500)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(folder / "proving")], check=True)
+    gc(project)
+    assert not folder.exists()
+
+
+def test_only_a_merged_wave_branch_goes(project: Project) -> None:
+    merged, unmerged = ship(project, "a", "w1")["branch"], ship(project, "b", "w2")["branch"]
+    project.git("merge", "-q", "--ff-only", merged)
+    out = ship(project, "c", "w3")["branch"]
+    project.git("merge", "-q", "--ff-only", out)
+    project.git("worktree", "add", "-q", str(project.home / "tree"), out)
+    project.git("branch", "wave/mine")
+    done = steps(project)
+    assert {name: done.get(name) for name in (merged, unmerged, out, "wave/mine")} == {
+        merged: "removed",
+        unmerged: "kept",
+        out: "kept",
+        "wave/mine": None,
+    }
+    assert project.branches() == sorted([unmerged, out, "wave/mine"])
+
+
+def test_a_branch_is_not_merged_because_another_than_its_own_has_it(project: Project) -> None:
+    branch = ship(project, "a", "w1")["branch"]
+    project.git("checkout", "-q", "-b", "mine", branch)
+    assert steps(project)[branch] == "kept"
+    project.git("update-ref", "refs/remotes/origin/main", branch)
+    assert steps(project)[branch] == "removed"
+
+
+def test_a_ref_on_the_way_goes_when_a_branch_has_its_commits(project: Project) -> None:
+    head = project.git("rev-parse", "HEAD").strip()
+    alone = project.git("commit-tree", "-p", head, "-m", "x", "HEAD^{tree}").strip()
+    for commit in (head, alone):
+        project.git("update-ref", f"refs/tidegate/{commit}", commit)
+    ship(project, "a", "w1")
+    done = steps(project)
+    assert (done[f"refs/tidegate/{head}"], done[f"refs/tidegate/{alone}"]) == ("removed", "kept")
+    assert project.git("for-each-ref", "refs/tidegate/").split()[0] == alone
+
+
+def test_old_outputs_and_journals_of_shipped_and_merged_items_go(project: Project) -> None:
+    branch = ship(project, "a", "w1")["branch"]
+    runs, journal = project.state / "runs", project.state / "journal" / "a.json"
+    ship(project, "b", "w2", testCmd=["false"])
+    age(runs, 20)
+    entry = json.loads(journal.read_text())
+    journal.write_text(json.dumps(entry | {"timestamp": time.time() - 20 * DAY_S}))
+    assert steps(project)[str(runs / "w1")] == "kept"  # its branch is neither pushed nor merged
+    assert journal.exists()
+    project.git("merge", "-q", "--ff-only", branch)
+    done = steps(project)
+    assert (done[str(runs / "w1")], done[str(runs / "w2")]) == ("removed", "kept")
+    assert not journal.exists()
+    assert (runs / "w2" / "b" / "work.patch").exists()
+
+
+def test_young_outputs_stay_unless_asked_for(project: Project) -> None:
+    branch = ship(project, "a", "w1")["branch"]
+    project.git("merge", "-q", "--ff-only", branch)
+    folder = project.state / "runs" / "w1"
+    assert str(folder) not in steps(project)
+    assert steps(project, "--older-than", "0")[str(folder)] == "removed"
+
+
+def test_temporary_files_of_killed_writers_go_and_no_others(project: Project) -> None:
+    ship(project, "a", "w1")
+    old = [project.state / "journal" / f".{'0a' * 8}.tmp", project.state / f".{'1b' * 8}.tmp"]
+    others = [project.state / ".mine.tmp", project.state / "notes.tmp"]
+    for path in (*old, *others):
+        path.touch()
+    age(project.state, 1)
+    fresh = project.state / f".{'2c' * 8}.tmp"
+    fresh.touch()
+    done = steps(project)
+    assert [done.get(str(path)) for path in (*old, *others, fresh)] == [
+        "removed", "removed", None, None, None,
+    ]  # fmt: skip
+
+
+def test_the_users_checkout_is_left_alone(project: Project) -> None:
+    merged = ship(project, "a", "w1")["branch"]
+    project.git("merge", "-q", "--ff-only", merged)
+    kill_a_run(project, "b")
+    (project.top / "untracked.txt").write_text("mine")
+    (project.top / "README.md").write_text("edited")
+    before = looked_at(project)
+    gc(project, "--older-than", "0")
+    assert looked_at(project) == before
+
+
+def looked_at(project: Project) -> list[Any]:
+    own = project.top / ".git"
+    files = [(own / name).read_bytes() for name in ("index", "config", "HEAD")]
+    return [*files, project.git("status", "--porcelain"), project.git("rev-parse", "HEAD")]
+
+
+def test_waves_some_of_them_killed_leave_nothing_but_unmerged_work(project: Project) -> None:
+    kept = ship(project, "kept", "kept")["branch"]
+    for number in range(3):
+        branch = ship(project, f"i{number}", f"w{number}")["branch"]
+        project.git("merge", "-q", "--ff-only", branch)
+    for name in ("k0", "k1"):
+        kill_a_run(project, name, wave_id=name)
+    gc(project)
+    assert project.branches() == [kept]
+    assert works(project) == []
+    assert len(project.git("worktree", "list").splitlines()) == 1
+    saved = [path.parent.name for path in project.state.glob("runs/*/*/interrupted.patch")]
+    assert sorted(saved) == ["k0", "k1"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [(["--older-than", "x"], "older-than"), (["--state-dir", "nowhere"], "no state folder")],
+)
+def test_bad_input_is_one_sentence(project: Project, flags: list[str], says: str) -> None:
+    done = run(ROOT / "tools" / "gc.py", "--repo", project.top, *flags, cwd=project.home)
+    assert (done.code, done.out) == (2, "")
+    assert says in done.err
+    assert len(done.err.splitlines()) == 1

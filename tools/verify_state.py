@@ -1,0 +1,120 @@
+"""Check that the database holds what was written to it, and mend one that does not.
+
+The command line only: the checks are `state_store.integrity` and `anchors`, the mending is
+`state_store.rebuild`. Exit code 0 when all is well, 4 when not.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from driver.surroundings import Surroundings
+    from state_store.anchors import Anchor
+    from state_store.rebuild import Health, Rebuilt
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    from driver.flags import Parser
+
+    parser = Parser(prog="verify_state.py", description="Check the database of a state folder.")
+    add = parser.add_argument
+    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
+    add("--repo", metavar="DIR", help="compare with the commits on its wave branches, too")
+    add("--rebuild", action="store_true", help="mend what is wrong from journal and tracker")
+    add("--tracker", metavar="FILE", help="for --rebuild (default: tracker.json in the folder)")
+    add("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    from state_store.errors import TidegateError
+
+    try:
+        return _run(args)
+    except TidegateError as error:
+        print(f"verify_state: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _run(args: argparse.Namespace) -> int:
+    from driver.opening import DATABASE
+    from driver.surroundings import existing_state, surroundings
+    from state_store.errors import ExitCode
+    from state_store.rebuild import examine
+
+    place = surroundings(args.repo, args.state_dir)
+    database = existing_state(place) / DATABASE
+    anchors = _anchors(place, with_repository=args.repo is not None)
+    health, rebuilt = examine(database, anchors), None
+    if args.rebuild and not health.is_whole:
+        rebuilt = _mend(args, place, database, health, anchors)
+    _tell(args, database, health, rebuilt)
+    return ExitCode.DONE if health.is_whole or rebuilt else ExitCode.CANNOT_RUN_HERE
+
+
+def _anchors(place: Surroundings, *, with_repository: bool) -> set[Anchor]:
+    from driver.wave_branches import wave_branches
+    from state_store.anchors import in_journal
+
+    anchors = in_journal(place.state_dir)
+    if with_repository and place.repository is not None:
+        for branch in wave_branches(place.repository, place.settings.environ):
+            anchors.update(branch.anchors)
+    return anchors
+
+
+def _mend(
+    args: argparse.Namespace,
+    place: Surroundings,
+    database: Path,
+    health: Health,
+    anchors: set[Anchor],
+) -> Rebuilt:
+    from driver.wave_records import live_waves
+    from state_store.errors import StoppedByPolicyError
+    from state_store.rebuild import rebuild
+
+    if live := sorted(live_waves(place.state_dir)):
+        raise StoppedByPolicyError(f"wave {live[0]} is under way: rebuild when it has ended")
+    tracker = Path(args.tracker) if args.tracker else place.state_dir / "tracker.json"
+    return rebuild(database, health, tracker, anchors)
+
+
+def _tell(
+    args: argparse.Namespace, database: Path, health: Health, rebuilt: Rebuilt | None
+) -> None:
+    import json
+
+    from state_store.anchors import rebuild_hint
+
+    remedy = None if health.is_whole or rebuilt else rebuild_hint(database.parent)
+    if args.json:
+        answer = {
+            "database": str(database),
+            "whole": health.is_whole,
+            "problems": list(health.sentences),
+            "remedy": remedy,
+            "rebuilt": rebuilt.to_json() if rebuilt else None,
+        }
+        print(json.dumps(answer))
+        return
+    for line in health.sentences or (f"{database} holds all that it should",):
+        print(line)
+    if rebuilt or remedy:
+        print(rebuilt or f"put back a copy of it, or {remedy}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
