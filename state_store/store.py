@@ -12,7 +12,7 @@ import os
 import sqlite3
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -107,6 +107,31 @@ class EventStore:
         """Append (type, payload) events, all or none, and return the stream's last version."""
         drafts = drafted(stream, actor, events)
         return self._submit(stream, drafts, actor, expected_version)
+
+    def append_held(
+        self,
+        events: Sequence[tuple[str, str, Any]],
+        leases: Sequence[Lease],
+        actor: str = "system",
+        note: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Append (stream, type, payload) events, all or none, and only while all `leases` hold.
+
+        Joined with what other threads append, which a `transaction` is not. `note` is called when
+        the leases have been asked for and before anything is written; a TidegateError of its keeps
+        the events out. Raises LeaseLostError.
+        """
+        drafts = [(stream, drafted(stream, actor, [(kind, it)])) for stream, kind, it in events]
+
+        def job(transaction: Transaction) -> int:
+            for lease in leases:
+                transaction.require(lease)
+            note()
+            for stream, draft in drafts:
+                transaction.append_drafts(stream, draft, actor, None)
+            return 0
+
+        self._commits.submit(job)
 
     def read(self, stream: str, after: int = 0) -> list[Event]:
         """The events of a stream beyond a version, in order.
