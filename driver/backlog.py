@@ -92,6 +92,7 @@ class Backlog:
 def refused_claims(cycle: Cycle, selection: Selection, backlog: Backlog) -> dict[str, Skipped]:
     """Claim what is selected; the items, by id, that somebody else has."""
     refused = {}
+    backlog.leases.take_all([resource(item, cycle.repo) for item in selection.selected])
     for item in selection.selected:
         try:
             backlog.leases.take(resource(item, cycle.repo))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from driver import cycle_status
 from driver.backlog import Backlog, refused_claims, resource
 from driver.cycle_context import Cycle, CycleRequest, git_of, settled, wave_request
 from driver.cycle_report import (
@@ -19,6 +20,7 @@ from driver.cycle_report import (
     nothing_to_do,
     stopped,
 )
+from driver.cycle_status import CycleStatus
 from driver.dry_run import describe_dry_run
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
@@ -64,8 +66,11 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
         with Backlog.opened(
             cycle.state_dir, cycle.tracker, cycle.environ, cycle.progress
         ) as backlog:
-            claimed = _claimed(cycle, wave_id, backlog)
-            return _run_claimed(cycle, run_wave, backlog, *claimed)
+            status = CycleStatus(backlog.api, cycle.state_dir, wave_id, cycle.progress)
+            with status.shown():
+                status.enter(cycle_status.INTAKE)
+                claimed = _claimed(cycle, wave_id, backlog)
+                return _run_claimed(cycle, run_wave, backlog, status, *claimed)
     except _StoppedAt as stop:
         return stop.report
     except GateClosedError as closed:
@@ -124,12 +129,15 @@ def _run_claimed(
     cycle: Cycle,
     run_wave: RunWave,
     backlog: Backlog,
+    status: CycleStatus,
     selection: Selection,
     manifest: Mapping[str, Any],
 ) -> dict[str, Any]:
     wave_id = str(manifest["wave_id"])
+    status.enter(cycle_status.DISPATCH)
     results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
     places = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
+    status.enter(cycle_status.TRACKER)
     update = update_tracker(backlog, places, results, wave_id)
     backend = adapted(cycle.driver).name
     return concluded(wave_id, selection, results, update=update, backend=backend)

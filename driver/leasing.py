@@ -7,9 +7,10 @@ lasts is written in a transaction that asks for the lease's token, so a late wri
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
+from typing import Any
 
 from driver.pool import repeating
 from state_store import coordination
@@ -46,11 +47,20 @@ class Leases:
         trace: TracebackType | None,
     ) -> None:
         self._renewing.__exit__(kind, error, trace)
-        for lease in self._all():
-            self._give_back(lease)
+        with suppress(TidegateError):  # those that stay run out by themselves
+            coordination.give_back_all(self._store, self._all())
+
+    def take_all(self, resources: Iterable[str]) -> None:
+        """Hold those of `resources` that nobody else has, in one transaction; `take` tells which
+        one it was not."""
+        taken = coordination.acquire_all(self._store, resources, self._holder, self._ttl_s)
+        with self._lock:
+            self._held |= taken
 
     def take(self, resource: str) -> None:
         """Hold `resource` from now on. Raises LeasedElsewhereError."""
+        if self._is_held(resource):
+            return
         lease = coordination.acquire(self._store, resource, self._holder, self._ttl_s)
         if lease is None:
             holder = coordination.current_holder(self._store, resource)
@@ -82,6 +92,30 @@ class Leases:
         except LeasedElsewhereError:
             return False
 
+    def append(
+        self,
+        resources: Iterable[str],
+        entries: Sequence[tuple[str, str, Any]],
+        actor: str,
+        note: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Append (stream, type, payload) events as an effect, in a commit shared with others'.
+
+        `note` is called once all of `resources` are known to be ours, before anything is written.
+        Raises LeasedElsewhereError, as `effect`.
+        """
+        try:
+            mine = [self._mine(resource) for resource in resources]
+            self._store.append_held(entries, mine, actor, note)
+        except LeaseLostError as lost:
+            raise LeasedElsewhereError(str(lost)) from lost
+
+    def _is_held(self, resource: str) -> bool:
+        with self._lock:
+            lease = self._held.get(resource)
+        row = self._store.lease_row(resource) if lease else None
+        return row is not None and lease is not None and row.is_of(lease)
+
     def _mine(self, resource: str) -> Lease:
         with self._lock:
             lease = self._held.get(resource)
@@ -94,14 +128,5 @@ class Leases:
             return list(self._held.values())
 
     def _renew(self) -> None:
-        for lease in self._all():
-            try:
-                coordination.extend(self._store, lease)
-            except TidegateError:
-                continue  # lost, or the disk is full: the next effect will say so
-
-    def _give_back(self, lease: Lease) -> None:
-        try:
-            coordination.give_back(self._store, lease)
-        except TidegateError:
-            return  # it is another's by now, or it will run out by itself
+        with suppress(TidegateError):  # the disk is full, say: the next effect will tell
+            coordination.extend_all(self._store, self._all())

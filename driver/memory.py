@@ -6,7 +6,7 @@ has lost an item to another can neither record nor ship it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from driver.leasing import Leases
@@ -25,6 +25,9 @@ class Memory(Protocol):
 
     def end(self, abort_reason: str | None) -> None:
         """The wave is over."""
+
+    def take_all(self, subjects: Sequence[Subject]) -> None:
+        """Hold those of the items that nobody else has, before the first of them is begun."""
 
     def take(self, subject: Subject) -> None:
         """Hold the item from now on."""
@@ -59,6 +62,9 @@ class Forgetful:
 
     def end(self, abort_reason: str | None) -> None:
         del abort_reason
+
+    def take_all(self, subjects: Sequence[Subject]) -> None:
+        del subjects
 
     def take(self, subject: Subject) -> None:
         del subject
@@ -106,6 +112,10 @@ class WaveMemory:
         payload = {"aborted": abort_reason is not None, "abort_reason": abort_reason}
         self._api.append(self._stream, events.WAVE_FINISHED, payload, actor="wave")
 
+    def take_all(self, subjects: Sequence[Subject]) -> None:
+        """Hold those of the items that nobody else has, before the first of them is begun."""
+        self._leases.take_all([subject.resource for subject in subjects])
+
     def take(self, subject: Subject) -> None:
         """Hold the item from now on."""
         self._leases.take(subject.resource)
@@ -119,9 +129,11 @@ class WaveMemory:
         agent = self._agent(subject, number)
         traced = {**agent, "phase": phase, "backend": self._backend, "model": model}
         step = {"slug": subject.slug, "number": number, "phase": phase}
-        with self._leases.effect(subject.resource) as transaction:
-            transaction.append(self._stream, events.ATTEMPT_STARTED, step, "wave")
-            transaction.append(events.AGENT_TRACES, events.AGENT_DISPATCHED, traced, "wave")
+        self._write(
+            [subject],
+            (self._stream, events.ATTEMPT_STARTED, step),
+            (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced),
+        )
 
     def judged(self, subject: Subject, attempt: Attempt) -> None:
         """An attempt has its verdict."""
@@ -135,28 +147,31 @@ class WaveMemory:
             "reason": attempt.reason or None,
             "tree": attempt.tree,
         }
-        with self._leases.effect(subject.resource) as transaction:
-            transaction.append(self._stream, events.ATTEMPT_JUDGED, step, "wave")
-            transaction.append(events.AGENT_TRACES, kind, traced, "wave")
+        self._write(
+            [subject],
+            (self._stream, events.ATTEMPT_JUDGED, step),
+            (events.AGENT_TRACES, kind, traced),
+        )
 
     def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
         """The item has its verdict."""
         step = {"slug": subject.slug, "verdict": str(outcome.verdict), "reason": outcome.reason}
-        with self._leases.effect(subject.resource) as transaction:
-            transaction.append(self._stream, events.ITEM_SETTLED, step, "wave")
+        self._write([subject], (self._stream, events.ITEM_SETTLED, step))
 
     def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
         """Commits are about to be published; all of the items must still be ours."""
-        with self._leases.effect(*(subject.resource for subject in shipped)) as transaction:
-            for subject, commit in shipped.items():
-                step = {"slug": subject.slug, "commit": commit, "branch": branch}
-                transaction.append(self._stream, events.ITEM_SHIPPING, step, "wave")
+        steps = [
+            {"slug": s.slug, "commit": commit, "branch": branch} for s, commit in shipped.items()
+        ]
+        self._write(shipped, *((self._stream, events.ITEM_SHIPPING, step) for step in steps))
 
     def shipped(self, subject: Subject, commit: str) -> None:
         """The item's commit is where it was meant to go."""
         step = {"slug": subject.slug, "commit": commit}
-        with self._leases.effect(subject.resource) as transaction:
-            transaction.append(self._stream, events.ITEM_SHIPPED, step, "wave")
+        self._write([subject], (self._stream, events.ITEM_SHIPPED, step))
+
+    def _write(self, subjects: Iterable[Subject], *entries: tuple[str, str, Any]) -> None:
+        self._leases.append([subject.resource for subject in subjects], entries, "wave")
 
     def anchor(self) -> Anchor | None:
         """How far the wave's stream is, to be written down outside the store."""

@@ -7,7 +7,7 @@ folder only people are told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,10 @@ class Recorder:
     def say(self, line: str) -> None:
         """A line for people only."""
         self._progress.say(line)
+
+    def taken_all(self, subjects: Sequence[Subject]) -> None:
+        """Hold those of the items that nobody else has; `taken` tells the others."""
+        self._memory.take_all(subjects)
 
     def taken(self, subject: Subject) -> None:
         """Hold the item from now on. Raises LeasedElsewhereError."""

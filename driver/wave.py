@@ -40,6 +40,7 @@ def run(request: WaveRequest) -> WaveReport:
 def _walk_all(wave: Wave) -> list[ItemOutcome]:
     attempts: dict[str, list[Attempt]] = {planned.slug: [] for planned in wave.plan}
     memories = recall(wave)
+    wave.recorder.taken_all([wave.subject(planned) for planned in wave.plan])
     return run_all(
         wave.plan,
         lambda planned: walk(planned, wave, attempts[planned.slug], memories[planned.slug]),

@@ -30,15 +30,18 @@ def acquire(store: Any, resource: str, holder: str, ttl: float = DEFAULT_TTL_S) 
     Asked again by its holder in time it is the same grant with new time; every other grant has a
     token higher than all before it. Raises ValueError for a ttl that is no positive number.
     """
+    return acquire_all(store, (resource,), holder, ttl).get(resource)
+
+
+def acquire_all(
+    store: Any, resources: Iterable[str], holder: str, ttl: float = DEFAULT_TTL_S
+) -> dict[str, Lease]:
+    """`acquire` for many at once, in one transaction; those that others hold are not in it."""
     if not (math.isfinite(ttl) and ttl > 0):
         raise ValueError(f"a lease needs a positive time in seconds, not {ttl!r}")
     with _store(store).transaction() as transaction:
-        row = transaction.lease_row(resource)
-        if row is None or not row.held_at(transaction.now):
-            return _granted(transaction, row, resource, holder, ttl)
-        if row.holder != holder:
-            return None
-        return _kept(transaction, grant(resource, row.token, holder, ttl, transaction.now))
+        taken = {name: _acquired(transaction, name, holder, ttl) for name in resources}
+    return {name: lease for name, lease in taken.items() if lease is not None}
 
 
 def extend(store: Any, lease: Lease) -> Lease:
@@ -59,6 +62,24 @@ def give_back(store: Any, lease: Lease) -> None:
     """End the grant. Raises LeaseLostError when it was over already."""
     with _store(store).transaction(lease=lease) as transaction:
         _end(transaction, transaction.require(lease), "released")
+
+
+def give_back_all(store: Any, leases: Iterable[Lease]) -> None:
+    """End the grants, in one transaction; those that are over already are passed over."""
+    with _store(store).transaction() as transaction:
+        for lease in leases:
+            row = transaction.lease_row(lease.resource)
+            if row is not None and row.is_of(lease):
+                _end(transaction, row, "released")
+
+
+def extend_all(store: Any, leases: Iterable[Lease]) -> None:
+    """Give the grants their full time again, in one transaction; lost ones are passed over."""
+    with _store(store).transaction() as transaction:
+        for lease in leases:
+            row = transaction.lease_row(lease.resource)
+            if row is not None and row.is_of(lease):
+                _kept(transaction, row.extended(transaction.now))
 
 
 def try_claim(store: Any, resource: str, instance_id: str, ttl: float = DEFAULT_TTL_S) -> bool:
@@ -117,6 +138,15 @@ def fold_claims(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         elif event["type"] == REQUESTED and holder not in held:
             held.append(holder)
     return {resource: held[0] for resource, held in claims.items() if held}
+
+
+def _acquired(transaction: Transaction, resource: str, holder: str, ttl: float) -> Lease | None:
+    row = transaction.lease_row(resource)
+    if row is None or not row.held_at(transaction.now):
+        return _granted(transaction, row, resource, holder, ttl)
+    if row.holder != holder:
+        return None
+    return _kept(transaction, grant(resource, row.token, holder, ttl, transaction.now))
 
 
 def _granted(

@@ -9,13 +9,12 @@ from __future__ import annotations
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from state_store.errors import CannotRunError
 from state_store.failpoints import failpoint
-from state_store.locks import LockQueue
+from state_store.locks import QUEUE_PATIENCE_S, LockQueue
 from state_store.schema import check_ours, has_wal, lock_path, prepare, take_over
 from state_store.sqlite_errors import primary_code, translated
 
@@ -25,14 +24,20 @@ class Database:
 
     Opening makes the file when there is none. `fill` is called in the transaction that takes over
     a database of the source, after its events. `busy_timeout_s` is how long to wait for programs
-    that do not know of our queue. Raises DamagedStoreError, CannotRunError.
+    that do not know of our queue, `queue_patience_s` how long for one's turn in it.
+    Raises DamagedStoreError, StoreBusyError, CannotRunError.
     """
 
     def __init__(
-        self, path: Path, fill: Callable[[sqlite3.Connection], None], busy_timeout_s: float
+        self,
+        path: Path,
+        fill: Callable[[sqlite3.Connection], None],
+        busy_timeout_s: float,
+        queue_patience_s: float = QUEUE_PATIENCE_S,
     ) -> None:
         self.path = path
         self._busy_timeout_s = busy_timeout_s
+        self._queue_patience_s = queue_patience_s
         self._writer: _Held | None = None
         self._lock: LockQueue | None = None
         self._writing_thread: int | None = None
@@ -62,23 +67,49 @@ class Database:
         """Whether this thread is inside `writing`."""
         return self._writing_thread == threading.get_ident()
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction: committed durably at the end, undone when anything is raised inside."""
+    def writing(self) -> _Writing:
+        """One transaction: committed durably at the end, undone when anything is raised inside.
+
+        Gives the writer's connection. Raises StoreBusyError when another process keeps its turn.
+        """
+        return self._writing
+
+    def _begin(self) -> sqlite3.Connection:
         if self.is_writing:
             raise RuntimeError("a transaction of this thread is open already")
-        with translated(self.path), self._one_writer, self._queue():
-            connection = self._begun()
-            self._writing_thread = threading.get_ident()
+        self._one_writer.acquire()
+        try:
+            queue = self._queue()
+            queue.__enter__()
             try:
-                yield connection
+                connection = self._begun()
+            except BaseException:
+                queue.__exit__()
+                raise
+        except BaseException:
+            self._one_writer.release()
+            raise
+        self._writing_thread = threading.get_ident()
+        return connection
+
+    def _end(self, *, good: bool) -> None:
+        assert self._writer
+        assert self._lock
+        connection = self._writer.connection
+        try:
+            if good:
                 self._point("store.before_commit")
                 connection.execute("COMMIT")
-            finally:
-                self._writing_thread = None
+        finally:
+            self._writing_thread = None
+            try:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-        self._point("store.after_commit")
+            finally:
+                self._lock.__exit__()
+                self._one_writer.release()
+        if good:
+            self._point("store.after_commit")
 
     def close(self) -> None:
         """Close every connection of this process; using the database again opens new ones."""
@@ -101,11 +132,12 @@ class Database:
         self._of_thread = threading.local()
         self._held: weakref.WeakSet[_Held] = weakref.WeakSet()
         self._one_writer = threading.Lock()
+        self._writing = _Writing(self)
         self._writer = self._lock = self._writing_thread = None
 
     def _queue(self) -> LockQueue:
         if self._lock is None:
-            self._lock = LockQueue(lock_path(self.path))
+            self._lock = LockQueue(lock_path(self.path), self._queue_patience_s)
         return self._lock
 
     def _point(self, name: str) -> None:
@@ -124,6 +156,25 @@ class Database:
             self._writer = _Held(self._connection(may_be_read_only=False))
         self._writer.connection.execute("BEGIN IMMEDIATE")
         return self._writer.connection
+
+
+class _Writing:
+    """The block around one transaction; a class, being entered for every event."""
+
+    __slots__ = ("_database", "_translated")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._translated = translated(database.path)
+
+    def __enter__(self) -> sqlite3.Connection:
+        with self._translated:
+            return self._database._begin()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with self._translated:
+            self._database._end(good=error is None)
+        self._translated.__exit__(kind, error, trace)
 
 
 class _Held:

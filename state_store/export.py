@@ -46,6 +46,9 @@ def render_state_md(status: View, tracker: View) -> str:
     parts = [["# State"]]
     if phase:
         parts.append([f"## Phase: `{phase}`", "", f"Since {status['phase_since']}."])
+    if cycle := status.get("cycle"):
+        ran = f"Newest cycle: {_line(cycle['phase'])} since {cycle['since']}"
+        parts.append([f"{ran}, wave {_line(cycle['wave_id'])}."])
     parts += [
         _section("Decisions", [_decision(found) for found in status["decisions"]]),
         _section("Next steps", [_said(step) for step in status["next_steps"]]),
@@ -79,6 +82,7 @@ def _wave(wave: View) -> list[str]:
 
 def _wave_item(item: View) -> Iterator[str]:
     commit = f", commit {_line(item['commit'])[:12]}" if item["commit"] else ""
+    commit += f" on {_line(item['branch'])}" if item.get("branch") else ""
     yield f"- {_line(item['slug'])}: {_verdict(item)}{commit}"
     for attempt in reversed(item["attempts"]):
         yield f"  - attempt {attempt.get('number') or '?'}: {_verdict(attempt)}"

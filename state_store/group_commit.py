@@ -17,7 +17,9 @@ Job = Callable[[Session], int]
 
 
 class _Request(Generic[Session]):
-    """One caller's job and what came of it."""
+    """The job of one who waits, and what came of it."""
+
+    __slots__ = ("_called", "error", "job", "leads", "result")
 
     def __init__(self, job: Job[Session]) -> None:
         self.job = job
@@ -36,7 +38,7 @@ class _Request(Generic[Session]):
     def run(self, session: Session) -> None:
         try:
             self.result = self.job(session)
-        except TidegateError as refused:  # by contract before it wrote anything
+        except TidegateError as refused:
             self.error = refused
 
     def outcome(self) -> int:
@@ -61,25 +63,31 @@ class GroupCommit(Generic[Session]):
 
     def submit(self, job: Job[Session]) -> int:
         """Have `job` done durably and return its number, or raise what it or the commit raised."""
-        mine = _Request(job)
         with self._guard:
-            self._waiting.append(mine)
-            mine.leads, self._led = not self._led, True
-        if not mine.leads:
-            try:
-                mine.wait()
-            except BaseException:  # a signal; nobody may wait for this thread to lead
-                self._leave(mine)
-                raise
-        if mine.leads:
-            self._lead(mine)
-        return mine.outcome()
+            leads, self._led = not self._led, True
+            if not leads:
+                mine = _Request(job)
+                self._waiting.append(mine)
+        if leads:
+            return self._lead(job)
+        try:
+            mine.wait()
+        except BaseException:  # a signal; nobody may wait for this thread to lead
+            self._leave(mine)
+            raise
+        return self._lead(job) if mine.leads else mine.outcome()
 
-    def _lead(self, mine: _Request[Session]) -> None:
+    def _lead(self, mine: Job[Session]) -> int:
+        """Do one's own job and, in the same transaction, those of all that wait by then."""
         batch: Sequence[_Request[Session]] = ()
+        refused: TidegateError | None = None
         try:
             with self._transaction() as session:
                 batch = self._take()
+                try:
+                    result = mine(session)
+                except TidegateError as error:  # by contract before it wrote anything
+                    refused = error
                 for request in batch:
                     request.run(session)
         except BaseException as error:
@@ -90,8 +98,10 @@ class GroupCommit(Generic[Session]):
         finally:
             self._hand_over()
             for request in batch:
-                if request is not mine:
-                    request.call()
+                request.call()
+        if refused is not None:
+            raise refused
+        return result
 
     def _take(self) -> Sequence[_Request[Session]]:
         with self._guard:
@@ -102,8 +112,9 @@ class GroupCommit(Generic[Session]):
         with self._guard:
             self._led = bool(self._waiting)
             if self._led:
-                self._waiting[0].leads = True
-                self._waiting[0].call()
+                next_one = self._waiting.pop(0)
+                next_one.leads = True
+                next_one.call()
 
     def _leave(self, mine: _Request[Session]) -> None:
         with self._guard:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from state_store.errors import CannotRunError, StoppedByPolicyError
 from state_store.files import make_folder
 
 LOCK_PATIENCE_S = 30.0
+QUEUE_PATIENCE_S = 60.0
 _POLL_S = 0.01
 _LOCKED_BYTE = 2**30  # Windows locks bytes against reading too; this one is far past the pid
 
@@ -75,22 +77,107 @@ def locked(path: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
 class LockQueue:
     """A lock file kept open, for a lock that is taken thousands of times.
 
-    Whoever waits, waits in the kernel's queue. Taken by one thread of a process at a time: two of
-    them hold it together. Raises CannotRunError when the file cannot be made.
+    Whoever waits, waits in the kernel's queue; that wait has no end of its own, so a thread of the
+    queue's does it and the caller leaves after `patience_s`. Taken by one thread of a process at a
+    time. Raises CannotRunError when the file cannot be made, LockHeld when the patience is over.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, patience_s: float = QUEUE_PATIENCE_S) -> None:
         self._path = path
+        self._patience_s = patience_s
         self._descriptor = _open(path)
+        self._waiter: _Waiter | None = None
 
     def __enter__(self) -> None:
-        _acquire(self._path, self._descriptor, blocking=True)
+        # A wait that was given up goes on: its turn must not be mistaken for one of our own.
+        try:
+            if self._waiter is None or not self._waiter.is_waiting:
+                _lock(self._descriptor, blocking=False)
+                return
+        except BlockingIOError:
+            self._waiter = self._waiter or _Waiter(self._descriptor)
+        except OSError as error:
+            raise _unlockable(self._path, error) from error
+        self._wait(self._waiter)
 
     def __exit__(self, *_: object) -> None:
         _unlock(self._descriptor)
 
+    def _wait(self, waiter: _Waiter) -> None:
+        try:
+            if waiter.wait(self._patience_s):
+                return
+        except OSError as error:
+            raise _unlockable(self._path, error) from error
+        raise LockHeld(self._path, _flock_holder(self._descriptor))
+
     def close(self) -> None:
         """Let go of the file."""
+        if self._waiter is None:
+            os.close(self._descriptor)
+        else:
+            self._waiter.close()
+
+
+class _Waiter:
+    """A thread that waits for a lock in the kernel's queue, for callers who may give up.
+
+    `is_waiting` is true until a turn that nobody wants any more has been passed on.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._guard = threading.Lock()
+        self._asked = threading.Semaphore(0)
+        self._answered = threading.Lock()
+        self._answered.acquire()
+        self._is_wanted = self._is_closed = self.is_waiting = False
+        self._error: OSError | None = None
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def wait(self, patience_s: float) -> bool:
+        """Whether the lock is ours within the time. Raises OSError."""
+        with self._guard:
+            self._is_wanted = True
+            if not self.is_waiting:
+                self.is_waiting = True
+                self._asked.release()
+        try:
+            is_answered = self._answered.acquire(timeout=patience_s)
+        except BaseException:  # a signal
+            if self._was_answered():
+                _unlock(self._descriptor)
+            raise
+        if not is_answered and not self._was_answered():
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def close(self) -> None:
+        """End the thread when its wait is over, and let go of the file."""
+        self._is_closed = True
+        self._asked.release()
+
+    def _was_answered(self) -> bool:
+        """Stop wanting it; whether it came at the last moment."""
+        with self._guard:
+            self._is_wanted = False
+            return self._answered.acquire(blocking=False)
+
+    def _run(self) -> None:
+        while self._asked.acquire() and not self._is_closed:
+            try:
+                _lock(self._descriptor, blocking=True)
+                self._error = None
+            except OSError as error:
+                self._error = error
+            with self._guard:
+                if self._is_wanted:
+                    self._answered.release()
+                elif self._error is None:
+                    _unlock(self._descriptor)
+                self.is_waiting = False
         os.close(self._descriptor)
 
 
@@ -131,6 +218,18 @@ def _holder(descriptor: int) -> int | None:
     os.lseek(descriptor, 0, os.SEEK_SET)
     text = os.read(descriptor, 32).strip()
     return int(text) if text.isdigit() else None
+
+
+def _flock_holder(descriptor: int) -> int | None:
+    """Who holds the file's lock by what Linux tells; None where it is not told."""
+    status = os.fstat(descriptor)
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            words = line.split()  # a line of one who waits has "->" in the second place
+            if words[1:2] == ["FLOCK"] and words[5:6] == [place] and int(words[4]) > 0:
+                return int(words[4])
+    return None
 
 
 def _say(descriptor: int, text: str) -> None:

@@ -75,13 +75,18 @@ def project_agent_lifecycle(events: Iterable[Row]) -> View:
 
 
 def project_orchestrator_status(events: Iterable[Row]) -> View:
-    """The phase we are in, decisions and findings in order, and the newest list of next steps."""
-    view: View = {"version": 1, "phase": None, "phase_since": None}
+    """The phase we are in, decisions and findings in order, and the newest list of next steps.
+
+    `phase` is what people set; where nobody has, that of the newest `cycle` of the scheduler.
+    """
+    view: View = {"version": 1, "phase": None, "phase_since": None, "cycle": None}
     view |= {"decisions": [], "next_steps": [], "findings": []}
     for event in events:
         payload = event["payload"]
         if isinstance(payload, Mapping):
             _apply_status(view, event, payload)
+    if view["phase"] is None and (cycle := view["cycle"]):
+        view |= {"phase": cycle["phase"], "phase_since": cycle["since"]}
     return view
 
 
@@ -152,7 +157,11 @@ _LIFECYCLE = {
 def _apply_status(view: View, event: Row, payload: Row) -> None:
     at = iso_time(event["ts"])
     if event["type"] in (names.PHASE_CHANGED, names.PHASE_SET):
-        if isinstance(payload.get("phase"), str):
+        if not isinstance(payload.get("phase"), str):
+            return
+        if isinstance(payload.get("cycle"), str):
+            view["cycle"] = {"phase": payload["phase"], "wave_id": payload["cycle"], "since": at}
+        else:
             view["phase"], view["phase_since"] = payload["phase"], at
     elif event["type"] == names.DECISION_LOCKED:
         view["decisions"].append({**payload, "at": at})
@@ -224,6 +233,7 @@ def _wave_item(items: dict[str, View], slug: Any) -> View:
         "verdict": None,
         "reason": None,
         "commit": None,
+        "branch": None,
         "attempts": [],
     }
     return items.setdefault(str(slug), {"slug": str(slug), **empty, "attempts": []})
@@ -241,6 +251,9 @@ def _apply_wave_item(view: View, item: View, kind: str, payload: Row) -> None:
         item["attempts"][-1] |= {key: value for key, value in payload.items() if key != "slug"}
     elif kind == names.ITEM_SETTLED:
         item |= {"phase": "settled", **told}
+    elif kind == names.ITEM_SHIPPING:
+        where = {key: payload.get(key) for key in ("commit", "branch")}
+        item |= {"phase": "shipping", **where, **told}
     elif kind == names.ITEM_SHIPPED:
         item |= {"phase": "shipped", "commit": payload.get("commit"), **told}
         view["shipped"].append(item["slug"])

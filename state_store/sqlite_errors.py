@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from state_store.errors import CannotRunError
+from state_store.locks import LockHeld
 
 
 class DamagedStoreError(CannotRunError):
@@ -55,8 +56,12 @@ class translated:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
         if isinstance(error, sqlite3.Error) and (meant := _meaning(self._path, error)):
             raise meant from error
+        if isinstance(error, LockHeld):
+            raise _kept_from(self._path, error.pid) from error
 
 
 @contextmanager
@@ -71,6 +76,14 @@ def disk_errors(path: Path) -> Iterator[None]:
 def primary_code(error: sqlite3.Error) -> int:
     """SQLite's code without its detail; 0 for errors of Python's own."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _kept_from(path: Path, pid: int | None) -> StoreBusyError:
+    holder = f"process {pid}" if pid else "a process"
+    return StoreBusyError(
+        f"{path} cannot be written: {holder} does not end its own write and may have been "
+        f"stopped; let it go on or end it, and run again"
+    )
 
 
 def _meaning(path: Path, error: sqlite3.Error) -> CannotRunError | None:

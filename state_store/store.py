@@ -12,9 +12,10 @@ import os
 import sqlite3
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from state_store.clock import Clock, SystemClock
@@ -24,6 +25,7 @@ from state_store.group_commit import GroupCommit
 from state_store.integrity import Head, Problem, compare, examine, head, heads
 from state_store.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
 from state_store.leases import Lease, LeaseLostError, LeaseRow
+from state_store.locks import QUEUE_PATIENCE_S
 from state_store.projections import apply_tracker
 from state_store.sqlite_errors import DamagedStoreError, StoreBusyError, translated
 from state_store.transaction import ConcurrencyConflict, Draft, Transaction, drafted, lease_row
@@ -47,8 +49,9 @@ class EventStore:
     """Opens the database, making it when there is none.
 
     `folds` say of which streams items are kept, and how; `busy_timeout_s` is for programs beside
-    ours that hold the database. A forked child may go on using it. Every method may raise
-    CannotRunError (the disk, permissions), StoreBusyError or DamagedStoreError.
+    ours that hold the database, `queue_patience_s` for writers of ours that were stopped. A forked
+    child may go on using it. Every method may raise CannotRunError (the disk, permissions),
+    StoreBusyError or DamagedStoreError.
     """
 
     def __init__(
@@ -58,13 +61,13 @@ class EventStore:
         folds: Mapping[str, Fold] = _FOLDS,
         clock: Clock | None = None,
         busy_timeout_s: float = 5.0,
+        queue_patience_s: float = QUEUE_PATIENCE_S,
     ) -> None:
         self.path = Path(db_path)
         self.clock = clock or SystemClock()
         self._folds = folds
-        self._database = Database(self.path, self._refold, busy_timeout_s)
-        self._open: Transaction | None = None  # of the thread that is writing
-        self._commits = GroupCommit(self._writing)
+        self._database = Database(self.path, self._refold, busy_timeout_s, queue_patience_s)
+        self._start()
         _stores.add(self)
 
     def __enter__(self) -> EventStore:
@@ -91,7 +94,8 @@ class EventStore:
         the stream is not at `expected_version`; ValueError or TypeError when the payload is no
         JSON. Nothing is written then.
         """
-        return self.append_many(stream, [(event_type, payload)], actor, expected_version)
+        drafts = drafted(stream, actor, ((event_type, payload),))
+        return self._submit(stream, drafts, actor, expected_version)
 
     def append_many(
         self,
@@ -103,6 +107,31 @@ class EventStore:
         """Append (type, payload) events, all or none, and return the stream's last version."""
         drafts = drafted(stream, actor, events)
         return self._submit(stream, drafts, actor, expected_version)
+
+    def append_held(
+        self,
+        events: Sequence[tuple[str, str, Any]],
+        leases: Sequence[Lease],
+        actor: str = "system",
+        note: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Append (stream, type, payload) events, all or none, and only while all `leases` hold.
+
+        Joined with what other threads append, which a `transaction` is not. `note` is called when
+        the leases have been asked for and before anything is written; a TidegateError of its keeps
+        the events out. Raises LeaseLostError.
+        """
+        drafts = [(stream, drafted(stream, actor, [(kind, it)])) for stream, kind, it in events]
+
+        def job(transaction: Transaction) -> int:
+            for lease in leases:
+                transaction.require(lease)
+            note()
+            for stream, draft in drafts:
+                transaction.append_drafts(stream, draft, actor, None)
+            return 0
+
+        self._commits.submit(job)
 
     def read(self, stream: str, after: int = 0) -> list[Event]:
         """The events of a stream beyond a version, in order.
@@ -138,7 +167,7 @@ class EventStore:
         With a lease its token is checked first, in the same transaction. Keep it short: nobody
         else writes meanwhile. Raises LeaseLostError.
         """
-        with self._writing() as transaction:
+        with self._session as transaction:
             if lease is not None:
                 transaction.require(lease)
             yield transaction
@@ -205,7 +234,7 @@ class EventStore:
             assert self._open
             self._open.put_snapshot(*values)
             return
-        with self._writing() as transaction:
+        with self._session as transaction:
             transaction.put_snapshot(*values)
 
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
@@ -231,8 +260,12 @@ class EventStore:
 
     def _start_in_child(self) -> None:
         self._database.start_in_child()
-        self._open = None
-        self._commits = GroupCommit(self._writing)
+        self._start()
+
+    def _start(self) -> None:
+        self._open: Transaction | None = None  # of the thread that is writing
+        self._session = _Session(self, self._database.writing())
+        self._commits = GroupCommit(lambda: self._session)
 
     def _refold(self, connection: sqlite3.Connection) -> None:
         for stream in self._folds:
@@ -243,14 +276,38 @@ class EventStore:
         replace_all(connection, stream, found)
         return len(found)
 
-    @contextmanager
-    def _writing(self) -> Iterator[Transaction]:
-        with self._database.writing() as connection:
-            self._open = Transaction(connection, self._folds, self.clock.now())
-            try:
-                yield self._open
-            finally:
-                self._open = None
+
+class _Session:
+    """The block around one transaction of a store; a class, being entered for every event."""
+
+    __slots__ = ("_heads", "_store", "_writing")
+
+    def __init__(self, store: EventStore, writing: AbstractContextManager[sqlite3.Connection]):
+        self._store = store
+        self._writing = writing
+        self._heads: dict[str, tuple[int, bytes]] = {}
+
+    def __enter__(self) -> Transaction:
+        store = self._store
+        connection = self._writing.__enter__()
+        try:
+            now = store.clock.now()
+            store._open = Transaction(connection, store._folds, now, self._heads)
+        except BaseException as error:
+            self._writing.__exit__(type(error), error, None)
+            raise
+        return store._open
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        done, self._store._open = self._store._open, None
+        self._writing.__exit__(kind, error, trace)
+        if error is None and done:
+            self._heads = done.heads
 
 
 _stores: weakref.WeakSet[EventStore] = weakref.WeakSet()

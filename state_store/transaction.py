@@ -17,6 +17,8 @@ from state_store.leases import Lease, LeaseRow, required
 from state_store.schema import INSERT_EVENT
 
 Draft = tuple[str, str]  # type, payload as JSON
+Head = tuple[int, bytes]  # version, link
+NO_HEADS: Mapping[str, Head] = {}
 
 
 class ConcurrencyConflict(TidegateError):
@@ -32,7 +34,7 @@ class ConcurrencyConflict(TidegateError):
 
 def drafted(stream: str, actor: str, events: Sequence[tuple[str, Any]]) -> list[Draft]:
     """Events made ready to be written. Raises ValueError or TypeError for what cannot be stored."""
-    "".join((stream, actor, *(kind for kind, _ in events))).encode("utf-8")  # texts, and whole ones
+    "".join((stream, actor, *[kind for kind, _ in events])).encode("utf-8")  # texts, and whole ones
     return [(kind, encode(payload)) for kind, payload in events]
 
 
@@ -50,12 +52,22 @@ class Transaction:
     """Valid until the transaction ends; `now` is the moment all of it happens at."""
 
     def __init__(
-        self, connection: sqlite3.Connection, folds: Mapping[str, Fold], now: Instant
+        self,
+        connection: sqlite3.Connection,
+        folds: Mapping[str, Fold],
+        now: Instant,
+        guesses: Mapping[str, Head] = NO_HEADS,
     ) -> None:
+        """`guesses` are the heads after this process's last commit; others may have written since.
+
+        A guess saves a lookup for each append. One that is out of date meets the row that is there
+        already, before anything is written; so it must never be ahead of what is committed.
+        """
         self.now = now
+        self.heads: dict[str, Head] = {}
+        self._guesses = guesses
         self._connection = connection
         self._folds = folds
-        self._heads: dict[str, tuple[int, bytes]] = {}
 
     def append(
         self,
@@ -73,9 +85,21 @@ class Transaction:
         self, stream: str, drafts: Sequence[Draft], actor: str, expected_version: int | None
     ) -> int:
         """Append them and return the last version. ConcurrencyConflict: nothing was written."""
-        version, link = self._head(stream)
-        if expected_version is not None and expected_version != version:
-            raise ConcurrencyConflict(expected_version, version)
+        head = None
+        if expected_version is None and stream not in self.heads:
+            head = self._guesses.get(stream)
+        if head is not None:
+            try:
+                return self._write(stream, drafts, actor, head)
+            except sqlite3.IntegrityError:
+                pass  # another process was here first; what there is now tells the next line
+        head = self._head(stream)
+        if expected_version is not None and expected_version != head[0]:
+            raise ConcurrencyConflict(expected_version, head[0])
+        return self._write(stream, drafts, actor, head)
+
+    def _write(self, stream: str, drafts: Sequence[Draft], actor: str, head: Head) -> int:
+        version, link = head
         fold = self._folds.get(stream)
         for kind, payload in drafts:
             version += 1
@@ -85,7 +109,7 @@ class Transaction:
             if fold:
                 event = to_event((written.lastrowid or 0, *row), decode(payload))
                 keep(self._connection, fold, event)
-        self._heads[stream] = (version, link)
+        self.heads[stream] = (version, link)
         return version
 
     def version(self, stream: str) -> int:
@@ -131,12 +155,12 @@ class Transaction:
         """Go on only with the current token, and return its row. Raises LeaseLostError."""
         return required(self.lease_row(lease.resource), lease)
 
-    def _head(self, stream: str) -> tuple[int, bytes]:
-        known = self._heads.get(stream)
+    def _head(self, stream: str) -> Head:
+        known = self.heads.get(stream)
         if known is None:
             row = self._connection.execute(
                 "SELECT version, hash FROM events WHERE stream = ? ORDER BY version DESC LIMIT 1",
                 (stream,),
             ).fetchone()
-            known = self._heads[stream] = row or (0, START)
+            known = self.heads[stream] = row or (0, START)
         return known

@@ -6,7 +6,9 @@ in, and prints the latencies of all appends in seconds, a JSON list per thread.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import queue
 import sqlite3
 import sys
@@ -20,7 +22,6 @@ from typing import Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from state_store.locks import LockQueue
 from state_store.store import EventStore
 
 Append = Callable[[], None]
@@ -66,11 +67,12 @@ def queued_row_per_transaction(path: str) -> Callable[[], Append]:
     """The same behind a lock that the kernel queues, so that nobody starves."""
 
     def for_thread() -> Append:
-        connection, lock = connect(path), LockQueue(Path(f"{path}.lock"))
+        connection, lock = connect(path), os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT)
 
         def append() -> None:
-            with lock:
-                one_transaction(connection)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            one_transaction(connection)
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
         return append
 

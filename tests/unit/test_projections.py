@@ -130,10 +130,30 @@ def test_the_status_has_the_newest_phase_and_steps_and_all_decisions_and_finding
         "version": 1,
         "phase": "build",
         "phase_since": AT,
+        "cycle": None,
         "decisions": [{"decision": "d1", "why": "w", "at": AT}, {"decision": "d2", "at": AT}],
         "next_steps": ["new"],
         "findings": [{"finding": "f1", "at": AT}, {"finding": {"rule": "r"}, "at": AT}],
     }
+
+
+def test_what_people_set_stays_the_phase_whatever_a_cycle_does() -> None:
+    cycle = ("phase_changed", {"phase": "dispatch", "cycle": "w1"})
+    newest = {"phase": "dispatch", "wave_id": "w1", "since": AT}
+    alone = project_orchestrator_status(events(cycle))
+    assert (alone["phase"], alone["cycle"]) == ("dispatch", newest)
+    both = project_orchestrator_status(events(("phase_set", {"phase": "build"}), cycle))
+    assert (both["phase"], both["cycle"]) == ("build", newest)
+
+
+def test_an_item_on_its_way_out_shows_branch_and_commit() -> None:
+    where = {"slug": "s", "commit": "c1", "branch": "wave/x"}
+    on_its_way = [("item_shipping", where)]
+    (item,) = project_wave(events(*on_its_way))["items"]
+    assert (item["phase"], item["commit"], item["branch"]) == ("shipping", "c1", "wave/x")
+    view = project_wave(events(*on_its_way, ("item_shipped", {"slug": "s", "commit": "c1"})))
+    assert view["items"][0] == {**item, "phase": "shipped"}
+    assert view["shipped"] == ["s"]
 
 
 def test_a_trace_joins_what_dispatch_and_end_say() -> None:

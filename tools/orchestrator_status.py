@@ -1,0 +1,120 @@
+"""The orchestrator's sign of life: what it is doing, in `<state>/orchestrator-status.json`.
+
+For people and scripts that drive waves by hand; `ReadAPI` tells whether it is fresh. The
+scheduler's own phases are events in the store, not here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
+
+if TYPE_CHECKING:
+    import argparse
+
+STATUS_FILE = "orchestrator-status.json"
+
+
+def set_status(
+    activity: str,
+    phase: str,
+    id: str | None = None,  # noqa: A002 - the name callers of the source use
+    role: str | None = None,
+    state_dir: str | Path | None = None,
+) -> dict[str, Any]:
+    """Write the status and return it: id, role, parent_id, activity, phase, updated_at.
+
+    Raises InputError for an empty activity or phase, CannotRunError when it cannot be written.
+    """
+    from state_store.files import write_json_atomic
+
+    for name, text in (("activity", activity), ("phase", phase)):
+        if not text.strip():
+            raise InputError(f"the {name} is empty; say in a word or two what is being done")
+    status = {
+        "id": id or "main",
+        "role": role or "orchestrator",
+        "parent_id": None,
+        "activity": activity,
+        "phase": phase,
+        "updated_at": _now(),
+    }
+    write_json_atomic(_path(state_dir), status)
+    return status
+
+
+def clear_status(state_dir: str | Path | None = None) -> bool:
+    """Remove the status; False when there was none. Raises CannotRunError when it stays."""
+    path = _path(state_dir)
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        why = error.strerror or error
+        raise CannotRunError(f"{path} cannot be removed: {why}; remove it by hand") from error
+    return True
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    asked = _parser().parse_args(argv)
+    try:
+        _print(_act(asked))
+    except TidegateError as error:
+        print(f"orchestrator_status: {error}", file=sys.stderr)
+        return error.exit_code
+    return ExitCode.DONE
+
+
+def _act(asked: argparse.Namespace) -> dict[str, Any]:
+    if asked.action == "clear":
+        return {"cleared": clear_status(asked.state_dir)}
+    return set_status(asked.activity, asked.phase, asked.id, asked.role, asked.state_dir)
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="orchestrator_status", description="Say what the orchestrator is doing."
+    )
+    actions = parser.add_subparsers(dest="action", required=True)
+    setting = actions.add_parser("set", help="write the status")
+    setting.add_argument("--activity", required=True, help="what is being done")
+    setting.add_argument("--phase", required=True, help="the phase it belongs to")
+    setting.add_argument("--id", default="main", help="whose status it is (default: main)")
+    setting.add_argument("--role", default="orchestrator", help="(default: orchestrator)")
+    clearing = actions.add_parser("clear", help="remove the status")
+    for action in (setting, clearing):
+        action.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    return parser
+
+
+def _path(state_dir: str | Path | None) -> Path:
+    from tools import settings
+
+    return settings.resolve_state_dir(state_dir) / STATUS_FILE
+
+
+def _print(answer: dict[str, Any]) -> None:
+    import json
+
+    print(json.dumps(answer))
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""Bring together what went apart: the phase in STATE.md and in the store, or two stores.
+
+Looking changes nothing and makes no database. The decisions are `state_store.phase`'s and
+`state_store.reconcile`'s.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from state_store.errors import ExitCode, InputError, TidegateError
+from state_store.phase import (
+    GIT,
+    NOOP,
+    RESOLVED,
+    STORE,
+    decide_resolution,
+    detect_drift,
+    read_git_phase,
+    read_store_phase,
+    resolve_drift,
+    write_store_phase,
+)
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = [
+    "decide_resolution",
+    "detect_drift",
+    "main",
+    "read_git_phase",
+    "read_store_phase",
+    "resolve_drift",
+    "write_store_phase",
+]
+
+APART = 1  # drift that is left, or fields that both stores changed
+_WHY_NOT = {
+    "refused": "the side that counts has no phase",
+    "unsupported": "STATE.md has no heading that could take the phase",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line: exit 0 together, 1 apart, 2 a file that is missing or wrong."""
+    asked = _parser().parse_args(argv)
+    try:
+        answer, is_together = _merged(asked) if asked.merge else _phases(asked)
+    except TidegateError as error:
+        print(f"reconcile: {error}", file=sys.stderr)
+        return error.exit_code
+    _print(answer, as_json=asked.json)
+    return ExitCode.DONE if is_together else APART
+
+
+def _phases(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:
+    if not asked.resolve:
+        found = detect_drift(asked.state_md, _db(asked))
+        return found, not found["drift"]
+    done = resolve_drift(asked.state_md, _db(asked), asked.authority)
+    why = _WHY_NOT.get(done["action"])
+    return {**done, **({"why": why} if why else {})}, done["action"] in (NOOP, RESOLVED)
+
+
+def _merged(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:
+    from state_store.api import StateAPI
+    from state_store.reconcile import reconcile_stores
+
+    db, other = _db(asked), Path(asked.merge)
+    for path in (db, other):
+        if not path.is_file():
+            raise InputError(f"there is no database {path}; name the file tracker_events.db")
+    with StateAPI(db) as mine, StateAPI(other) as theirs:
+        report = reconcile_stores(mine, theirs)
+    conflicts = [str(conflict) for conflict in report.conflicts]
+    return {"adopted": dict(report.adopted), "conflicts": conflicts}, not conflicts
+
+
+def _db(asked: argparse.Namespace) -> Path:
+    if asked.db:
+        return Path(asked.db)
+    from state_store.write_api import STATE_DB_FILENAME
+    from tools import settings
+
+    return settings.resolve_state_dir(asked.state_dir) / STATE_DB_FILENAME
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="reconcile", description="Compare the phase in STATE.md with the store's, or mend it."
+    )
+    add = parser.add_argument
+    add("--state-md", metavar="FILE", default="STATE.md", help="(default: STATE.md)")
+    add("--db", metavar="FILE", help="the database (default: the state folder's)")
+    add("--state-dir", metavar="DIR", help="the state folder (default: as the runs find it)")
+    add("--resolve", action="store_true", help="write the phase that counts to the other side")
+    add("--authority", choices=(GIT, STORE), default=GIT, help="whose counts (default: git)")
+    add("--merge", metavar="DB", help="instead: take over what only this other database has")
+    add("--json", action="store_true", help="answer in JSON")
+    return parser
+
+
+def _print(answer: dict[str, Any], *, as_json: bool) -> None:
+    import json
+
+    if as_json:
+        print(json.dumps(answer))
+        return
+    for key, value in answer.items():
+        print(f"{key}: {value if isinstance(value, str) else json.dumps(value)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""Look into the state: items, waves, traces, events; and settle where file and store disagree.
+
+Views and merges are `state_store`'s. Looking makes no database.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from state_store.errors import ExitCode, InputError, TidegateError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from state_store.api import StateAPI
+
+CONFLICT = 1  # `sync` left an item for a person to decide
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line: exit 0, 1 when `sync` leaves conflicts, 2 and 4 as everywhere."""
+    asked = _parser().parse_args(argv)
+    try:
+        with _opened(asked) as api:
+            return sync(api, asked) if asked.what == "sync" else show(api, asked)
+    except TidegateError as error:
+        print(f"state: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def show(api: StateAPI, asked: argparse.Namespace) -> int:
+    """Print a view: one JSON document, or a line for each thing in it."""
+    found, lines = {
+        "items": _items,
+        "waves": _waves,
+        "wave": _wave,
+        "traces": _traces,
+        "status": _status,
+        "events": _events,
+    }[asked.what](api, asked)
+    if asked.json:
+        print(json.dumps(found))
+    else:
+        for line in lines:
+            print(line)
+    return ExitCode.DONE
+
+
+def sync(api: StateAPI, asked: argparse.Namespace) -> int:
+    """Bring tracker file and store together; conflicts go as `--prefer` says."""
+    from dataclasses import asdict
+
+    from state_store.ingest import sync_tracker
+
+    tracker = Path(asked.tracker) if asked.tracker else api.store.path.parent / "tracker.json"
+    report = sync_tracker(api, tracker, "state", dict(map(_preference, asked.prefer)))
+    conflicts = [str(conflict) for conflict in report.conflicts]
+    if asked.json:
+        print(json.dumps({**asdict(report), "conflicts": conflicts}))
+    else:
+        print(f"{report.ingested} events taken in, {report.exported} items written to the file")
+        for line in (*conflicts, *report.problems):
+            print(line)
+    return CONFLICT if conflicts else ExitCode.DONE
+
+
+View = tuple[Any, Iterable[str]]
+
+
+def _items(api: StateAPI, _: argparse.Namespace) -> View:
+    found = api.project("tracker")
+    return found, (_line(i["id"], i.get("status"), i.get("title")) for i in found["items"])
+
+
+def _waves(api: StateAPI, _: argparse.Namespace) -> View:
+    found = [{**api.project(f"wave:{name}"), "wave_id": name} for name in api.waves()]
+    found.sort(key=lambda wave: str(wave["started"]))
+    return found, (
+        _line(w["wave_id"], w["started"], w["finished"], f"{len(w['shipped'])}/{len(w['items'])}")
+        for w in found
+    )
+
+
+def _wave(api: StateAPI, asked: argparse.Namespace) -> View:
+    if asked.name not in api.waves():
+        raise InputError(f"there is no wave {asked.name}; `state.py waves` tells which there are")
+    found = api.project(f"wave:{asked.name}")
+    return found, (
+        _line(i["slug"], i["verdict"] or i["phase"], len(i["attempts"]), i["commit"], i["reason"])
+        for i in found["items"]
+    )
+
+
+def _traces(api: StateAPI, _: argparse.Namespace) -> View:
+    found = api.project("agent_traces")
+
+    def lines() -> Iterator[str]:
+        for a in found["agents"]:
+            yield _line(a["id"], a["state"], a["verdict"], a["tokens"], a["cost_usd"])
+        totals = found["totals"]
+        yield _line("total", totals["dispatches"], "", totals["tokens"], totals["cost_usd"])
+
+    return found, lines()
+
+
+def _status(api: StateAPI, _: argparse.Namespace) -> View:
+    found = api.project("orchestrator_status")
+    return found, (f"{key}: {json.dumps(value)}" for key, value in found.items())
+
+
+def _events(api: StateAPI, asked: argparse.Namespace) -> View:
+    if asked.name not in api.store.heads():
+        known = ", ".join(sorted(api.store.heads())) or "none"
+        raise InputError(f"there is no stream {asked.name}; there are: {known}")
+    found = api.get(asked.name, after=asked.after)
+    return found, (
+        _line(e["version"], e["ts"], e["actor"], e["type"], json.dumps(e["payload"])) for e in found
+    )
+
+
+def _line(*cells: Any) -> str:
+    """Cells parted by tabs; what is in them makes no line or cell of its own."""
+    return "\t".join("-" if cell is None else " ".join(str(cell).split()) for cell in cells)
+
+
+def _preference(text: str) -> tuple[str, str]:
+    item_id, _, side = text.rpartition("=")
+    if not item_id or side not in ("file", "store"):
+        raise InputError(f"--prefer {text} is not ID=file or ID=store")
+    return item_id, side
+
+
+def _opened(asked: argparse.Namespace) -> StateAPI:
+    from state_store.api import StateAPI
+    from state_store.write_api import STATE_DB_FILENAME
+    from tools import settings
+
+    path = settings.resolve_state_dir(asked.state_dir) / STATE_DB_FILENAME
+    if not path.exists():
+        raise InputError(f"there is no database {path}; name its folder with --state-dir")
+    return StateAPI(path)
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="state", description="Look into the state of the runs.")
+    views = parser.add_subparsers(dest="what", required=True)
+    items = views.add_parser("items", help="the backlog as the store has it")
+    waves = views.add_parser("waves", help="all waves: begun, ended, shipped")
+    wave = views.add_parser("wave", help="one wave: verdict, attempts and commit of each item")
+    traces = views.add_parser("traces", help="every dispatch of an agent and what it used")
+    status = views.add_parser("status", help="phase, newest cycle, decisions, next steps")
+    events = views.add_parser("events", help="the events of a stream")
+    settle = views.add_parser("sync", help="bring tracker file and store together")
+    wave.add_argument("name", metavar="ID")
+    events.add_argument("name", metavar="STREAM", help="tracker, claims, wave:<id>, ...")
+    events.add_argument("--after", metavar="N", type=int, default=0, help="beyond this version")
+    settle.add_argument("--tracker", metavar="FILE", help="(default: STATE_DIR/tracker.json)")
+    settle.add_argument(
+        "--prefer", metavar="ID=SIDE", action="append", default=[], help="SIDE: file or store"
+    )
+    for view in (items, waves, wave, traces, status, events, settle):
+        view.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+        view.add_argument("--json", action="store_true", help="one JSON document")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
