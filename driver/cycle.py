@@ -62,7 +62,7 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
         _check_startable(cycle, *planned)
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
         with Backlog.opened(
-            cycle.state_dir, cycle.tracker, cycle.environ, cycle.progress
+            cycle.state_dir, cycle.tracker, cycle.settings, cycle.progress
         ) as backlog:
             claimed = _claimed(cycle, wave_id, backlog)
             return _run_claimed(cycle, run_wave, backlog, *claimed)

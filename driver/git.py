@@ -32,6 +32,7 @@ from driver.repository import (
     Repository,
     borrow_objects,
     checkout_fingerprint,
+    commit_at,
     exclude_from_status,
     fast_forward,
     is_ancestor,
@@ -51,6 +52,7 @@ __all__ = [
     "Remote",
     "Repository",
     "checkout_fingerprint",
+    "commit_at",
     "exclude_from_status",
     "fast_forward",
     "find_remote",
@@ -220,9 +222,9 @@ class PrivateGit:
         run_git(create, cwd=repo.top, env=env)
 
     def forget(self, repo: Repository, commit: str, ref: str) -> None:
-        """Remove a `ref` of ours, if it still is at `commit`, from the user's repository."""
+        """Remove a `ref` of ours from the user's repository, if it is there and at `commit`."""
         drop = (f"--git-dir={repo.git_dir}", "update-ref", "--no-deref", "-d", ref, commit)
-        run_git(drop, cwd=repo.top, env=self.env)
+        run_git(drop, cwd=repo.top, env=self.env, accept=(0, 1))
 
     def push(self, remote: Remote, commit: str, branch: str, expected: str | None) -> PushResult:
         """Publish a commit as `branch`, which must be at `expected` there (None: absent)."""

@@ -6,7 +6,7 @@ has lost an item to another can neither record nor ship it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from driver.leasing import Leases
@@ -15,9 +15,14 @@ from driver.subject import Subject
 from state_store import events
 from state_store.api import StateAPI
 
+Note = Callable[[], None]
+
 
 class Memory(Protocol):
-    """The store as a wave needs it. All but `begin` and `end` raise LeasedElsewhereError."""
+    """The store as a wave needs it. All but `begin` and `end` raise LeasedElsewhereError.
+
+    `note` writes the journal: after the question whose the item is, before the answer counts.
+    """
 
     def begin(self, slugs: Sequence[str]) -> None:
         """The wave starts."""
@@ -31,19 +36,21 @@ class Memory(Protocol):
     def still_ours(self, subject: Subject) -> bool:
         """Whether nobody has taken the item over."""
 
-    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
+    def dispatched(
+        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
+    ) -> None:
         """An agent is about to be started."""
 
-    def judged(self, subject: Subject, attempt: Attempt) -> None:
+    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         """An attempt has its verdict."""
 
-    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
 
-    def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
+    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
         """Commits are about to be published; all of the items must still be ours."""
 
-    def shipped(self, subject: Subject, commit: str) -> None:
+    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
         """The item's commit is where it was meant to go."""
 
 
@@ -63,20 +70,27 @@ class Forgetful:
         del subject
         return True
 
-    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
+    def dispatched(
+        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
+    ) -> None:
         del subject, phase, number, model
+        note()
 
-    def judged(self, subject: Subject, attempt: Attempt) -> None:
+    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         del subject, attempt
+        note()
 
-    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         del subject, outcome
+        note()
 
-    def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
+    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
         del shipped, branch
+        note()
 
-    def shipped(self, subject: Subject, commit: str) -> None:
+    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
         del subject, commit
+        note()
 
 
 class WaveMemory:
@@ -107,7 +121,9 @@ class WaveMemory:
         """Whether nobody has taken the item over."""
         return self._leases.holds(subject.resource)
 
-    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
+    def dispatched(
+        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
+    ) -> None:
         """An agent is about to be started."""
         agent = self._agent(subject, number)
         traced = {**agent, "phase": phase, "backend": self._backend, "model": model}
@@ -115,8 +131,9 @@ class WaveMemory:
         with self._leases.effect(subject.resource) as transaction:
             transaction.append(self._stream, events.ATTEMPT_STARTED, step, "wave")
             transaction.append(events.AGENT_TRACES, events.AGENT_DISPATCHED, traced, "wave")
+            note()
 
-    def judged(self, subject: Subject, attempt: Attempt) -> None:
+    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         """An attempt has its verdict."""
         good = attempt.verdict is Verdict.VERIFIED
         kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
@@ -131,25 +148,29 @@ class WaveMemory:
         with self._leases.effect(subject.resource) as transaction:
             transaction.append(self._stream, events.ATTEMPT_JUDGED, step, "wave")
             transaction.append(events.AGENT_TRACES, kind, traced, "wave")
+            note()
 
-    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
         step = {"slug": subject.slug, "verdict": str(outcome.verdict), "reason": outcome.reason}
         with self._leases.effect(subject.resource) as transaction:
             transaction.append(self._stream, events.ITEM_SETTLED, step, "wave")
+            note()
 
-    def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
+    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
         """Commits are about to be published; all of the items must still be ours."""
         with self._leases.effect(*(subject.resource for subject in shipped)) as transaction:
             for subject, commit in shipped.items():
                 step = {"slug": subject.slug, "commit": commit, "branch": branch}
                 transaction.append(self._stream, events.ITEM_SHIPPING, step, "wave")
+            note()
 
-    def shipped(self, subject: Subject, commit: str) -> None:
+    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
         """The item's commit is where it was meant to go."""
         step = {"slug": subject.slug, "commit": commit}
         with self._leases.effect(subject.resource) as transaction:
             transaction.append(self._stream, events.ITEM_SHIPPED, step, "wave")
+            note()
 
     def _agent(self, subject: Subject, number: int) -> dict[str, Any]:
         agent = f"{self._wave_id}/{subject.slug}/{number}"
