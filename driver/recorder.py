@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ class Recorder:
 
     def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
         """An agent is about to be started. Raises CannotRunError where that cannot be noted."""
-        note = self._writing(subject, "dispatched", {"attempt": number, "settled": False})
+        entry = {"attempt": number, "settled": False}
+        note = partial(self._write, subject, "dispatched", entry)
         self._memory.dispatched(subject, phase, number, model, note)
         self.say(f"{subject.slug}: {phase} started (attempt {number})")
         self._started[subject.slug] = (phase, number)
@@ -73,7 +75,7 @@ class Recorder:
         """
         self.say(f"{subject.slug}: {verdict_said(attempt.verdict, attempt.reason)}")
         entry = {**_attempt_entry(attempt), "settled": final}
-        note = self._writing(subject, _journal_phase(attempt), entry)
+        note = self._noting(subject, _journal_phase(attempt), entry)
         self._memory.judged(subject, attempt, note)
 
     def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
@@ -83,7 +85,7 @@ class Recorder:
         entry = {**_outcome_entry(outcome), "settled": not stopped}
         # Where nobody worked, what an earlier run left in the journal is all there is to know.
         news = bool(outcome.attempts) or outcome.verdict is Verdict.FAILED
-        note = self._writing(subject, "failed", entry) if news else _nothing
+        note = self._noting(subject, "failed", entry) if news else _nothing
         with suppress(LeasedElsewhereError):  # whoever has it now has the last word
             self._told(subject, lambda: self._memory.settled(subject, outcome, note))
 
@@ -108,7 +110,7 @@ class Recorder:
     ) -> None:
         """An item's commit is where it was meant to go. Raises LeasedElsewhereError."""
         where = {"commit": commit, "branch": branch, "tip": tip, "shipped": True, "settled": True}
-        note = self._writing(subject, "verified", {**_outcome_entry(outcome), **where})
+        note = self._noting(subject, "verified", {**_outcome_entry(outcome), **where})
         self._told(subject, lambda: self._memory.shipped(subject, commit, note))
         self.say(f"{subject.slug}: shipped as {commit[:12]}")
 
@@ -120,16 +122,16 @@ class Recorder:
             self.problem = str(error)
             self.say(str(error))
 
-    def _told(self, subject: Subject, remember: Callable[[], None]) -> None:
+    def _noting(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> Note:
+        return lambda: self._told(subject, lambda: self._write(subject, phase, data))
+
+    def _told(self, subject: Subject, write: Callable[[], None]) -> None:
         # It has happened, so the report must still come; a disk that is full is told there.
         try:
-            remember()
+            write()
         except CannotRunError as error:
             self.problem = str(error)
             self.say(f"{subject.slug}: {error}")
-
-    def _writing(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> Note:
-        return lambda: self._write(subject, phase, data)
 
     def _write(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> None:
         if self._state_dir is not None:

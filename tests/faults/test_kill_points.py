@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -53,6 +54,8 @@ def killed_at(folder: Path, point: int, *, clean_clone: bool) -> tuple[bool, Tal
     if code not in (0, -signal.SIGKILL):
         wrong.append(f"the killed run ended with {code}")
     tally.violations = [f"point {point}: {one}" for one in wrong]
+    if not wrong:
+        shutil.rmtree(folder)
     return tally.kills > 0, tally
 
 

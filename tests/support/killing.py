@@ -1,7 +1,7 @@
-"""A yard for killing schedulers: three items, quick agents, a bare remote, and the look from outside.
+"""A yard for killing schedulers: three items, quick agents, a bare remote, a look from outside.
 
-What is checked after each kill is read from the remote, the tracker file, the process table and the
-user's checkout, never from what the program says.
+What is checked after each kill is read from the remote, the tracker file, the process table and
+the user's checkout, never from what the program says.
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ class Tally:
 
     def line(self, what: str, **more: Any) -> str:
         told = "".join(f" {name}={value}" for name, value in more.items())
-        return f"\n{what} kills={self.kills} runs={self.runs} violations={len(self.violations)} target=0{told}\n"
+        counts = f"kills={self.kills} runs={self.runs} violations={len(self.violations)} target=0"
+        return f"\n{what} {counts}{told}\n"
 
 
 class Yard:
-    """One user's repository, remote, tracker and state folder; made once and copied for each kill."""
+    """One user's repository, remote, tracker and state folder."""
 
     def __init__(
         self,
@@ -163,7 +164,8 @@ class Yard:
         """By item id, what the wave branches of the remote (or of `place`) hold."""
         place = place or self.remote
         found: dict[str, list[Shipped]] = {}
-        asked = "%H %T %(trailers:key=Proved-Tree,valueonly,separator=) %(trailers:key=Item-Id,valueonly,separator=)"
+        trailer = "%(trailers:key={},valueonly,separator=)".format
+        asked = f"%H %T {trailer('Proved-Tree')} {trailer('Item-Id')}"
         for branch in place.git("for-each-ref", "--format=%(refname)", "refs/heads/wave").split():
             for line in place.git("log", f"--format={asked}", f"main..{branch}").splitlines():
                 commit, tree, proved, name = line.split(" ", 3)
@@ -208,10 +210,8 @@ class Yard:
                 shutil.rmtree(clone, ignore_errors=True)
                 self.remote.git("clone", "-q", "--shared", str(self.remote.path), str(clone))
                 Checkout(clone, self.environ).git("checkout", "-q", one.commit)
-                test = subprocess.run(
-                    ["sh", "-c", self.tests[name.lower()]], cwd=clone, check=False
-                )
-                if test.returncode:
+                test = ["sh", "-c", self.tests[name.lower()]]
+                if subprocess.run(test, cwd=clone, check=False).returncode:
                     yield f"{name} is red in a clean clone"
 
     def dispatched(self) -> Counter[str]:
@@ -261,9 +261,10 @@ class Ran:
 
 def _config(folder: Path, more: str) -> str:
     agent = json.dumps(["sh", str(folder / "agent.sh")])
+    passed = f'env = ["{MARKER}", "TIDEGATE_FAIL"]'
     return (
-        f'[backend]\nname = "command"\ncommand = {agent}\ntier = 1\nenv = ["{MARKER}", "TIDEGATE_FAIL"]\n'
-        f'[verify]\nenv = ["{MARKER}", "TIDEGATE_FAIL"]\n'
+        f'[backend]\nname = "command"\ncommand = {agent}\ntier = 1\n{passed}\n'
+        f"[verify]\n{passed}\n"
         f'[workspace]\nroot = "{folder / "work"}"\n{more}'
     )
 
