@@ -210,16 +210,22 @@ class PrivateGit:
         """
         env = self.env
         at = f"--git-dir={repo.git_dir}"
-        asked = (at, "rev-parse", "-q", "--verify", ref)
-        if text(run_git(asked, cwd=repo.top, env=env, accept=(0, 1)).stdout).strip() == commit:
+        if commit_at(repo, ref, self.environ) == commit:
             return
-        # --local: only what the user's repository does not have. No fetch, so no FETCH_HEAD.
-        wanted = f"{commit}\n^{repo.head}\n".encode()
-        pack = self._git("pack-objects", "--revs", "--local", "--stdout", "-q", stdin=wanted,
-                         timeout_s=BULK_TIMEOUT_S).stdout  # fmt: skip
-        run_git((at, "index-pack", "--stdin"), cwd=repo.top, env=env, stdin=pack)
+        if not run_git(
+            (at, "cat-file", "-e", commit), cwd=repo.top, env=env, accept=(0, 1, 128)
+        ).ok:
+            # --local: only what the user's repository does not have. No fetch, so no FETCH_HEAD.
+            wanted = f"{commit}\n^{repo.head}\n".encode()
+            pack = self._git("pack-objects", "--revs", "--local", "--stdout", "-q", stdin=wanted,
+                             timeout_s=BULK_TIMEOUT_S).stdout  # fmt: skip
+            run_git((at, "index-pack", "--stdin"), cwd=repo.top, env=env, stdin=pack)
         create = (at, "update-ref", "--no-deref", ref, commit, self._no_object)
-        run_git(create, cwd=repo.top, env=env)
+        try:
+            run_git(create, cwd=repo.top, env=env)
+        except GitError:
+            if commit_at(repo, ref, self.environ) != commit:  # else another run was quicker
+                raise
 
     def forget(self, repo: Repository, commit: str, ref: str) -> None:
         """Remove a `ref` of ours from the user's repository, if it is there and at `commit`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,14 @@ from driver.subject import Subject
 from driver.text import verdict_said
 from state_store import journal
 from state_store.errors import CannotRunError
+
+
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """The file that announces a shipment, and the items of it that are not said to be shipped."""
+
+    path: Path
+    open: set[Subject]
 
 
 class Recorder:
@@ -39,6 +48,7 @@ class Recorder:
         self._progress = progress
         self.problem: str | None = None
         self._started: dict[str, tuple[str, int]] = {}
+        self._announced: dict[str, _Announced] = {}
 
     def say(self, line: str) -> None:
         """A line for people only."""
@@ -96,13 +106,14 @@ class Recorder:
 
         Raises LeasedElsewhereError, and then nothing may be published, and CannotRunError.
         """
+        where = {"branch": branch, "tip": tip, "settled": True}
+        entries = {
+            subject: {**_outcome_entry(outcome), **where, "commit": commit}
+            for subject, (outcome, commit) in outcomes.items()
+        }
         commits = {subject: commit for subject, (_, commit) in outcomes.items()}
-
-        def note() -> None:
-            for subject, (outcome, commit) in outcomes.items():
-                where = {"commit": commit, "branch": branch, "tip": tip, "settled": True}
-                self._write(subject, "shipping", {**_outcome_entry(outcome), **where})
-
+        # At once, or a kill in between would leave a line of which only some items are known.
+        note = partial(self._write_together, tip, entries)
         self._memory.shipping(commits, branch, note)
 
     def shipped(
@@ -110,7 +121,8 @@ class Recorder:
     ) -> None:
         """An item's commit is where it was meant to go. Raises LeasedElsewhereError."""
         where = {"commit": commit, "branch": branch, "tip": tip, "shipped": True, "settled": True}
-        note = self._noting(subject, "verified", {**_outcome_entry(outcome), **where})
+        entry = {**_outcome_entry(outcome), **where}
+        note = partial(self._told, subject, partial(self._write_shipped, subject, entry))
         self._told(subject, lambda: self._memory.shipped(subject, commit, note))
         self.say(f"{subject.slug}: shipped as {commit[:12]}")
 
@@ -123,7 +135,7 @@ class Recorder:
             self.say(str(error))
 
     def _noting(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> Note:
-        return lambda: self._told(subject, lambda: self._write(subject, phase, data))
+        return partial(self._told, subject, partial(self._write, subject, phase, data))
 
     def _told(self, subject: Subject, write: Callable[[], None]) -> None:
         # It has happened, so the report must still come; a disk that is full is told there.
@@ -135,8 +147,31 @@ class Recorder:
 
     def _write(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> None:
         if self._state_dir is not None:
-            entry = {"waveId": self._wave_id, "content": subject.content, **data}
+            entry = self._entry(subject, data)
             journal.write_entry(self._state_dir, subject.slug, phase, entry, repo=subject.repo)
+
+    def _write_together(self, tip: str, entries: Mapping[Subject, Mapping[str, Any]]) -> None:
+        if self._state_dir is None:
+            return
+        whole = [
+            journal.entry_of(s.slug, "shipping", self._entry(s, data), s.repo)
+            for s, data in entries.items()
+        ]
+        path = journal.write_together(self._state_dir, f"shipping-{tip}", whole)
+        self._announced[tip] = _Announced(path, set(entries))
+
+    def _write_shipped(self, subject: Subject, data: Mapping[str, Any]) -> None:
+        self._write(subject, "verified", data)
+        announced = self._announced.get(str(data["tip"]))
+        if announced is None:
+            return
+        announced.open.discard(subject)
+        if not announced.open:  # every item has an entry of its own by now
+            with suppress(OSError):
+                announced.path.unlink()
+
+    def _entry(self, subject: Subject, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {"waveId": self._wave_id, "content": subject.content, **data}
 
 
 def _nothing() -> None:

@@ -76,7 +76,7 @@ def gone_on(yard: Yard, first: subprocess.Popen[str]) -> Ran:
         ("agent", ""),
         ("test", ""),
         ("before it makes its commits", "git.before_fast-import@2=stop"),
-        ("before its commits are safe", "git.before_update-ref=stop"),
+        ("before its commits are safe", "git.before_update-ref@1=stop"),
         ("before it makes its branch", "git.before_update-ref@2=stop"),
         ("before its push", "git.before_push=stop"),
         ("after its push", "git.after_push=stop"),
