@@ -24,8 +24,8 @@ from state_store import events
 from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.ingest import sync_tracker
-from state_store.instance import get_instance_id
 from state_store.item_id import id_of
+from tools.settings import Settings
 
 DATABASE = "tracker_events.db"
 
@@ -47,16 +47,16 @@ class Backlog:
     @classmethod
     @contextmanager
     def opened(
-        cls, state_dir: Path, tracker: Path, environ: Mapping[str, str], progress: Progress
+        cls, state_dir: Path, tracker: Path, settings: Settings, progress: Progress
     ) -> Iterator[Backlog]:
-        """Open the store and clear up after the dead, who would keep their items else; leases
-        taken meanwhile are given back at the end."""
+        """Open the store and clear up after the dead; leases taken meanwhile are given back at
+        the end."""
         with ExitStack() as stack:
             api = stack.enter_context(StateAPI(state_dir / DATABASE))
             check_kept(api.store, state_dir)
-            for line in clear_up(state_dir, api.store, environ):
+            for line in clear_up(state_dir, settings.environ):
                 progress.say(line)
-            leases = stack.enter_context(Leases(api.store, get_instance_id()))
+            leases = stack.enter_context(Leases(api.store, settings.limits.lease_s))
             yield cls(api, leases, tracker)
 
     def sync(self) -> dict[str, Skipped]:

@@ -21,12 +21,14 @@ _PASSED_ON_WINDOWS = (
     *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP"),
     *("USERPROFILE", "APPDATA", "LOCALAPPDATA"),
 )
-# With one of these a git in the child works on another repository than the one it stands in.
+# With one of these a git in the child works on another repository than the one it stands in; the
+# last makes a program of ours die on purpose, and is meant for us alone.
 _NEVER_PASSED = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"),
     *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES"),
     *("GIT_PREFIX", "GIT_CONFIG*", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_QUARANTINE_PATH"),
     *("GIT_IMPLICIT_WORK_TREE", "GIT_REPLACE_REF_BASE", "GIT_NO_REPLACE_OBJECTS"),
+    "TIDEGATE_FAIL",
 )
 
 

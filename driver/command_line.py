@@ -23,6 +23,7 @@ from driver.report import to_json
 from driver.state_folder import prepare_state_dir
 from driver.stop import Stop, listening
 from driver.wave_context import Shipping, WaveOptions
+from state_store import failpoints
 from state_store.errors import InputError, TidegateError
 from state_store.json_document import read_json
 from tools.settings import Settings, process_environment
@@ -52,6 +53,8 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
             report, lines = _done(args, run_wave, job, stop)
     except TidegateError as error:
         report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
+    if failpoints.active():
+        report = {**report, "failpoints": "active"}
     code = write_report(report, output)
     # Last, so that on a terminal they stand below the long report.
     for line in (*lines, *([str(report["error"])] if report.get("error") else [])):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from driver.gates import CEILING, GateClosedError, gate_word
 from driver.ground import RepositoryGround
 from driver.item_line import settle
+from driver.leasing import LeasedElsewhereError
 from driver.manifest import ManifestError
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.build import work_patch
@@ -67,7 +69,11 @@ def _item_report(
     left_out = {o.slug: o for o in shipment.left_out} if shipment else {}
     outcome = left_out.get(planned.slug, outcome)
     shipped = dict(shipment.commits).get(planned.slug) if shipment else None
-    _record_end(wave, planned, outcome, shipment, planned.slug in left_out)
+    try:
+        _record_end(wave, planned, outcome, shipment, planned.slug in left_out)
+    except LeasedElsewhereError as lost:
+        reason = f"{lost}; so it does with commit {shipped}"
+        shipped, outcome = None, replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason)
     commit = shipped or outcome.shipped_as
     patch = work_patch(planned, wave)
     if commit:

@@ -64,7 +64,7 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
         _check_startable(cycle, *planned)
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
         with Backlog.opened(
-            cycle.state_dir, cycle.tracker, cycle.environ, cycle.progress
+            cycle.state_dir, cycle.tracker, cycle.settings, cycle.progress
         ) as backlog:
             status = CycleStatus(backlog.api, cycle.state_dir, wave_id, cycle.progress)
             with status.shown():

@@ -32,6 +32,7 @@ from driver.repository import (
     Repository,
     borrow_objects,
     checkout_fingerprint,
+    commit_at,
     exclude_from_status,
     fast_forward,
     is_ancestor,
@@ -51,6 +52,7 @@ __all__ = [
     "Remote",
     "Repository",
     "checkout_fingerprint",
+    "commit_at",
     "exclude_from_status",
     "fast_forward",
     "find_remote",
@@ -208,21 +210,27 @@ class PrivateGit:
         """
         env = self.env
         at = f"--git-dir={repo.git_dir}"
-        asked = (at, "rev-parse", "-q", "--verify", ref)
-        if text(run_git(asked, cwd=repo.top, env=env, accept=(0, 1)).stdout).strip() == commit:
+        if commit_at(repo, ref, self.environ) == commit:
             return
-        # --local: only what the user's repository does not have. No fetch, so no FETCH_HEAD.
-        wanted = f"{commit}\n^{repo.head}\n".encode()
-        pack = self._git("pack-objects", "--revs", "--local", "--stdout", "-q", stdin=wanted,
-                         timeout_s=BULK_TIMEOUT_S).stdout  # fmt: skip
-        run_git((at, "index-pack", "--stdin"), cwd=repo.top, env=env, stdin=pack)
+        if not run_git(
+            (at, "cat-file", "-e", commit), cwd=repo.top, env=env, accept=(0, 1, 128)
+        ).ok:
+            # --local: only what the user's repository does not have. No fetch, so no FETCH_HEAD.
+            wanted = f"{commit}\n^{repo.head}\n".encode()
+            pack = self._git("pack-objects", "--revs", "--local", "--stdout", "-q", stdin=wanted,
+                             timeout_s=BULK_TIMEOUT_S).stdout  # fmt: skip
+            run_git((at, "index-pack", "--stdin"), cwd=repo.top, env=env, stdin=pack)
         create = (at, "update-ref", "--no-deref", ref, commit, self._no_object)
-        run_git(create, cwd=repo.top, env=env)
+        try:
+            run_git(create, cwd=repo.top, env=env)
+        except GitError:
+            if commit_at(repo, ref, self.environ) != commit:  # else another run was quicker
+                raise
 
     def forget(self, repo: Repository, commit: str, ref: str) -> None:
-        """Remove a `ref` of ours, if it still is at `commit`, from the user's repository."""
+        """Remove a `ref` of ours from the user's repository, if it is there and at `commit`."""
         drop = (f"--git-dir={repo.git_dir}", "update-ref", "--no-deref", "-d", ref, commit)
-        run_git(drop, cwd=repo.top, env=self.env)
+        run_git(drop, cwd=repo.top, env=self.env, accept=(0, 1))
 
     def push(self, remote: Remote, commit: str, branch: str, expected: str | None) -> PushResult:
         """Publish a commit as `branch`, which must be at `expected` there (None: absent)."""

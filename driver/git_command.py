@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from driver.process import Captured, capture
 from state_store.errors import CannotRunError, TidegateError
+from state_store.failpoints import failpoint
 
 LOCAL_TIMEOUT_S = 120.0
 BULK_TIMEOUT_S = 900.0  # checkouts and packs: bound by the disk
@@ -29,6 +31,7 @@ _USERS_GIT = re.compile(
     r"GIT_(CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|PARAMETERS|KEY_\d+|VALUE_\d+)"
     r"|EXEC_PATH|SSH.*|ASKPASS|SSL_.*|HTTP_.*|PROXY_.*)"
 )
+_NOT_FOR_GIT = ("GIT_", "SSH_ASKPASS", "TIDEGATE_FAIL")
 _QUIET = {
     "LC_ALL": "C",
     "LANGUAGE": "C",
@@ -128,7 +131,7 @@ def user_environment(environ: Mapping[str, str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in environ.items()
-        if not name.startswith(("GIT_", "SSH_ASKPASS")) or _USERS_GIT.fullmatch(name)
+        if not name.startswith(_NOT_FOR_GIT) or _USERS_GIT.fullmatch(name)
     }
     return with_config(kept | _QUIET | {"SSH_ASKPASS_REQUIRE": "never"}, _INERT_CONFIG)
 
@@ -148,7 +151,8 @@ def run_git(
     """
     argv = ("git", *args)
     try:
-        done = capture(argv, cwd=cwd, env=env, timeout_s=timeout_s, stdin=stdin)
+        with talking(argv):
+            done = capture(argv, cwd=cwd, env=env, timeout_s=timeout_s, stdin=stdin)
     except (FileNotFoundError, NotADirectoryError) as missing:
         if not cwd.is_dir():
             raise GitError(argv, 128, f"fatal: no folder {cwd}".encode()) from missing
@@ -158,6 +162,15 @@ def run_git(
     if done.exit_code not in accept:
         raise GitError(argv, done.exit_code, done.stderr)
     return done
+
+
+@contextmanager
+def talking(argv: Sequence[str]) -> Iterator[None]:
+    """Around every git that is run: where a test can make us die, just before and just after."""
+    verb = verb_of(argv)
+    failpoint(f"git.before_{verb}")
+    yield
+    failpoint(f"git.after_{verb}")
 
 
 def text(raw: bytes) -> str:

@@ -12,13 +12,12 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
+from driver.living import holder_name, is_gone
 from driver.pool import repeating
 from state_store import coordination
 from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.leases import Lease, LeaseLostError
 from state_store.store import EventStore, Transaction
-
-LEASE_S = 120.0
 
 
 class LeasedElsewhereError(StoppedByPolicyError):
@@ -28,9 +27,9 @@ class LeasedElsewhereError(StoppedByPolicyError):
 class Leases:
     """All leases of this run; renewed by a thread of its own from entering to leaving."""
 
-    def __init__(self, store: EventStore, holder: str, ttl_s: float = LEASE_S) -> None:
+    def __init__(self, store: EventStore, ttl_s: float) -> None:
         self._store = store
-        self._holder = holder
+        self._holder = holder_name()
         self._ttl_s = ttl_s
         self._held: dict[str, Lease] = {}
         self._lock = threading.Lock()
@@ -58,17 +57,25 @@ class Leases:
             self._held |= taken
 
     def take(self, resource: str) -> None:
-        """Hold `resource` from now on. Raises LeasedElsewhereError."""
+        """Hold `resource` from now on; who died holding it is not waited for.
+
+        Raises LeasedElsewhereError.
+        """
         if self._is_held(resource):
             return
-        lease = coordination.acquire(self._store, resource, self._holder, self._ttl_s)
+        lease = self._acquired(resource)
+        holder = None if lease else coordination.current_holder(self._store, resource)
+        if holder is not None and is_gone(holder):
+            coordination.release(self._store, resource, holder)
+            lease = self._acquired(resource)
         if lease is None:
-            holder = coordination.current_holder(self._store, resource)
-            raise LeasedElsewhereError(
-                f"{resource} is being worked on by {holder or 'another run'}"
-            )
+            who = (holder or "another run").partition("@")[0]
+            raise LeasedElsewhereError(f"{resource} is being worked on by {who}")
         with self._lock:
             self._held[resource] = lease
+
+    def _acquired(self, resource: str) -> Lease | None:
+        return coordination.acquire(self._store, resource, self._holder, self._ttl_s)
 
     @contextmanager
     def effect(self, *resources: str) -> Iterator[Transaction]:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from state_store.clock import SystemClock
+from state_store.instance import get_instance_id
 
+_BOOT_CHARS = 8
 _PROC = Path("/proc")
 
 
@@ -33,6 +35,27 @@ def identity(pid: int) -> Identity | None:
         started = _start_of(pid)
         return None if started is None else Identity(pid, started, SystemClock().now().boot_id)
     return Identity(pid, None, "") if _answers(pid) else None
+
+
+def holder_name() -> str:
+    """This process as the holder of leases; `is_gone` can tell when it has ended."""
+    me = identity(os.getpid())
+    mark = f"@{me.started or ''}-{me.boot[:_BOOT_CHARS]}" if me else ""
+    return get_instance_id() + mark
+
+
+def is_gone(holder: str) -> bool:
+    """Whether a holder was a process of this machine's present boot and has ended."""
+    instance, _, mark = holder.partition("@")
+    host, _, pid = instance.rpartition(":")[0].rpartition(":")
+    started, _, boot = mark.partition("-")
+    me = identity(os.getpid())
+    if not pid.isdigit() or me is None or not boot or not me.boot.startswith(boot):
+        return False
+    if host != get_instance_id().split(":")[0]:
+        return False
+    found = identity(int(pid))
+    return found is None or str(found.started or "") != started
 
 
 def end_marked(variable: str, value: str) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ has lost an item to another can neither record nor ship it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from driver.leasing import Leases
@@ -16,9 +16,14 @@ from state_store import events
 from state_store.anchors import Anchor
 from state_store.api import StateAPI
 
+Note = Callable[[], None]
+
 
 class Memory(Protocol):
-    """The store as a wave needs it. All but `begin` and `end` raise LeasedElsewhereError."""
+    """The store as a wave needs it. All but `begin` and `end` raise LeasedElsewhereError.
+
+    `note` writes the journal: after the question whose the item is, before the answer counts.
+    """
 
     def begin(self, slugs: Sequence[str]) -> None:
         """The wave starts."""
@@ -35,19 +40,21 @@ class Memory(Protocol):
     def still_ours(self, subject: Subject) -> bool:
         """Whether nobody has taken the item over."""
 
-    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
+    def dispatched(
+        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
+    ) -> None:
         """An agent is about to be started."""
 
-    def judged(self, subject: Subject, attempt: Attempt) -> None:
+    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         """An attempt has its verdict."""
 
-    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
 
-    def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
+    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
         """Commits are about to be published; all of the items must still be ours."""
 
-    def shipped(self, subject: Subject, commit: str) -> None:
+    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
         """The item's commit is where it was meant to go."""
 
     def anchor(self) -> Anchor | None:
@@ -73,20 +80,27 @@ class Forgetful:
         del subject
         return True
 
-    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
+    def dispatched(
+        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
+    ) -> None:
         del subject, phase, number, model
+        note()
 
-    def judged(self, subject: Subject, attempt: Attempt) -> None:
+    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         del subject, attempt
+        note()
 
-    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         del subject, outcome
+        note()
 
-    def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
+    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
         del shipped, branch
+        note()
 
-    def shipped(self, subject: Subject, commit: str) -> None:
+    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
         del subject, commit
+        note()
 
     def anchor(self) -> Anchor | None:
         return None
@@ -124,18 +138,21 @@ class WaveMemory:
         """Whether nobody has taken the item over."""
         return self._leases.holds(subject.resource)
 
-    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
+    def dispatched(
+        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
+    ) -> None:
         """An agent is about to be started."""
         agent = self._agent(subject, number)
         traced = {**agent, "phase": phase, "backend": self._backend, "model": model}
         step = {"slug": subject.slug, "number": number, "phase": phase}
         self._write(
             [subject],
+            note,
             (self._stream, events.ATTEMPT_STARTED, step),
             (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced),
         )
 
-    def judged(self, subject: Subject, attempt: Attempt) -> None:
+    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         """An attempt has its verdict."""
         good = attempt.verdict is Verdict.VERIFIED
         kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
@@ -149,29 +166,32 @@ class WaveMemory:
         }
         self._write(
             [subject],
+            note,
             (self._stream, events.ATTEMPT_JUDGED, step),
             (events.AGENT_TRACES, kind, traced),
         )
 
-    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
         step = {"slug": subject.slug, "verdict": str(outcome.verdict), "reason": outcome.reason}
-        self._write([subject], (self._stream, events.ITEM_SETTLED, step))
+        self._write([subject], note, (self._stream, events.ITEM_SETTLED, step))
 
-    def shipping(self, shipped: Mapping[Subject, str], branch: str) -> None:
+    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
         """Commits are about to be published; all of the items must still be ours."""
         steps = [
             {"slug": s.slug, "commit": commit, "branch": branch} for s, commit in shipped.items()
         ]
-        self._write(shipped, *((self._stream, events.ITEM_SHIPPING, step) for step in steps))
+        self._write(shipped, note, *((self._stream, events.ITEM_SHIPPING, step) for step in steps))
 
-    def shipped(self, subject: Subject, commit: str) -> None:
+    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
         """The item's commit is where it was meant to go."""
         step = {"slug": subject.slug, "commit": commit}
-        self._write([subject], (self._stream, events.ITEM_SHIPPED, step))
+        self._write([subject], note, (self._stream, events.ITEM_SHIPPED, step))
 
-    def _write(self, subjects: Iterable[Subject], *entries: tuple[str, str, Any]) -> None:
-        self._leases.append([subject.resource for subject in subjects], entries, "wave")
+    def _write(
+        self, subjects: Iterable[Subject], note: Note, *entries: tuple[str, str, Any]
+    ) -> None:
+        self._leases.append([subject.resource for subject in subjects], entries, "wave", note)
 
     def anchor(self) -> Anchor | None:
         """How far the wave's stream is, to be written down outside the store."""

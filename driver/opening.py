@@ -31,7 +31,6 @@ from driver.workspace import Preparation, Workshop, workspace_root
 from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError
-from state_store.instance import get_instance_id
 from state_store.journal import safe_slug
 from tools import cost_ceiling
 from tools.settings import Settings
@@ -150,9 +149,9 @@ def _open_memory(
     check_kept(api.store, request.state_dir)
     leases = request.options.leases
     if leases is None:
-        for line in clear_up(request.state_dir, api.store, settings.environ):
+        for line in clear_up(request.state_dir, settings.environ):
             request.options.progress.say(line)
-        leases = cleanup.enter_context(Leases(api.store, get_instance_id()))
+        leases = cleanup.enter_context(Leases(api.store, settings.limits.lease_s))
     return WaveMemory(api, leases, wave_id, request.driver.name)
 
 
@@ -161,8 +160,7 @@ def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
     if wave.state_dir is None:
         return contextlib.nullcontext()
     folders = [g.folder for g in wave.grounds.values() if isinstance(g, RepositoryGround)]
-    resources = [wave.subject(planned).resource for planned in wave.plan]
-    return noted(wave.run_dir, wave.wave_id, folders, resources)
+    return noted(wave.run_dir, wave.wave_id, folders)
 
 
 def _announce(wave: Wave, state_dir: Path | None) -> None:

@@ -31,6 +31,7 @@ from driver.process_table import send_group
 from driver.run_streams import Streams, open_streams
 from driver.running_tree import RunningTree, why_not_started
 from driver.supervised import Nursery, Supervised
+from state_store.failpoints import failpoint
 
 __all__ = [
     "Captured",
@@ -146,10 +147,13 @@ class Processes:
             return _without_exit(Ending.COULD_NOT_START, wrong)
         command = _with_shell(command)
         try:
+            failpoint("process.before_start")
             with open_streams(command) as streams:
                 tree = self._started(command, streams, name)
                 self._follow(tree)
-                return replace(tree.finished(), duration_s=time.monotonic() - began)
+                finished = replace(tree.finished(), duration_s=time.monotonic() - began)
+            failpoint("process.after_finish")
+            return finished
         except OSError as problem:
             return _without_exit(Ending.COULD_NOT_START, why_not_started(command, problem))
 

@@ -22,7 +22,6 @@ from driver.folders import remove_tree
 from driver.git import Repository, is_ancestor
 from driver.leftovers import BRANCH, leftovers
 from driver.living import marked, users_of
-from driver.opening import DATABASE
 from driver.runs import RUN_VARIABLE, clear_up, dead_runs
 from driver.wave_branches import HEADS, forget, refs_on_the_way, refs_with
 from driver.wave_records import live_waves, past_waves
@@ -31,7 +30,6 @@ from state_store import journal
 from state_store.errors import TidegateError
 from state_store.files import BadFileError, read_json
 from state_store.journal import safe_slug
-from state_store.store import EventStore
 
 DAY_S = 86_400.0
 _MOMENT_S = 600.0  # longer than any of our writers needs between a file's birth and its renaming
@@ -119,9 +117,8 @@ def _dead_runs(ground: Ground) -> Iterator[Step]:
             Step("run", run.wave_id, WOULD_REMOVE, "it ended without saying so") for run in dead
         )
         return
-    with EventStore(ground.state_dir / DATABASE) as store:
-        for line in clear_up(ground.state_dir, store, ground.environ):
-            yield Step("run", "", TOLD, line)
+    for line in clear_up(ground.state_dir, ground.environ):
+        yield Step("run", "", TOLD, line)
 
 
 def _workplaces(ground: Ground) -> Iterator[_Found]:

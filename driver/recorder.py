@@ -1,24 +1,36 @@
 """Every step of a wave goes through here: to the store, the journal and the people watching.
 
 The store decides: with a lost lease a step raises LeasedElsewhereError and is not journaled. The
-journal is the readable copy that a wave can be resumed from without the database. Without a state
+journal is written inside the store's transaction, so that a run which was overtaken cannot write
+over its successor's entry; a wave can be resumed from it without the database. Without a state
 folder only people are told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from driver.leasing import LeasedElsewhereError
-from driver.memory import Memory
+from driver.memory import Memory, Note
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.progress import Progress
 from driver.subject import Subject
 from driver.text import verdict_said
 from state_store import journal
 from state_store.errors import CannotRunError
+
+
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """The file that announces a shipment, and the items of it that are not said to be shipped."""
+
+    path: Path
+    open: set[Subject]
 
 
 class Recorder:
@@ -36,6 +48,7 @@ class Recorder:
         self._progress = progress
         self.problem: str | None = None
         self._started: dict[str, tuple[str, int]] = {}
+        self._announced: dict[str, _Announced] = {}
 
     @property
     def anchor(self) -> str | None:
@@ -61,8 +74,9 @@ class Recorder:
 
     def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
         """An agent is about to be started. Raises CannotRunError where that cannot be noted."""
-        self._memory.dispatched(subject, phase, number, model)
-        self._write(subject, "dispatched", {"attempt": number, "settled": False})
+        entry = {"attempt": number, "settled": False}
+        note = partial(self._write, subject, "dispatched", entry)
+        self._memory.dispatched(subject, phase, number, model, note)
         self.say(f"{subject.slug}: {phase} started (attempt {number})")
         self._started[subject.slug] = (phase, number)
 
@@ -77,18 +91,23 @@ class Recorder:
     def judged(self, subject: Subject, attempt: Attempt, *, final: bool) -> None:
         """An attempt has its verdict; `final` when no further round will follow it.
 
-        Raises LeasedElsewhereError, and then the verdict counts for nothing.
+        Raises LeasedElsewhereError and CannotRunError, and then the verdict counts for nothing.
         """
         self.say(f"{subject.slug}: {verdict_said(attempt.verdict, attempt.reason)}")
         entry = {**_attempt_entry(attempt), "settled": final}
-        self._memory.judged(subject, attempt)
-        self._note(subject, _journal_phase(attempt), entry)
+        note = self._noting(subject, _journal_phase(attempt), entry)
+        self._memory.judged(subject, attempt, note)
 
     def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
         self.say(f"{subject.slug}: {verdict_said(outcome.verdict, outcome.reason)}")
-        entry = {**_outcome_entry(outcome), "settled": outcome.verdict is not Verdict.HALTED}
-        self._note(subject, "failed", entry, lambda: self._memory.settled(subject, outcome))
+        stopped = outcome.verdict in (Verdict.HALTED, Verdict.OVER_BUDGET)
+        entry = {**_outcome_entry(outcome), "settled": not stopped}
+        # Where nobody worked, what an earlier run left in the journal is all there is to know.
+        news = bool(outcome.attempts) or outcome.verdict is Verdict.FAILED
+        note = self._noting(subject, "failed", entry) if news else _nothing
+        with suppress(LeasedElsewhereError):  # whoever has it now has the last word
+            self._told(subject, lambda: self._memory.settled(subject, outcome, note))
 
     def shipping(
         self, outcomes: Mapping[Subject, tuple[ItemOutcome, str]], branch: str, tip: str
@@ -97,24 +116,25 @@ class Recorder:
 
         Raises LeasedElsewhereError, and then nothing may be published, and CannotRunError.
         """
+        where = {"branch": branch, "tip": tip, "settled": True}
+        entries = {
+            subject: {**_outcome_entry(outcome), **where, "commit": commit}
+            for subject, (outcome, commit) in outcomes.items()
+        }
         commits = {subject: commit for subject, (_, commit) in outcomes.items()}
-        self._memory.shipping(commits, branch)
-        for subject, (outcome, commit) in outcomes.items():
-            where = {"commit": commit, "branch": branch, "tip": tip}
-            self._write(subject, "shipping", {**_outcome_entry(outcome), **where, "settled": True})
+        # At once, or a kill in between would leave a line of which only some items are known.
+        note = partial(self._write_together, tip, entries)
+        self._memory.shipping(commits, branch, note)
 
     def shipped(
         self, subject: Subject, outcome: ItemOutcome, commit: str, branch: str | None, tip: str
     ) -> None:
-        """An item's commit is where it was meant to go."""
-        self.say(f"{subject.slug}: shipped as {commit[:12]}")
+        """An item's commit is where it was meant to go. Raises LeasedElsewhereError."""
         where = {"commit": commit, "branch": branch, "tip": tip, "shipped": True, "settled": True}
-        self._note(
-            subject,
-            "verified",
-            {**_outcome_entry(outcome), **where},
-            lambda: self._memory.shipped(subject, commit),
-        )
+        entry = {**_outcome_entry(outcome), **where}
+        note = partial(self._told, subject, partial(self._write_shipped, subject, entry))
+        self._told(subject, lambda: self._memory.shipped(subject, commit, note))
+        self.say(f"{subject.slug}: shipped as {commit[:12]}")
 
     def ended(self, abort_reason: str | None) -> None:
         """The wave is over, and its report is about to be given."""
@@ -124,26 +144,49 @@ class Recorder:
             self.problem = str(error)
             self.say(str(error))
 
-    def _note(
-        self,
-        subject: Subject,
-        phase: str,
-        data: Mapping[str, Any],
-        remember: Callable[[], None] = lambda: None,
-    ) -> None:
+    def _noting(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> Note:
+        return partial(self._told, subject, partial(self._write, subject, phase, data))
+
+    def _told(self, subject: Subject, write: Callable[[], None]) -> None:
         # It has happened, so the report must still come; a disk that is full is told there.
         try:
-            remember()
-            self._write(subject, phase, data)
-        except (CannotRunError, LeasedElsewhereError) as error:
+            write()
+        except CannotRunError as error:
             self.problem = str(error)
             self.say(f"{subject.slug}: {error}")
 
     def _write(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> None:
         if self._state_dir is not None:
-            entry = {"waveId": self._wave_id, "content": subject.content, "anchor": self.anchor}
-            entry |= data
+            entry = self._entry(subject, data)
             journal.write_entry(self._state_dir, subject.slug, phase, entry, repo=subject.repo)
+
+    def _write_together(self, tip: str, entries: Mapping[Subject, Mapping[str, Any]]) -> None:
+        if self._state_dir is None:
+            return
+        whole = [
+            journal.entry_of(s.slug, "shipping", self._entry(s, data), s.repo)
+            for s, data in entries.items()
+        ]
+        path = journal.write_together(self._state_dir, f"shipping-{tip}", whole)
+        self._announced[tip] = _Announced(path, set(entries))
+
+    def _write_shipped(self, subject: Subject, data: Mapping[str, Any]) -> None:
+        self._write(subject, "verified", data)
+        announced = self._announced.get(str(data["tip"]))
+        if announced is None:
+            return
+        announced.open.discard(subject)
+        if not announced.open:  # every item has an entry of its own by now
+            with suppress(OSError):
+                announced.path.unlink()
+
+    def _entry(self, subject: Subject, data: Mapping[str, Any]) -> dict[str, Any]:
+        known = {"waveId": self._wave_id, "content": subject.content, "anchor": self.anchor}
+        return {**known, **data}
+
+
+def _nothing() -> None:
+    """What is journaled where there is no news."""
 
 
 def _journal_phase(attempt: Attempt) -> str:

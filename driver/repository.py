@@ -287,9 +287,12 @@ def borrow_objects(git_dir: Path, repo: Repository, *more: Path) -> None:
 
 def tip_of(repo: Repository, branch: str, environ: Mapping[str, str]) -> str:
     """The commit a branch of the user's repository is at, "" when there is no such branch."""
-    return _ref(
-        repo, ("rev-parse", "-q", "--verify", f"refs/heads/{branch}"), user_environment(environ)
-    )
+    return commit_at(repo, f"refs/heads/{branch}", environ)
+
+
+def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:
+    """The commit a ref of the user's repository is at, "" when there is no such ref."""
+    return _ref(repo, ("rev-parse", "-q", "--verify", ref), user_environment(environ))
 
 
 def is_ancestor(repo: Repository, commit: str, of: str, environ: Mapping[str, str]) -> bool:

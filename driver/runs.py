@@ -17,10 +17,7 @@ from typing import Any
 from driver.folders import remove_tree
 from driver.living import Identity, end_marked, identity
 from driver.workplace import save_unfinished, sentence
-from state_store import coordination
 from state_store.files import BadFileError, read_json, write_json_atomic
-from state_store.instance import get_instance_id
-from state_store.store import EventStore
 
 RECORD = "run.json"
 RUN_VARIABLE = "TIDEGATE_RUN"
@@ -28,20 +25,15 @@ RUN_VARIABLE = "TIDEGATE_RUN"
 
 @dataclass(frozen=True, slots=True)
 class DeadRun:
-    """A run that ended without saying so. `folders` hold its clones; `holder` had leases on
-    `resources`."""
+    """A run that ended without saying so. `folders` hold its clones."""
 
     wave_id: str
     record: Path
     folders: tuple[Path, ...]
-    holder: str
-    resources: tuple[str, ...]
 
 
 @contextmanager
-def noted(
-    run_dir: Path, wave_id: str, folders: Sequence[Path], resources: Sequence[str]
-) -> Iterator[None]:
+def noted(run_dir: Path, wave_id: str, folders: Sequence[Path]) -> Iterator[None]:
     """This run's note in `run_dir`, there as long as the block runs."""
     record = run_dir / RECORD
     me = identity(os.getpid())
@@ -49,8 +41,6 @@ def noted(
         "wave_id": wave_id,
         "folders": [str(path) for path in folders],
         "host": socket.gethostname(),
-        "holder": get_instance_id(),
-        "resources": list(resources),
     }
     write_json_atomic(record, note | (asdict(me) if me else {"pid": os.getpid()}))
     try:
@@ -72,18 +62,14 @@ def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
                 str(found.get("wave_id") or record.parent.name),
                 record,
                 tuple(Path(str(name)) for name in found.get("folders") or ()),
-                str(found.get("holder") or ""),
-                tuple(map(str, found.get("resources") or ())),
             )
 
 
-def clear_up(state_dir: Path, store: EventStore, environ: Mapping[str, str]) -> Iterator[str]:
+def clear_up(state_dir: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """Clear up after every dead run of this state folder; a sentence for each thing done."""
     for dead in dead_runs(state_dir):
         yield f"wave {dead.wave_id} ended without saying so"
         yield from _clear_up_one(dead, environ)
-        for resource in dead.resources:
-            coordination.release(store, resource, dead.holder)
         dead.record.unlink(missing_ok=True)
 
 

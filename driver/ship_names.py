@@ -1,4 +1,4 @@
-"""What shipped work is called: the wave branch, each commit's subject and its trailers. Pure."""
+"""What shipped work is called: refs, the wave branch, each commit's subject and trailers. Pure."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ def commit_message(
 def _subject(text: str) -> str:
     line = safe_line(" ".join(text.split()))
     return line if len(line) <= MAX_SUBJECT_CHARS else line[: MAX_SUBJECT_CHARS - 3] + "..."
+
+
+def on_the_way(tip: str) -> str:
+    """The ref that keeps a line of commits in the user's repository until its branch does."""
+    return f"refs/tidegate/{tip}"
 
 
 def branch_names(wave_id: str, date: str) -> Iterator[str]:

@@ -59,6 +59,8 @@ def edits_for(results: WaveResults, wave_id: str) -> dict[str, Edit]:
     edits: dict[str, Edit] = {}
     for slug, item_id in results.ids.items():
         record = results.built.get(slug) or {}
+        if record.get("verdict") == Verdict.LEASED_ELSEWHERE:
+            continue  # its present holder has the word
         if slug in results.shipped:
             edits[item_id] = partial(_in_progress, wave_id)
         elif record.get("dispatched") or record.get("verdict") == Verdict.UNDECIDED:

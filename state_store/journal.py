@@ -1,7 +1,8 @@
 """One small JSON file per item: the readable copy that lets a wave resume without the database.
 
-Owns the file names and the shape of an entry. Whether an entry still fits the item it names is
-the reader's question; the entry carries what it takes to answer (wave, content hash, commit).
+What must be known of several items or of none is one file with a list of entries. Owns the file
+names and the shape of an entry. Whether an entry still fits the item it names is the reader's
+question; the entry carries what it takes to answer (wave, content hash, commit).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ FOLDER = "journal"
 _MAX_SLUG = 200
 _MAX_BASENAME = 20  # with the slug and both hashes a name stays under 255 bytes
 _MAX_BYTES = 2**20
+_MAX_BYTES_TOGETHER = 2**26
+_TOGETHER = "together."  # no name of a single entry has a point before its end
 
 Key = tuple[str | None, str]
 
@@ -56,13 +59,28 @@ def write_entry(
     since the epoch) is kept. Raises CannotRunError when the disk says no.
     """
     path = entry_path(state_dir, slug, repo)
+    write_json_atomic(path, entry_of(slug, phase, data, repo))
+    return path
+
+
+def write_together(state_dir: Path, name: str, entries: Sequence[Mapping[str, Any]]) -> Path:
+    """Write entries of `entry_of`, all or none, as one file called after `name`, and return its
+    path; an item's own later entry counts before it. Raises CannotRunError."""
+    path = state_dir / FOLDER / f"{_TOGETHER}{safe_slug(name)}.json"
+    write_json_atomic(path, list(entries))
+    return path
+
+
+def entry_of(
+    slug: str, phase: str, data: Mapping[str, Any], repo: str | Path | None = None
+) -> dict[str, Any]:
+    """An entry as `write_entry` writes it."""
     identity = {"slug": slug, "repo": None if repo is None else str(repo), "phase": phase}
     facts = {"timestamp": time.time(), "verified": False, "testExit": None}
     entry = {**identity, **facts, **data, **identity}
     if repo is None:
         del entry["repo"]
-    write_json_atomic(path, entry)
-    return path
+    return entry
 
 
 def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path, ...]]:
@@ -73,13 +91,13 @@ def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path
     entries: dict[Key, dict[str, Any]] = {}
     unreadable: list[Path] = []
     for path in _files(state_dir / FOLDER):
-        entry = _read_entry(path)
-        if entry is None:
+        found = _read_entries(path)
+        if not found:
             unreadable.append(path)
-            continue
-        key = (entry.get("repo"), entry["slug"])
-        if key not in entries or entries[key]["timestamp"] <= entry["timestamp"]:
-            entries[key] = entry
+        for entry in found:
+            key = (entry.get("repo"), entry["slug"])
+            if key not in entries or entries[key]["timestamp"] <= entry["timestamp"]:
+                entries[key] = entry
     return entries, tuple(unreadable)
 
 
@@ -93,15 +111,19 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder / name for name in names if name.endswith(".json"))
 
 
-def _read_entry(path: Path) -> dict[str, Any] | None:
+def _read_entries(path: Path) -> list[dict[str, Any]]:
+    together = path.name.startswith(_TOGETHER)
     try:
-        entry = read_json(path, _MAX_BYTES)
+        found = read_json(path, _MAX_BYTES_TOGETHER if together else _MAX_BYTES)
     except BadFileError:
-        return None
-    return entry if isinstance(entry, dict) and _is_entry(entry) else None
+        return []
+    entries = found if isinstance(found, list) and together else [found]
+    return entries if all(map(_is_entry, entries)) else []
 
 
-def _is_entry(entry: dict[str, Any]) -> bool:
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, dict):
+        return False
     stamp = entry.get("timestamp")
     return (
         isinstance(entry.get("slug"), str)

@@ -232,6 +232,7 @@ class LimitsSettings:
     max_parallel_tests: int | None = _key(COUNT)
     max_wave_tokens: int | None = _key(TOKENS)
     max_daily_tokens: int | None = _key(TOKENS)
+    lease_s: float = _key(SECONDS, 120.0)
 
 
 SECTIONS: Mapping[str, type[Any]] = {

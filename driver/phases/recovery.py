@@ -1,27 +1,74 @@
 """What an earlier run of the same work left: shipped, verified but not shipped, or interrupted.
 
-The journal is not believed. A commit counts as shipped when it is where it was to go; verified
-work is proven again on the tree rebuilt from its patch, and only if that is the tree of then.
+The journal is not believed. A commit counts as shipped when it is where it was to go, and one that
+was only announced is put there; verified work is proven again on the tree rebuilt from its patch,
+and only if that is the tree of then.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import Usage
-from driver.git import GitError, is_ancestor, tip_of
+from driver.git import GitError, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.prove import run_test
+from driver.ship_names import on_the_way
 from driver.subject import Subject
 from driver.verdicts import of_changes, of_test
 from driver.wave_context import Planned, Wave
+from state_store.errors import CannotRunError
 from state_store.journal import load_entries, safe_slug
 
 RESUME = "resume"
+
+
+class Announced:
+    """A line of commits that was about to be put on `branch`, with `tip` as its last one; asked
+    about once for all of its items."""
+
+    def __init__(self, branch: str, tip: str) -> None:
+        self._branch, self._tip = branch, tip
+        self._lock = threading.Lock()
+        self._answer: bool | None = None
+
+    def is_published(self, ground: RepositoryGround) -> bool:
+        """Whether the line is on its branch by now, here and on the remote.
+
+        What a crash cut off is made up for. Raises CannotRunError when the remote does not let us.
+        """
+        with self._lock:
+            if self._answer is None:
+                self._answer = self._is_kept(ground) and self._is_pushed(ground)
+            return self._answer
+
+    def _is_kept(self, ground: RepositoryGround) -> bool:
+        repository, tip, ref = ground.repository, self._tip, on_the_way(self._tip)
+        if commit_at(repository, ref, ground.environ) == tip and self._branch != repository.branch:
+            with suppress(GitError):  # the name was taken meanwhile
+                ground.git.keep(repository, tip, f"refs/heads/{self._branch}")
+                ground.git.forget(repository, tip, ref)
+        here = tip_of(repository, self._branch, ground.environ)
+        return bool(here) and is_ancestor(repository, tip, here, ground.environ)
+
+    def _is_pushed(self, ground: RepositoryGround) -> bool:
+        here = tip_of(ground.repository, self._branch, ground.environ)
+        if ground.remote is None or here != self._tip:  # people have gone on from it
+            return True
+        answer = ground.git.push(ground.remote, self._tip, self._branch, None)
+        if answer.ok or answer.kind == "moved":
+            return answer.ok
+        # It may have arrived, so nothing else may be shipped in its place.
+        raise CannotRunError(
+            f"built and kept on branch {self._branch}, whose push is not done: {answer.reason}; "
+            f"delete that branch here and on the remote to have it built anew"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +80,7 @@ class Remembered:
     tree: str | None = None
     patch: Path | None = None
     commit: str | None = None
-    branch: str | None = None
-    tip: str | None = None
+    announced: Announced | None = None
 
 
 def remembered(entry: Mapping[str, Any] | None, subject: Subject, state_dir: Path) -> Remembered:
@@ -48,8 +94,6 @@ def remembered(entry: Mapping[str, Any] | None, subject: Subject, state_dir: Pat
         tree=_text(entry.get("tree")) if green else None,
         patch=patch / "work.patch" if green else None,
         commit=_text(entry.get("commit")),
-        branch=_text(entry.get("branch")),
-        tip=_text(entry.get("tip")),
     )
 
 
@@ -60,12 +104,17 @@ def recall(wave: Wave) -> dict[str, Remembered]:
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
-    return {
-        planned.slug: remembered(
-            entries.get((planned.item.repo, planned.slug)), wave.subject(planned), wave.state_dir
-        )
-        for planned in wave.plan
-    }
+    lines: dict[tuple[str, str, str], Announced] = {}
+    memories = {}
+    for planned in wave.plan:
+        entry = entries.get((planned.item.repo, planned.slug))
+        memory = remembered(entry, wave.subject(planned), wave.state_dir)
+        branch, tip = (_text((entry or {}).get(key)) for key in ("branch", "tip"))
+        if memory.commit and branch and tip:
+            line = lines.setdefault((planned.home.key, branch, tip), Announced(branch, tip))
+            memory = replace(memory, announced=line)
+        memories[planned.slug] = memory
+    return memories
 
 
 def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:
@@ -73,22 +122,26 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
     ground = wave.ground_of(planned)
     if not isinstance(ground, RepositoryGround):
         return None
-    if memory.commit and _is_published(ground, memory):
-        return _outcome(planned, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
+    try:
+        if memory.commit and _is_published(ground, memory.commit, memory.announced):
+            return _outcome(planned, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
+    except CannotRunError as error:
+        # Not journaled: the entry there is must stay, or the work would be shipped twice.
+        return replace(
+            _outcome(planned, Verdict.UNDECIDED, (), tree=memory.tree, commit=None),
+            reason=str(error),
+        )
     if memory.tree and memory.patch:
         return _prove_again(planned, wave, ground, memory.tree, memory.patch)
     return None
 
 
-def _is_published(ground: RepositoryGround, memory: Remembered) -> bool:
-    """Whether the commit is on its branch, here and on the remote, or was merged; a push that a
-    crash cut off is made up for."""
-    repository, tip = ground.repository, memory.tip or ""
-    if is_ancestor(repository, memory.commit or "", repository.head, ground.environ):
+def _is_published(ground: RepositoryGround, commit: str, announced: Announced | None) -> bool:
+    """Whether the commit was merged, or is on its branch."""
+    repository = ground.repository
+    if is_ancestor(repository, commit, repository.head, ground.environ):
         return True
-    if not memory.branch or tip_of(repository, memory.branch, ground.environ) != tip:
-        return False
-    return ground.remote is None or ground.git.push(ground.remote, tip, memory.branch, None).ok
+    return announced is not None and announced.is_published(ground)
 
 
 def _prove_again(

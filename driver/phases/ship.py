@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fast_forward, tip_of
 from driver.ground import RepositoryGround
+from driver.leasing import LeasedElsewhereError
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.own_files import is_own
 from driver.phases.integrate import Entry, Integration, Line
 from driver.remote import push_forward
-from driver.ship_names import branch_names, commit_message
+from driver.ship_names import branch_names, commit_message, on_the_way
 from driver.wave_context import Wave
 
 FILE = "file "  # how a fingerprint names what is not a part of git's own
@@ -40,11 +41,26 @@ class _Cargo:
 def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Shipment:
     """Integrate, commit and publish the verified `entries` of one repository.
 
-    Raises GateClosedError, InterruptedWaveError or LeasedElsewhereError while nothing has been
-    published yet.
+    Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
     """
-    ours, lost = _still_ours(entries, wave)
-    line = Integration(ground, wave).line_up(ours)
+    integration, lost = Integration(ground, wave), list[ItemOutcome]()
+    while True:
+        entries, taken = _still_ours(entries, wave)
+        lost += taken
+        try:
+            return _ship(integration, ground, entries, lost, wave)
+        except LeasedElsewhereError:  # since we asked, and nothing has been published
+            continue
+
+
+def _ship(
+    integration: Integration,
+    ground: RepositoryGround,
+    entries: Sequence[Entry],
+    lost: Sequence[ItemOutcome],
+    wave: Wave,
+) -> Shipment:
+    line = integration.line_up(entries)
     shipment = Shipment(str(ground.repository.top), left_out=(*lost, *line.left_out))
     if not line.entries:
         return _failed(shipment, "nothing_green_together", "no item left")
@@ -73,13 +89,20 @@ def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list
 
 
 def _announce(cargo: _Cargo, branch: str) -> None:
-    """Write down what is about to be published, so that a crash in between can be made up for."""
+    """Write down what is about to be published, unless another run has an item of it by now.
+
+    From here on this shipment is what becomes of the items: whoever finds it unfinished puts these
+    commits on this branch, so they have to be in the user's repository before.
+    """
+    repository = cargo.ground.repository
+    cargo.ground.git.keep(repository, cargo.tip, on_the_way(cargo.tip))
     entries = zip(cargo.line.entries, cargo.commits, strict=True)
-    cargo.wave.recorder.shipping(
-        {cargo.wave.subject(planned): (outcome, c.commit) for (planned, outcome), c in entries},
-        branch,
-        cargo.tip,
-    )
+    told = {cargo.wave.subject(planned): (outcome, c.commit) for (planned, outcome), c in entries}
+    try:
+        cargo.wave.recorder.shipping(told, branch, cargo.tip)
+    except LeasedElsewhereError:
+        cargo.ground.git.forget(repository, cargo.tip, on_the_way(cargo.tip))
+        raise
 
 
 def _failed(shipment: Shipment, error: str, detail: str) -> Shipment:
@@ -165,6 +188,7 @@ def _keep_on_free_branch(cargo: _Cargo) -> str:
     branch = next(free)
     _announce(cargo, branch)
     ground.git.keep(ground.repository, cargo.tip, f"refs/heads/{branch}")
+    ground.git.forget(ground.repository, cargo.tip, on_the_way(cargo.tip))
     return branch
 
 
@@ -201,14 +225,12 @@ def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
 
 
 def _move_checkout(shipment: Shipment, ground: RepositoryGround, tip: str) -> Shipment:
-    on_the_way = f"refs/tidegate/{tip}"
-    ground.git.keep(ground.repository, tip, on_the_way)
     refusal = fast_forward(ground.repository, tip, ground.environ)
     if refusal and not shipment.pushed:
         return _failed(shipment, "git_commit_failed", refusal)
     if refusal:
         return replace(shipment, warning=f"pushed, but not checked out here: {refusal}")
-    ground.git.forget(ground.repository, tip, on_the_way)
+    ground.git.forget(ground.repository, tip, on_the_way(tip))
     alone = None if shipment.pushed else "no remote: committed in this repository only"
     return replace(shipment, warning=alone)
 

@@ -14,8 +14,6 @@ import pytest
 
 from driver.living import end_marked, identity
 from driver.runs import RUN_VARIABLE, clear_up, noted
-from state_store import coordination
-from state_store.store import EventStore
 
 
 def note(state: Path, **facts: Any) -> Path:
@@ -28,19 +26,13 @@ def note(state: Path, **facts: Any) -> Path:
         "wave_id": "w1",
         "folders": [str(folder)],
         "host": socket.gethostname(),
-        "holder": "somebody",
-        "resources": ["place#a"],
     }
     record.write_text(json.dumps(known | facts), encoding="utf-8")
     return record
 
 
 def cleared(state: Path) -> tuple[str, ...]:
-    with EventStore(state / "db") as store:
-        assert coordination.try_claim(store, "place#a", "somebody")
-        told = tuple(clear_up(state, store, dict(os.environ)))
-        held = coordination.current_holder(store, "place#a")
-    return (*told, f"held by {held}")
+    return tuple(clear_up(state, dict(os.environ)))
 
 
 @pytest.mark.parametrize(
@@ -53,11 +45,9 @@ def cleared(state: Path) -> tuple[str, ...]:
     ],
     ids=["no such process", "the number is another's", "no number", "nothing known"],
 )
-def test_a_dead_run_loses_its_clones_its_note_and_its_leases(
-    tmp_path: Path, facts: dict[str, Any]
-) -> None:
+def test_a_dead_run_loses_its_clones_and_its_note(tmp_path: Path, facts: dict[str, Any]) -> None:
     record = note(tmp_path, **facts)
-    assert cleared(tmp_path) == ("wave w1 ended without saying so", "held by None")
+    assert cleared(tmp_path) == ("wave w1 ended without saying so",)
     assert not record.exists()
     assert not (tmp_path / "clones").exists()
 
@@ -65,15 +55,15 @@ def test_a_dead_run_loses_its_clones_its_note_and_its_leases(
 def test_a_run_that_lives_is_left_alone(tmp_path: Path) -> None:
     run_dir = tmp_path / "runs" / "w1"
     run_dir.mkdir(parents=True)
-    with noted(run_dir, "w1", [tmp_path / "clones"], ["place#a"]):
-        assert cleared(tmp_path) == ("held by somebody",)
+    with noted(run_dir, "w1", [tmp_path / "clones"]):
+        assert cleared(tmp_path) == ()
         assert (run_dir / "run.json").exists()
     assert not (run_dir / "run.json").exists()
 
 
 def test_a_run_of_another_machine_is_never_taken_for_dead(tmp_path: Path) -> None:
     record = note(tmp_path, host="another-machine", pid=2**22 + 1)
-    assert cleared(tmp_path) == ("held by somebody",)
+    assert cleared(tmp_path) == ()
     assert record.exists()
 
 

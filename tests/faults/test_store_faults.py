@@ -442,3 +442,27 @@ def test_a_database_cannot_be_made_in_a_read_only_folder(open_folder: Path) -> N
         return "made"
 
     assert str(open_folder / "a.db") in as_ordinary_user(make)
+
+
+WRITES_AND_LEAVES = """
+import sys
+from state_store.store import EventStore
+with EventStore(sys.argv[1]) as store:
+    store.append("s", "t", "another")
+"""
+
+
+def test_a_second_store_of_a_process_does_not_lose_the_locks_of_the_first(path: Path) -> None:
+    """Closing a file takes away all POSIX locks of the process on it. Another process that leaves
+    would think itself the last one then, and delete the log that is still written to."""
+    with EventStore(path) as first:
+        first.append("s", "t", "one")
+        EventStore(path).close()
+        command = [sys.executable, "-c", WRITES_AND_LEAVES, str(path)]
+        subprocess.run(command, cwd=ROOT, check=True, timeout=30)
+        assert path.with_name(f"{path.name}-wal").exists()
+        assert first.append("s", "t", "two") == 3
+        assert [event["payload"] for event in first.read("s")] == ["one", "another", "two"]
+    with EventStore(path) as store:
+        assert [event["payload"] for event in store.read("s")] == ["one", "another", "two"]
+        assert store.verify() == ()

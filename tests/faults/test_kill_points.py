@@ -1,0 +1,123 @@
+"""A scheduler killed at any of its points, and started again, ships every item exactly once.
+
+The points are listed by a first run; the sweep kills at each of them (a few hundred), the default
+run at a dozen spread over it: `python -m pytest -m sweep -s tests/faults/test_kill_points.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from driver.command import child_environment
+from driver.git_command import user_environment
+from tests.support.killing import Tally, Yard
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+SAMPLE = 12
+AT_ONCE = 2
+TRIES = 4  # threads do not pass their points in the same order twice, so the last may be missed
+EXPECTED = {
+    *("store.before_commit", "store.after_commit", "file.write", "file.before_replace"),
+    *("file.after_replace", "process.before_start", "process.after_finish", "git.before_push"),
+    *("git.after_push", "git.before_update-ref", "git.after_update-ref", "git.before_index-pack"),
+}
+
+
+def points(folder: Path) -> list[str]:
+    """The points that an undisturbed run passes, in order."""
+    folder.mkdir()
+    yard = Yard(folder)
+    done = yard.run(f"*=trace:{folder / 'trace'}")
+    assert done.code == 0, done.err
+    assert done.report["failpoints"] == "active"
+    assert yard.wrong(clean_clone=True) == []
+    return (folder / "trace").read_text().split()
+
+
+def killed_at(folder: Path, point: int, *, clean_clone: bool) -> tuple[bool, Tally]:
+    """Kill at one point, restart until all is done, and look; False when it was not reached."""
+    folder.mkdir()
+    yard, tally = Yard(folder), Tally()
+    code = yard.run(f"#{point}=kill").code
+    restarts, undone = yard.run_until_done()
+    tally.runs, tally.kills = 1 + restarts, int(code == -signal.SIGKILL)
+    wrong = [*undone, *yard.wrong(clean_clone=clean_clone)]
+    if code not in (0, -signal.SIGKILL):
+        wrong.append(f"the killed run ended with {code}")
+    tally.violations = [f"point {point}: {one}" for one in wrong]
+    if not wrong:
+        shutil.rmtree(folder)
+    return tally.kills > 0, tally
+
+
+def campaign(folder: Path, numbers: Sequence[int], *, every: int) -> tuple[Tally, list[int]]:
+    """All of `numbers`, with a clean clone for each `every`-th; the numbers never reached."""
+
+    def one(number: int) -> tuple[int, bool, Tally]:
+        whole, hit = Tally(), False
+        for go in itertools.count():
+            place = folder / f"{number}-{go}"
+            hit, tally = killed_at(place, number, clean_clone=number % every == 0)
+            whole.add(tally)
+            if hit or go + 1 == TRIES:
+                return number, hit, whole
+        raise AssertionError("the last try returns")
+
+    whole, missed = Tally(), []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for number, hit, tally in pool.map(one, numbers):
+            whole.add(tally)
+            missed += [] if hit else [number]
+    return whole, missed
+
+
+def test_a_sample_of_kills_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    trace = points(tmp_path / "trace")
+    assert set(trace) >= EXPECTED
+    # The last points are those after which a kill costs most: the ship and the tracker.
+    last = len(trace) - len(trace) // 20
+    numbers = [1 + number * (last - 1) // (SAMPLE - 1) for number in range(SAMPLE)]
+    tally, missed = campaign(tmp_path, numbers, every=5)
+    assert tally.violations == []
+    assert missed == []
+
+
+@pytest.mark.sweep
+def test_a_kill_at_any_point_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    trace = points(tmp_path / "trace")
+    tally, missed = campaign(tmp_path, range(1, len(trace) + 1), every=10)
+    hit = len(trace) - len(missed)
+    sys.stdout.write(tally.line("kill-points", points=len(trace), hit=hit, missed=missed))
+    assert tally.violations == []
+    # As many points as a run has varies by a few, so the very last may be behind its end.
+    assert all(number > 0.97 * len(trace) for number in missed)
+
+
+@pytest.mark.parametrize("armed", ["TIDEGATE_FAIL"])
+def test_no_child_is_told_to_die(armed: str) -> None:
+    told = {armed: "*=kill", "PATH": "/bin"}
+    assert child_environment(told, (armed, "TIDEGATE_*")) == {"PATH": "/bin"}
+    assert armed not in user_environment(told)
+
+
+def test_with_points_armed_nothing_is_pushed_but_to_a_folder(tmp_path: Path) -> None:
+    yard = Yard(tmp_path, slugs=("a",))
+    yard.repo.git("remote", "set-url", "origin", "https://127.0.0.1:9/x.git")
+    done = yard.run("nothing=kill")
+    assert done.code == 1, done.err
+    assert "TIDEGATE_FAIL is set" in json.dumps(done.report)
+    assert "127.0.0.1" not in json.dumps(done.report)
+    assert yard.commits() == {}
+
+
+def test_the_report_of_an_ordinary_run_does_not_speak_of_points(tmp_path: Path) -> None:
+    assert "failpoints" not in Yard(tmp_path, slugs=("a",)).run().report

@@ -1,0 +1,159 @@
+"""Two schedulers on one state folder, the first of which is stopped, killed or merely not alone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from state_store.store import EventStore
+from tests.support.killing import AGENT, Ran, Yard
+from tests.support.processes import eventually
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+BY_POLICY = 3
+PATIENCE_S = 20.0
+SHORT = "[limits]\nlease_s = 0.8\n"
+LONG = "[limits]\nlease_s = 6000\n"
+SLUGS = ("a", "c")
+
+# Only the first who comes here waits, as long as `hold` is there.
+HOLD = """
+if mkdir FOLDER/WHERE 2>/dev/null; then while [ -e FOLDER/hold ]; do sleep 0.02; done; fi
+"""
+
+
+def held_yard(folder: Path, where: str, config: str) -> Yard:
+    """A yard whose first agent or first test waits."""
+    (folder / "hold").touch()
+    hold = HOLD.replace("FOLDER", str(folder))
+    agent = hold.replace("WHERE", "agent") + AGENT if where == "agent" else AGENT
+    yard = Yard(folder, slugs=SLUGS, config=config, agent=agent)
+    if where == "test":
+        before = hold.replace("WHERE", "test").strip()
+        yard.tests |= {"a": f"{before}; {yard.tests['a']}"}
+        yard.track(*(yard.item(slug) for slug in SLUGS))
+    return yard
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+
+
+def leases_are_over(yard: Yard) -> bool:
+    with EventStore(yard.state / "tracker_events.db") as store:
+        rows = [store.lease_row(f"{yard.repo.path}#{slug}") for slug in SLUGS]
+        return not any(row is not None and row.held_at(store.clock.now()) for row in rows)
+
+
+@contextmanager
+def stopped(yard: Yard, where: str, fail: str = "") -> Iterator[subprocess.Popen[str]]:
+    """A scheduler that was stopped in the middle of its work."""
+    with yard.running(fail) as first:
+        if not fail:
+            assert eventually((yard.folder / where).exists, PATIENCE_S)
+            first.send_signal(signal.SIGSTOP)
+        assert eventually(lambda: is_stopped(first.pid), PATIENCE_S)
+        yield first
+
+
+def gone_on(yard: Yard, first: subprocess.Popen[str]) -> Ran:
+    """The end of a scheduler that was stopped."""
+    (yard.folder / "hold").unlink(missing_ok=True)
+    first.send_signal(signal.SIGCONT)
+    out, err = first.communicate(timeout=PATIENCE_S)
+    return Ran(first.returncode, out, err)
+
+
+@pytest.mark.parametrize(
+    ("where", "fail"),
+    [
+        ("agent", ""),
+        ("test", ""),
+        ("before it makes its commits", "git.before_fast-import@2=stop"),
+        ("before its commits are safe", "git.before_update-ref@1=stop"),
+        ("before it makes its branch", "git.before_update-ref@2=stop"),
+        ("before its push", "git.before_push=stop"),
+        ("after its push", "git.after_push=stop"),
+    ],
+)
+def test_who_was_stopped_and_overtaken_ships_nothing(tmp_path: Path, where: str, fail: str) -> None:
+    yard = held_yard(tmp_path, where, SHORT)
+    with stopped(yard, where, fail) as first:
+        assert eventually(lambda: leases_are_over(yard), PATIENCE_S)
+        second = yard.run()
+        assert second.code == 0, second.err
+        assert "ended without saying so" not in second.err
+        shipped = yard.commits()
+        late = gone_on(yard, first)
+    assert late.code == BY_POLICY, late.err
+    assert set(late.verdicts.values()) == {"leased_elsewhere"}
+    assert late.report["items_shipped"] == []
+    assert yard.commits() == shipped
+    assert yard.wrong(clean_clone=True) == []
+
+
+def test_who_is_only_stopped_keeps_its_items_while_the_lease_lasts(tmp_path: Path) -> None:
+    yard = held_yard(tmp_path, "agent", LONG)
+    with stopped(yard, "agent") as first:
+        second = yard.run()
+        assert second.code == BY_POLICY
+        assert f":{first.pid}:" in second.err
+        assert "@" not in second.err
+        late = gone_on(yard, first)
+    assert late.code == 0, late.err
+    assert yard.wrong() == []
+    assert set(yard.dispatched().values()) == {1}
+
+
+@pytest.mark.parametrize("where", ["agent", "test"])
+def test_after_a_kill_the_next_run_waits_for_nobody(tmp_path: Path, where: str) -> None:
+    yard = held_yard(tmp_path, where, LONG)
+    with yard.running() as first:
+        assert eventually((tmp_path / where).exists, PATIENCE_S)
+        first.kill()
+        first.wait()
+        (tmp_path / "hold").unlink()
+        second = yard.run()
+    assert second.code == 0, second.err
+    assert yard.wrong() == []
+
+
+def test_a_holder_that_died_between_claim_and_wave_is_not_waited_for(tmp_path: Path) -> None:
+    yard = Yard(tmp_path, slugs=SLUGS, config=LONG)
+    yard.run("git.before_init=kill")
+    assert not leases_are_over(yard)
+    assert yard.run().code == 0
+    assert yard.wrong() == []
+
+
+def raced(folder: Path) -> list[str]:
+    """What is wrong after two schedulers were started at the same moment."""
+    folder.mkdir()
+    yard = Yard(folder, slugs=SLUGS)
+    with yard.running() as first, yard.running() as second:
+        said = [program.communicate(timeout=PATIENCE_S) for program in (first, second)]
+    codes = sorted((first.returncode, second.returncode))
+    wrong = yard.wrong()
+    if codes not in ([0, 0], [0, BY_POLICY]):
+        wrong.append(f"ended with {codes}: {said}")
+    if set(yard.dispatched().values()) != {1}:
+        wrong.append(f"agents: {yard.dispatched()}")
+    return wrong
+
+
+@pytest.mark.parametrize("go", range(3))
+def test_two_that_start_at_once_build_each_item_once(tmp_path: Path, go: int) -> None:
+    assert raced(tmp_path / str(go)) == []
+
+
+@pytest.mark.sweep
+def test_two_that_start_at_once_a_hundred_times(tmp_path: Path) -> None:
+    wrong = [(go, one) for go in range(100) for one in raced(tmp_path / str(go))]
+    sys.stdout.write(f"\ntwo-schedulers starts=100 violations={len(wrong)} target=0\n")
+    assert wrong == []
