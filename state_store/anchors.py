@@ -65,10 +65,13 @@ def parsed(texts: Iterable[object]) -> Iterator[Anchor]:
 
 
 def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
-    """What is wrong with each anchor that does not hold and that no rebuild has given up."""
-    given_up = set(_given_up(store))
+    """What is wrong with each anchor that does not hold and that no rebuild has given up.
+
+    A stream is given up whole: a commit may know of a later head of it than the journal did.
+    """
+    given_up = {anchor.stream for anchor in _given_up(store)}
     found: dict[Anchor, Problem] = {}
-    for anchor in sorted(set(anchors) - given_up):
+    for anchor in sorted(known for known in set(anchors) if known.stream not in given_up):
         for problem in store.check_anchor({anchor.stream: (anchor.version, anchor.link)}):
             found[anchor] = problem
     return found

@@ -189,7 +189,7 @@ def test_a_tracker_that_cannot_be_read_is_told_before_anything_is_set_aside(
 def test_a_wave_under_way_keeps_its_store(shipped: Project) -> None:
     garbled(shipped)
     (shipped.state / "runs" / "live").mkdir()
-    with noted(shipped.state / "runs" / "live", "live", (), ()):
+    with noted(shipped.state / "runs" / "live", "live", ()):
         done = call(main, "--state-dir", shipped.state, "--rebuild")
     assert done.code == 3
     assert "under way" in done.err
