@@ -139,11 +139,15 @@ def _workplace(ground: Ground, folder: Path) -> _Found:
         why = f"the run of wave {signed.wave_id} is under way (process {signed.maker.pid})"
     elif users:
         why = f"process {users[0]} works in it or for it"
-    elif signed is None and _age_s(folder) < max(ground.older_than_s, _MOMENT_S):
-        why = "nobody knows whose it is, and it is not old"
+    elif (signed is None or signed.is_from_elsewhere) and _is_young(ground, folder):
+        why = "who made it cannot be asked (another machine, a restart), and it is not old"
     else:
         return _Found("workspaces", str(folder), "", partial(_saved_and_removed, ground, folder))
     return _Found("workspaces", str(folder), why)
+
+
+def _is_young(ground: Ground, folder: Path) -> bool:
+    return _age_s(folder) < max(ground.older_than_s, _MOMENT_S)
 
 
 def _saved_and_removed(ground: Ground, folder: Path) -> list[str]:

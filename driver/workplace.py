@@ -42,6 +42,12 @@ class Sign:
         """Whether the process that made it lives."""
         return identity(self.maker.pid) == self.maker
 
+    @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether it was made on another machine or before a restart: nobody can tell which."""
+        me = identity(os.getpid())
+        return me is not None and me.boot != self.maker.boot
+
 
 def sign(folder: Path, wave_id: str, repository: Repository) -> None:
     """Write down whose a new folder is."""

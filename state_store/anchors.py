@@ -91,9 +91,10 @@ def check_kept(store: EventStore, state_dir: Path) -> None:
     )
 
 
-def rebuild_hint(state_dir: Path) -> str:
-    """How to go on without what is lost."""
-    return f"rebuild it: python tools/verify_state.py --rebuild --state-dir {state_dir}"
+def rebuild_hint(state_dir: Path, repo: Path | None = None) -> str:
+    """How to go on without what is lost; what only commits tell of is given up with `repo`."""
+    there = f" --repo {repo}" if repo else ""
+    return f"rebuild it: python tools/verify_state.py --rebuild --state-dir {state_dir}{there}"
 
 
 def _given_up(store: EventStore) -> Iterator[Anchor]:

@@ -99,7 +99,7 @@ def _tell(
 
     from state_store.anchors import rebuild_hint
 
-    remedy = None if health.is_whole or rebuilt else rebuild_hint(database.parent)
+    remedy = None if health.is_whole or rebuilt else rebuild_hint(database.parent, args.repo)
     if args.json:
         answer = {
             "database": str(database),

@@ -108,6 +108,17 @@ def test_a_folder_of_a_living_run_stays_whatever_else_is_gone(project: Project) 
     assert (folder / "items" / "a" / "a.txt").read_text() == "half"
 
 
+def test_a_folder_from_another_machine_goes_only_when_it_is_old(project: Project) -> None:
+    kill_a_run(project, "a")
+    (folder,) = works(project)
+    sign = json.loads((folder / "place.json").read_text())
+    (folder / "place.json").write_text(json.dumps(sign | {"boot": "another"}))
+    (project.state / "runs" / "killed" / "run.json").unlink()
+    assert steps(project)[str(folder)] == "kept"
+    os.utime(folder, (1, 1))
+    assert steps(project)[str(folder)] == "removed"
+
+
 def test_read_only_files_and_deep_folders_are_removed(project: Project) -> None:
     kill_a_run(project, "a")
     (folder,) = works(project)

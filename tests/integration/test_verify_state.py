@@ -150,7 +150,8 @@ def test_a_rebuilt_store_is_whole_has_what_was_known_and_is_run_on(
     shipped: Project, hurt: Callable[[Project], None]
 ) -> None:
     hurt(shipped)
-    said = verify(shipped, "--rebuild", "--tracker", shipped.tracker).out.splitlines()[-1]
+    everything = ("--repo", shipped.top, "--tracker", shipped.tracker)
+    said = verify(shipped, "--rebuild", *everything).out.splitlines()[-1]
     assert said.startswith("the database was ")
     assert "holds all" in verify(shipped, "--repo", shipped.top).out
     with StateAPI(database(shipped)) as api:
@@ -202,6 +203,7 @@ def test_commits_tell_of_a_loss_when_the_journal_is_lost_too(shipped: Project) -
     assert "holds all" in verify(shipped).out
     told = verify(shipped, "--repo", shipped.top, code=4).out
     assert "anchor wave:" in told
+    assert f"--repo {shipped.top}" in told.splitlines()[-1]
     verify(shipped, "--repo", shipped.top, "--rebuild")
     verify(shipped, "--repo", shipped.top)
 
