@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from state_store.item_id import id_of
 from state_store.locks import locked
 from state_store.merge import Item, Items, Merge, MergeConflict, agreed, merge
 from state_store.projections import tracker_document
-from state_store.store import EventStore
+from state_store.store import ConcurrencyConflict, EventStore
 from state_store.tracker_base import Seen
 from state_store.tracker_file import (
     TrackerFile,
@@ -30,6 +31,7 @@ from state_store.tracker_file import (
 )
 
 Draft = tuple[str, dict[str, Any]]
+_TRIES = 3
 
 
 class HasStore(Protocol):
@@ -82,7 +84,7 @@ def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration
         if file.strays:
             raise TrackerShapeError(file.strays)
         base = tracker_base.load_base(api.store, where)
-        done = _ingest(api.store, file, base, actor, {})
+        done = _ingest_once(api.store, file, base, actor, {})
         _remember(api.store, where, base, _agreed(base, done, file, file.items), done.version)
     return len(done.drafts)
 
@@ -136,8 +138,7 @@ def _sync_once(
 ) -> SyncReport | None:
     """None when the file changed meanwhile; what the store took from it is not taken twice."""
     base = tracker_base.load_base(store, path)
-    with store.transaction():
-        done = _ingest(store, file, base, actor, prefer)
+    done = _ingest(store, file, base, actor, prefer)
     text = with_changes(file.text, done.merge.to_file, done.merge.added_to_file)
     if text != file.text and not replace_unchanged(path, text.encode(), file.digest):
         return None
@@ -158,16 +159,30 @@ def _sync_once(
 def _ingest(
     store: EventStore, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
 ) -> _Merged:
-    """Merge and append, within a transaction of the caller's: nobody else can append between."""
+    """Merge and append. A large merge takes seconds, in which others can write: it is done anew
+    when they wrote to the tracker, and when they do not stop doing so, with the store held."""
+    for _ in range(_TRIES):
+        with suppress(ConcurrencyConflict):
+            return _ingest_once(store, file, base, actor, prefer)
+    with store.transaction():
+        return _ingest_once(store, file, base, actor, prefer)
+
+
+def _ingest_once(
+    store: EventStore, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
+) -> _Merged:
+    """Raises ConcurrencyConflict when somebody else wrote to the tracker meanwhile."""
+    version, _ = store.head(names.TRACKER)
     items = _by_id(store.items())
     out = file.ambiguous
     known = None if base is None else _without(base, out)
     found = merge(known, _without(items, out), file.items, prefer)
     drafts = tuple(_drafts(found))
-    version, _ = store.head(names.TRACKER)
     if drafts:
-        version = store.append_many(names.TRACKER, drafts, actor)
+        version = store.append_many(names.TRACKER, drafts, actor, version)
         items = _by_id(store.items())
+    elif (now := store.head(names.TRACKER)[0]) != version:
+        raise ConcurrencyConflict(version, now)
     return _Merged(found, drafts, version, items)
 
 

@@ -11,6 +11,8 @@ MAX_NUMBER = 10**18
 def id_of(item: Mapping[str, Any]) -> str | None:
     """The item's id as text; a number counts, an empty text does not."""
     found = item.get("id")
+    if isinstance(found, str):  # first, for it is asked a million times in a replay
+        return found if found.strip() else None
     if isinstance(found, int) and not isinstance(found, bool):
         return str(found) if abs(found) < MAX_NUMBER else None
-    return found if isinstance(found, str) and found.strip() else None
+    return None

@@ -86,18 +86,17 @@ def replayed(
 
 def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
     """Let one event change the item it is about among those found so far."""
-    key = _key(payload)
+    key = id_of(payload) if isinstance(payload, dict) else None
     if key is None:
         return
     kept = found.get(key)
-    before = kept.item if kept else None
-    after = fold(before, to_event(row, payload))
-    if after is None or after is before:
+    if kept is None:
+        if (made := fold(None, to_event(row, payload))) is not None:
+            found[key] = Kept(row[0], row[6], made)
         return
-    if kept:
+    after = fold(kept.item, to_event(row, payload))
+    if after is not None and after is not kept.item:
         kept.item, kept.version = after, row[6]
-    else:
-        found[key] = Kept(row[0], row[6], after)
 
 
 def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str, Kept]) -> None:

@@ -6,9 +6,10 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from state_store.errors import InputError
 from state_store.events import ITEM_ARCHIVED, ITEM_CREATED, ITEM_UPDATED, TRACKER
 from state_store.ingest import SyncReport, export_tracker, ingest_tracker_json, sync_tracker
 from state_store.merge import FILE, STORE
+from state_store.store import EventStore, StoreBusyError
 from tests.support.processes import eventually
 from tests.support.trackers import HAND_WRITTEN
 from tests.support.two_writers import TwoWriters
@@ -292,6 +294,7 @@ def test_processes_that_ingest_at_once_create_each_item_once(api: StateAPI, tmp_
 def test_an_edit_between_our_look_and_our_swap_survives(api: StateAPI, tracker: Path) -> None:
     sync_tracker(api, tracker)
     update(api, "T-1", status="in_progress")
+    edit(tracker, '"keep \\/ this"', '"mine"')  # so that there is something to wait with
     with StateAPI(api.store.path) as other, ThreadPoolExecutor(1) as pool:
         with other.store.transaction():  # whoever syncs has read the file and waits here
             syncing = pool.submit(sync_tracker, api, tracker)
@@ -337,3 +340,57 @@ def test_in_any_order_both_edits_survive_on_disk(tmp_path: Path) -> None:
 def test_in_any_order_both_edits_survive_on_disk_sweep(tmp_path: Path) -> None:
     for seed in range(1000, 2000):
         run_two_writers(tmp_path, seed)
+
+
+class Raced(EventStore):
+    """A store in which others write while a sync decides."""
+
+    def items(self, stream: str = TRACKER) -> list[dict[str, Any]]:
+        found = super().items(stream)
+        if self.others:
+            self.others.pop()()
+        return found
+
+    others: list[Callable[[], object]]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_sync_holds_up_nobody_while_it_decides_and_loses_nothing(
+    tmp_path: Path, tracker: Path, times: int
+) -> None:
+    database = tmp_path / "state" / "tracker_events.db"
+    with StateAPI(database) as other, Raced(database, queue_patience_s=0.2) as store:
+        store.others = []
+        api = SimpleNamespace(store=store)
+        sync_tracker(api, tracker)
+        edit(tracker, '"keep \\/ this"', '"mine"')
+        notes = iter(["their first", "their second"])
+        store.others = [lambda: update(other, "T-2", owner=next(notes))] * times
+        sync_tracker(api, tracker)
+        assert in_file(tracker)["T-2"]["notes"] == "mine"
+        assert in_file(tracker)["T-2"]["owner"] == ["their first", "their second"][times - 1]
+        assert store.item("T-2") == in_file(tracker)["T-2"]
+        assert sync_tracker(api, tracker) == SyncReport()
+
+
+def test_a_sync_ends_although_others_never_stop_writing(tmp_path: Path, tracker: Path) -> None:
+    database = tmp_path / "state" / "tracker_events.db"
+    with (
+        StateAPI(database) as first,
+        Raced(database) as store,
+        EventStore(database, queue_patience_s=0.1) as other,
+    ):
+        sync_tracker(first, tracker)
+        edit(tracker, '"keep \\/ this"', '"mine"')
+        refused: list[str] = []
+
+        def write() -> None:
+            try:
+                other.append(TRACKER, ITEM_UPDATED, {"id": "T-1", "n": len(store.others)})
+            except StoreBusyError as busy:
+                refused.append(str(busy))
+
+        store.others = [write] * 20
+        sync_tracker(SimpleNamespace(store=store), tracker)
+        assert len(refused) == 2  # both looks of the one try that held the store
+        assert first.store.item("T-2") == in_file(tracker)["T-2"]
