@@ -212,9 +212,8 @@ class PrivateGit:
         at = f"--git-dir={repo.git_dir}"
         if commit_at(repo, ref, self.environ) == commit:
             return
-        if not run_git(
-            (at, "cat-file", "-e", commit), cwd=repo.top, env=env, accept=(0, 1, 128)
-        ).ok:
+        have = (at, "cat-file", "-e", commit)
+        if not run_git(have, cwd=repo.top, env=env, accept=(0, 1, 128)).ok:
             # --local: only what the user's repository does not have. No fetch, so no FETCH_HEAD.
             wanted = f"{commit}\n^{repo.head}\n".encode()
             pack = self._git("pack-objects", "--revs", "--local", "--stdout", "-q", stdin=wanted,

@@ -5,6 +5,7 @@ What lies in it belongs to its readers. Nothing here is called before a run is s
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,9 @@ def _make(state_dir: Path) -> None:
     except OSError as error:
         why = error.strerror or error
         raise CannotRunError(f"the state folder {state_dir} cannot be made: {why}") from error
+    if not os.access(state_dir, os.W_OK | os.X_OK):
+        why = "allow it, or name another one with --state-dir"
+        raise CannotRunError(f"the state folder {state_dir} may not be written: {why}")
 
 
 def _hide(state_dir: Path, environ: Mapping[str, str]) -> None:

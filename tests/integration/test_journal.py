@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from state_store.errors import CannotRunError
-from state_store.journal import entry_path, load_entries, safe_slug, write_entry
+from state_store.journal import (
+    entry_of,
+    entry_path,
+    load_entries,
+    safe_slug,
+    write_entry,
+    write_together,
+)
 
 
 @pytest.mark.parametrize(
@@ -123,3 +130,26 @@ def test_no_journal_is_an_empty_one_and_one_that_cannot_be_listed_is_an_error(
     (tmp_path / "journal").touch()
     with pytest.raises(CannotRunError, match="journal"):
         load_entries(tmp_path)
+
+
+def test_what_is_written_together_is_there_for_all_or_for_none(tmp_path: Path) -> None:
+    write_entry(tmp_path, "a", "verified", {"timestamp": 1.0})
+    entries = [entry_of(slug, "shipping", {"commit": slug * 40, "timestamp": 2.0}) for slug in "ab"]
+    path = write_together(tmp_path, "shipping-1", entries)
+    found, unreadable = load_entries(tmp_path)
+    assert {key: entry["phase"] for key, entry in found.items()} == {
+        (None, "a"): "shipping",
+        (None, "b"): "shipping",
+    }
+    assert unreadable == ()
+    write_entry(tmp_path, "b", "shipped", {"timestamp": 3.0})
+    assert load_entries(tmp_path)[0][None, "b"]["phase"] == "shipped"
+    path.write_text(json.dumps([*entries, {"slug": "c"}]))
+    assert load_entries(tmp_path)[1] == (path,)
+    assert load_entries(tmp_path)[0][None, "a"]["phase"] == "verified"
+
+
+def test_a_list_in_the_file_of_one_item_is_no_entry(tmp_path: Path) -> None:
+    path = write_entry(tmp_path, "a", "verified", {})
+    path.write_text(json.dumps([entry_of("a", "verified", {})]))
+    assert load_entries(tmp_path) == ({}, (path,))

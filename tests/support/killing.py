@@ -121,18 +121,21 @@ class Yard:
         return {item["id"]: item["status"] for item in items}
 
     def argv(self) -> list[str]:
+        """The scheduler's command line."""
         flags = ("--tracker", self.tracker, "--repo", self.repo.path, "--state-dir", self.state)
         config = ("--config", self.folder / "tidegate.toml")
         return [sys.executable, *map(str, (SCHEDULER, "--execute", *flags, *config))]
 
     @contextmanager
-    def running(self, fail: str = "", **env: str) -> Iterator[subprocess.Popen[str]]:
-        """The scheduler at work; whatever becomes of it, nobody is left at the end."""
+    def running(
+        self, fail: str = "", prefix: Sequence[str] = ()
+    ) -> Iterator[subprocess.Popen[str]]:
+        """The scheduler at work; whatever becomes of it, it is gone at the end."""
         armed = {"TIDEGATE_FAIL": fail} if fail else {}
         program = subprocess.Popen(
-            self.argv(),
+            [*prefix, *self.argv()],
             cwd=self.folder,
-            env={**self.environ, MARKER: self.marked.marker, **armed, **env},
+            env={**self.environ, MARKER: self.marked.marker, **armed},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -144,9 +147,9 @@ class Yard:
             program.kill()
             program.communicate()
 
-    def run(self, fail: str = "", **env: str) -> Ran:
+    def run(self, fail: str = "", prefix: Sequence[str] = ()) -> Ran:
         """The scheduler, to its end."""
-        with self.running(fail, **env) as program:
+        with self.running(fail, prefix) as program:
             out, err = program.communicate(timeout=RUN_LIMIT_S)
         return Ran(program.returncode, out, err)
 

@@ -1,0 +1,218 @@
+"""What a run that ended too early leaves to the next one, and what it must not leave."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from state_store.journal import entry_path, load_entries
+from tests.support.killing import Ran, Yard
+from tools import halt
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+KILLED = -signal.SIGKILL
+BY_POLICY, CANNOT_RUN = 3, 4
+REPAIR_CAP = 1  # of tier 1
+KIB = 1024
+
+
+def test_a_line_gets_no_more_agents_for_being_killed(tmp_path: Path) -> None:
+    yard = Yard(tmp_path, slugs=("red",))
+    codes, agents = [], []
+    for _ in range(5):
+        codes.append(yard.run("process.after_finish@1=kill").code)
+        agents.append(yard.dispatched()["red"])
+    # Two attempts are all that a line has; one that is at its end is judged, and then a new begins.
+    assert agents == [1, 1 + REPAIR_CAP, 1 + REPAIR_CAP, 3, 4]
+    assert codes == [KILLED, KILLED, 1, KILLED, KILLED]
+    judged = yard.run()
+    assert judged.verdicts == {"red": "failed"}
+    assert "2 attempts were used up" in judged.err
+    assert yard.commits() == {}
+
+
+def halted_before_the_ship(folder: Path) -> Yard:
+    """A yard whose items were verified by a run that was halted before it could ship them."""
+    yard = Yard(folder, slugs=("a", "c"))
+    switch = f'"{sys.executable}" "{halt.__file__}" --state-dir "{yard.state}"'
+    once = f"mkdir {folder}/once 2>/dev/null && {switch} set enough >&2"
+    yard.tests["a"] = f"{yard.tests['a']} && {{ {once}; true; }}"
+    yard.track(*(yard.item(slug) for slug in yard.slugs))
+    first = yard.run()
+    assert first.code == BY_POLICY, first.err
+    assert yard.commits() == {}
+    subprocess.run(f"{switch} --clear", shell=True, check=True, capture_output=True)  # noqa: S602
+    return yard
+
+
+def test_what_was_verified_and_halted_is_shipped_without_an_agent(tmp_path: Path) -> None:
+    yard = halted_before_the_ship(tmp_path)
+    before = yard.dispatched()
+    assert yard.run().code == 0
+    assert yard.dispatched() == before
+    assert yard.wrong(clean_clone=True) == []
+
+
+def test_a_halt_while_resuming_costs_nothing_of_what_was_done(tmp_path: Path) -> None:
+    yard = halted_before_the_ship(tmp_path)
+    before = yard.dispatched()
+    with yard.running("git.before_init=stop") as again:
+        os.waitpid(again.pid, os.WUNTRACED)
+        halt.halt("again", state_dir=yard.state)
+        again.send_signal(signal.SIGCONT)
+        again.communicate(timeout=20)
+    assert again.returncode == BY_POLICY
+    halt.clear_halt(state_dir=yard.state)
+    assert yard.run().code == 0
+    assert yard.dispatched() == before
+    assert yard.wrong() == []
+
+
+@pytest.mark.parametrize("where", ["git.after_push=kill", "git.before_ls-remote=kill"])
+def test_what_was_shipped_and_not_tracked_is_only_tracked(tmp_path: Path, where: str) -> None:
+    yard = Yard(tmp_path)
+    assert yard.run(where).code == KILLED
+    shipped, agents = yard.commits(), yard.dispatched()
+    assert set(yard.statuses().values()) == {"todo"}
+    done = yard.run()
+    assert done.code == 0, done.err
+    assert (yard.commits(), yard.dispatched()) == (shipped, agents)
+    assert yard.wrong() == []
+
+
+def test_a_push_that_is_not_known_to_have_arrived_is_not_replaced_by_another(
+    tmp_path: Path,
+) -> None:
+    yard = Yard(tmp_path)
+    assert yard.run("git.after_push=kill").code == KILLED
+    shipped = yard.commits()
+    away = yard.remote.path.rename(tmp_path / "unreachable")
+    waiting = yard.run()
+    assert set(waiting.verdicts.values()) == {"undecided"}
+    assert "whose push is not done" in waiting.err
+    away.rename(yard.remote.path)
+    assert yard.run().code == 0
+    assert yard.commits() == shipped
+    assert yard.wrong() == []
+
+
+@pytest.mark.parametrize("new", ["prompt", "base"])
+@pytest.mark.parametrize("shipped", [True, False])
+def test_other_work_under_an_old_slug_is_built(tmp_path: Path, new: str, shipped: bool) -> None:
+    yard = Yard(tmp_path, slugs=("a",)) if shipped else halted_before_the_ship(tmp_path)
+    if shipped:
+        assert yard.run().code == 0
+    item = yard.item("a", id="NEW", **({"prompt": "Else."} if new == "prompt" else {}))
+    yard.track(item)
+    if new == "base":
+        yard.repo.commit({"base.txt": "moved\n"})
+        yard.repo.git("push", "-q", "--no-verify", "origin", "main")
+    done = yard.run()
+    assert done.code == 0, done.err
+    assert yard.dispatched()["a"] == 2
+    assert len(yard.commits()["NEW"]) == 1
+
+
+def test_a_torn_journal_entry_is_absent_and_named_at_every_length(tmp_path: Path) -> None:
+    yard = Yard(tmp_path, slugs=("a",))
+    assert yard.run().code == 0
+    path = entry_path(yard.state, "a")
+    whole = path.read_bytes().rstrip(b"\n")
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        assert load_entries(yard.state) == ({}, (path,))
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5])
+def test_with_a_torn_journal_entry_the_item_is_built_anew(tmp_path: Path, part: float) -> None:
+    yard = halted_before_the_ship(tmp_path)
+    path = entry_path(yard.state, "a")
+    os.truncate(path, int(path.stat().st_size * part))
+    done = yard.run()
+    assert done.code == 0, done.err
+    assert f"{path} is no journal entry and was not read" in done.err
+    assert yard.dispatched() == {"a": 2, "c": 1}
+    assert yard.wrong(clean_clone=True) == []
+
+
+def one_sentence(ran: Ran) -> None:
+    assert "Traceback" not in ran.err
+    assert len(ran.err.splitlines()) == 1, ran.err
+
+
+@pytest.mark.parametrize("room", [0, 16 * KIB])
+def test_without_room_for_the_state_no_agent_is_started(tmp_path: Path, room: int) -> None:
+    yard = Yard(tmp_path)
+    limited = ("sh", "-c", f'ulimit -f {room // 512}; exec "$@"', "sh")
+    refused = yard.run(prefix=limited)
+    assert refused.code == CANNOT_RUN
+    one_sentence(refused)
+    assert yard.dispatched() == {}
+    assert yard.run().code == 0
+    assert yard.wrong() == []
+
+
+@pytest.mark.parametrize("room", [48 * KIB, 96 * KIB, 1024 * KIB])
+def test_room_that_runs_out_on_the_way_costs_no_item(tmp_path: Path, room: int) -> None:
+    yard = Yard(tmp_path)
+    limited = ("sh", "-c", f'ulimit -f {room // 512}; exec "$@"', "sh")
+    filled = yard.run(prefix=limited)
+    assert "Traceback" not in filled.err
+    assert filled.code in (0, 1, CANNOT_RUN)
+    _, undone = yard.run_until_done()
+    assert undone == []
+    assert yard.wrong(clean_clone=True) == []
+
+
+@pytest.fixture
+def as_somebody() -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """A folder of an ordinary user, and what runs a program as that user."""
+    if os.geteuid() != 0:
+        prefix: tuple[str, ...] = ()
+    elif shutil.which("setpriv"):
+        prefix = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
+    else:
+        pytest.skip("root may write everywhere, and there is no setpriv to be another user")
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-test-"))
+    try:
+        yield folder, prefix
+    finally:
+        shutil.rmtree(folder)
+
+
+def owned_by(folder: Path, user: int) -> None:
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, user, user, follow_symlinks=False)
+
+
+@pytest.mark.parametrize("used_before", [False, True])
+def test_a_state_folder_that_may_not_be_written_is_told_before_any_agent(
+    as_somebody: tuple[Path, tuple[str, ...]], used_before: bool
+) -> None:
+    folder, prefix = as_somebody
+    yard = Yard(folder)
+    yard.repo.git("config", "--global", "--add", "safe.directory", "*")
+    yard.state.mkdir()
+    if used_before:
+        yard.run("git.before_init=kill")
+    owned_by(folder, 1000)
+    yard.state.chmod(0o555)
+    refused = yard.run(prefix=prefix)
+    assert refused.code == CANNOT_RUN, refused.err
+    one_sentence(refused)
+    assert str(yard.state) in refused.err
+    assert yard.dispatched() == {}
+    yard.state.chmod(0o755)
+    owned_by(folder, os.geteuid())
+    done = yard.run()
+    assert done.code == 0, done.err
+    assert yard.wrong() == []
