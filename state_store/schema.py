@@ -17,7 +17,7 @@ from state_store.sqlite_errors import DamagedStoreError, disk_errors, translated
 
 APPLICATION_ID = 0x54494447  # "TIDG"
 VERSION = 1
-_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
 _STATEMENTS = (
     """CREATE TABLE events(
         id INTEGER PRIMARY KEY, ts REAL NOT NULL, actor TEXT NOT NULL, stream TEXT NOT NULL,
@@ -63,13 +63,13 @@ def prepare(path: Path) -> None:
     Raises DamagedStoreError when what is there has been one, CannotRunError when none can be made.
     """
     with translated(path), disk_errors(path):
-        if _looks_like_sqlite(path):
+        if _is_there(path):
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         been_here = lock_path(path).exists() or (path.parent / "journal").is_dir()
         queue = LockQueue(lock_path(path))
         with closing(queue), queue:
-            if not _looks_like_sqlite(path):
+            if not _is_there(path):
                 _refuse_remains(path, been_here)
                 _create(path)
 
@@ -111,15 +111,17 @@ def _make_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-def _looks_like_sqlite(path: Path) -> bool:
+def _is_there(path: Path) -> bool:
+    # The file must not be opened, not even to look at its first bytes: closing it would take away
+    # every POSIX lock that the connections of this process have on it, and another process could
+    # then delete the log that these go on writing to. Whether it is a database SQLite will say.
     try:
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
+        size = path.stat().st_size
     except FileNotFoundError:
         return False
-    if start and start != _MAGIC:
-        raise DamagedStoreError(path, "it does not begin as a database does")
-    return bool(start)
+    if 0 < size < _HEADER_BYTES:
+        raise DamagedStoreError(path, "it is too short for a database")
+    return size > 0
 
 
 def _refuse_remains(path: Path, been_here: bool) -> None:
