@@ -85,6 +85,34 @@ def test_append(tmp_path: Path, processes: int, threads: int) -> None:
         print(f"  {name:22} {described(writers)}  tidegate is {share:.2f} x")
 
 
+def test_append_in_turns(tmp_path: Path) -> None:
+    """One writer of each kind, twenty appends each in turn: what else the disk does hits all."""
+    names = ("tidegate", "row per transaction", "the same, queued")
+    took: dict[str, list[float]] = {name: [] for name in names}
+    appends = {}
+    for name in names:
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "bench.db"
+        if name != "tidegate":
+            with closing(sqlite3.connect(path)) as connection:
+                connection.executescript(TABLES)
+        appends[name] = SUBJECTS[name](str(path))()
+    for _ in range(200):
+        for name, append in appends.items():
+            write_for_times(append, 20, took[name])
+    ours = statistics.median(took["tidegate"])
+    for name, found in took.items():
+        middle = statistics.median(found)
+        print(f"\n  {name:22} {middle * 1e6:6.0f} us, tidegate is {middle / ours:.2f} x", end="")
+
+
+def write_for_times(append: Callable[[], None], times: int, latencies: list[float]) -> None:
+    for _ in range(times):
+        started = time.perf_counter()
+        append()
+        latencies.append(time.perf_counter() - started)
+
+
 def middle_time(work: Callable[[], object], times: int = 101) -> float:
     """The median duration in milliseconds."""
     found = []
