@@ -62,12 +62,13 @@ class Announced:
         if ground.remote is None or here != self._tip:  # people have gone on from it
             return True
         answer = ground.git.push(ground.remote, self._tip, self._branch, None)
-        if answer.ok or answer.kind == "moved":
-            return answer.ok
-        # It may have arrived, so nothing else may be shipped in its place.
+        if answer.ok:
+            return True
+        # It may have arrived, and people may have gone on from it there: nothing else may be
+        # shipped in its place before a person has looked.
         raise CannotRunError(
             f"built and kept on branch {self._branch}, whose push is not done: {answer.reason}; "
-            f"delete that branch here and on the remote to have it built anew"
+            f"to have it built anew, delete that branch here"
         )
 
 

@@ -104,6 +104,20 @@ def test_a_push_that_is_not_known_to_have_arrived_is_not_replaced_by_another(
     assert yard.wrong() == []
 
 
+def test_what_people_added_to_a_shipped_branch_is_left_to_them(tmp_path: Path) -> None:
+    yard = Yard(tmp_path, slugs=("a",))
+    assert yard.run("git.after_push=kill").code == KILLED
+    (one,) = yard.commits()["A"]
+    tree = yard.remote.git("rev-parse", f"{one.commit}^{{tree}}")
+    fix = yard.remote.git("commit-tree", tree, "-p", one.commit, "-m", "a fix of theirs")
+    yard.remote.git("update-ref", one.branch, fix)
+    again = yard.run()
+    assert again.verdicts == {"a": "undecided"}
+    assert "has moved on the remote" in again.err
+    assert yard.dispatched()["a"] == 1
+    assert yard.remote.git("for-each-ref", "--format=%(objectname)", "refs/heads/wave") == fix
+
+
 @pytest.mark.parametrize("new", ["prompt", "base"])
 @pytest.mark.parametrize("shipped", [True, False])
 def test_other_work_under_an_old_slug_is_built(tmp_path: Path, new: str, shipped: bool) -> None:
