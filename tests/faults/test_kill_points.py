@@ -22,7 +22,7 @@ from driver.git_command import user_environment
 from tests.support.killing import Tally, Yard
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-SAMPLE = 12
+SAMPLE = 8
 AT_ONCE = 2
 TRIES = 4  # threads do not pass their points in the same order twice, so the last may be missed
 EXPECTED = {

@@ -87,12 +87,17 @@ def gone_on(yard: Yard, first: subprocess.Popen[str]) -> Ran:
     ("where", "fail"),
     [
         ("agent", ""),
-        ("test", ""),
-        ("before it makes its commits", "git.before_fast-import@2=stop"),
-        ("before its commits are safe", "git.before_update-ref@1=stop"),
-        ("before it makes its branch", "git.before_update-ref@2=stop"),
         ("before its push", "git.before_push=stop"),
         ("after its push", "git.after_push=stop"),
+        pytest.param("test", "", marks=pytest.mark.sweep),
+        *(
+            pytest.param(where, fail, marks=pytest.mark.sweep)
+            for where, fail in (
+                ("before it makes its commits", "git.before_fast-import@2=stop"),
+                ("before its commits are safe", "git.before_update-ref@1=stop"),
+                ("before it makes its branch", "git.before_update-ref@2=stop"),
+            )
+        ),
     ],
 )
 def test_who_was_stopped_and_overtaken_ships_nothing(tmp_path: Path, where: str, fail: str) -> None:
