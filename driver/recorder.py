@@ -181,8 +181,13 @@ class Recorder:
                 announced.path.unlink()
 
     def _entry(self, subject: Subject, data: Mapping[str, Any]) -> dict[str, Any]:
-        known = {"waveId": self._wave_id, "content": subject.content, "anchor": self.anchor}
-        return {**known, **data}
+        return {
+            "waveId": self._wave_id,
+            "content": subject.content,
+            "task": subject.task,
+            "anchor": self.anchor,
+            **data,
+        }
 
 
 def _nothing() -> None:

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Subject:
     """An item of a wave. `place` is its repository's top or its folder, `repo` what the item
-    itself names, `content` the digest of everything that decides what its result is worth."""
+    itself names, `content` the digest of everything that decides what its result is worth, `task`
+    that of what was asked for, on whatever base it is built."""
 
     slug: str
     place: str
     repo: str | None
     content: str
+    task: str
 
     @property
     def resource(self) -> str:
@@ -28,10 +30,6 @@ def resource_of(place: str | None, slug: str) -> str:
     return f"{place or ''}#{slug}"
 
 
-def content_digest(
-    *, base: str, work_dir: str, prompt: str, files: tuple[str, ...], test: str | tuple[str, ...]
-) -> str:
-    """A new prompt, other files, another test or another base commit make it another piece of
-    work, whatever its slug is."""
-    facts = [base, work_dir, prompt, sorted(files), test]
+def digest(*facts: object) -> str:
+    """One name for a number of facts that JSON can hold."""
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

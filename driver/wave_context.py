@@ -18,7 +18,7 @@ from driver.progress import Progress
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
 from driver.stop import Stop
-from driver.subject import Subject, content_digest
+from driver.subject import Subject, digest
 from driver.verification_policy import Policy
 from state_store.journal import safe_slug
 from tools.settings import Settings
@@ -111,14 +111,10 @@ class Wave:
     def subject(self, planned: Planned) -> Subject:
         """What journal, events and leases know the item by."""
         ground, item = self.ground_of(planned), planned.item
-        content = content_digest(
-            base=ground.base,
-            work_dir=planned.home.work_dir,
-            prompt=item.prompt,
-            files=item.owns_files,
-            test=item.test_command,
-        )
-        return Subject(planned.slug, planned.home.key, item.repo, content)
+        # Another prompt, other files or another test make it other work, whatever its slug is.
+        asked = (planned.home.work_dir, item.prompt, sorted(item.owns_files), item.test_command)
+        content, task = digest(ground.base, *asked), digest(item.item_id, *asked)
+        return Subject(planned.slug, planned.home.key, item.repo, content, task)
 
     def scratch(self, slug: str) -> Path:
         """The folder for everything that one item's agents and tests print, made when missing."""

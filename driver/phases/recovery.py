@@ -84,10 +84,18 @@ class Remembered:
     announced: Announced | None = None
 
 
-def remembered(entry: Mapping[str, Any] | None, subject: Subject, state_dir: Path) -> Remembered:
-    """What a journal entry says about `subject`; nothing when it is about other work."""
+def remembered(
+    entry: Mapping[str, Any] | None, subject: Subject, state_dir: Path, notes: str = ""
+) -> Remembered:
+    """What a journal entry says about `subject`; nothing when it is about other work.
+
+    On a base that has moved on since, only this counts: the item was published, and the tracker,
+    whose `notes` would name the wave, has not heard of it.
+    """
     if entry is None or entry.get("content") != subject.content:
-        return Remembered()
+        heard = f"[wave {str((entry or {}).get('waveId'))[:8]}]" in notes
+        same = entry is not None and entry.get("task") == subject.task and not heard
+        return Remembered(commit=_text(entry.get("commit")) if entry and same else None)
     patch = state_dir / "runs" / safe_slug(str(entry.get("waveId"))) / safe_slug(subject.slug)
     green = entry.get("verdict") == Verdict.VERIFIED
     return Remembered(
@@ -109,7 +117,8 @@ def recall(wave: Wave) -> dict[str, Remembered]:
     memories = {}
     for planned in wave.plan:
         entry = entries.get((planned.item.repo, planned.slug))
-        memory = remembered(entry, wave.subject(planned), wave.state_dir)
+        notes = str(planned.item.extra.get("notes") or "")
+        memory = remembered(entry, wave.subject(planned), wave.state_dir, notes)
         branch, tip = (_text((entry or {}).get(key)) for key in ("branch", "tip"))
         if memory.commit and branch and tip:
             line = lines.setdefault((planned.home.key, branch, tip), Announced(branch, tip))

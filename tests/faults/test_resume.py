@@ -88,6 +88,19 @@ def test_what_was_shipped_and_not_tracked_is_only_tracked(tmp_path: Path, where:
     assert yard.wrong() == []
 
 
+def test_what_was_shipped_and_not_tracked_is_not_built_on_a_base_that_moved_on(
+    tmp_path: Path,
+) -> None:
+    yard = Yard(tmp_path)
+    assert yard.run("git.after_push=kill").code == KILLED
+    shipped, agents = yard.commits(), yard.dispatched()
+    yard.repo.commit({"base.txt": "moved\n"})
+    done = yard.run()
+    assert done.code == 0, done.err
+    assert (yard.commits(), yard.dispatched()) == (shipped, agents)
+    assert set(yard.statuses().values()) == {"in_progress"}
+
+
 def test_a_push_that_is_not_known_to_have_arrived_is_not_replaced_by_another(
     tmp_path: Path,
 ) -> None:
