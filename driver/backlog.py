@@ -25,9 +25,8 @@ from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.ingest import sync_tracker
 from state_store.item_id import id_of
+from state_store.write_api import STATE_DB_FILENAME
 from tools.settings import Settings
-
-DATABASE = "tracker_events.db"
 
 
 def resource(item: Mapping[str, Any], repo: Path | None) -> str:
@@ -52,7 +51,7 @@ class Backlog:
         """Open the store and clear up after the dead; leases taken meanwhile are given back at
         the end."""
         with ExitStack() as stack:
-            api = stack.enter_context(StateAPI(state_dir / DATABASE))
+            api = stack.enter_context(StateAPI(state_dir / STATE_DB_FILENAME))
             check_kept(api.store, state_dir)
             for line in clear_up(state_dir, settings.environ):
                 progress.say(line)

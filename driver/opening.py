@@ -32,11 +32,10 @@ from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError
 from state_store.journal import safe_slug
+from state_store.write_api import STATE_DB_FILENAME
 from tools import cost_ceiling
 from tools.settings import Settings
 from tools.settings import load as load_settings
-
-DATABASE = "tracker_events.db"
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def _open_memory(
     """The store of the state folder, with leases of this run or those the caller holds."""
     if request.state_dir is None:
         return Forgetful()
-    api = cleanup.enter_context(StateAPI(request.state_dir / DATABASE))
+    api = cleanup.enter_context(StateAPI(request.state_dir / STATE_DB_FILENAME))
     check_kept(api.store, request.state_dir)
     leases = request.options.leases
     if leases is None:

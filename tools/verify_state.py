@@ -49,13 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from driver.opening import DATABASE
     from driver.surroundings import existing_state, surroundings
     from state_store.errors import ExitCode
     from state_store.rebuild import examine
+    from state_store.write_api import STATE_DB_FILENAME
 
     place = surroundings(args.repo, args.state_dir)
-    database = existing_state(place) / DATABASE
+    database = existing_state(place) / STATE_DB_FILENAME
     anchors = _anchors(place, with_repository=args.repo is not None)
     health, rebuilt = examine(database, anchors), None
     if args.rebuild and not health.is_whole:
