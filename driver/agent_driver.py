@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from driver.provider_fault import ProviderFault
+
 WORKER_RUNNING = "running"
 WORKER_DONE = "done"
 WORKER_STALLED = "stalled"
@@ -122,7 +124,10 @@ class WorkerRequest:
 
 @dataclass
 class WorkerResult:
-    """What the backend says of one dispatch. `ok` never means that tests passed."""
+    """What the backend says of one dispatch. `ok` never means that tests passed.
+
+    `fault` says why the provider gave no answer, where that is why there is no work.
+    """
 
     worker_id: str
     status: str = WORKER_UNKNOWN
@@ -136,6 +141,7 @@ class WorkerResult:
     usage: Usage = field(default_factory=Usage)
     model: str | None = None
     failure: str = FAILURE_NONE
+    fault: ProviderFault | None = None
 
 
 @dataclass
