@@ -119,6 +119,23 @@ def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
     return driver
 
 
+def _codex_cli(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    if backend.base_url and not (backend.model or backend.models):
+        raise InputError("codex-cli at [backend] base_url needs [backend] model, one it serves")
+    driver: AgentDriver = _adapter("codex_cli_driver", "CodexCliDriver")(
+        _models(backend),
+        base_url=backend.base_url,
+        api_key_env=backend.api_key_env,
+        timeout_s=backend.timeout_s,
+        env=backend.env,
+        environ=environ,
+        extra_args=backend.extra_args,
+        **_bounds(backend),
+        **_given(program=backend.command, tier=backend.tier),
+    )
+    return driver
+
+
 def _replay(backend: BackendSettings, environ: Environ) -> AgentDriver:
     if not backend.recording:
         raise InputError("the replay backend needs [backend] recording, the file to answer from")
@@ -143,6 +160,7 @@ FACTORIES: dict[str, Factory] = {
     "claude": _claude,
     "command": _command,
     "replay": _replay,
+    "codex-cli": _codex_cli,
     "codex": _later,
     "openai-compatible": _later,
 }
