@@ -158,9 +158,9 @@ class Throttle:
             started = self._enter(cancelled, until)
             if started is None:
                 break
-            answer = self._try(attempt, fault_of, started)
-            fault = fault_of(answer)
-            if fault is None or not fault.transient:
+            got, may_pass = self._try(attempt, fault_of, started)
+            answer = got
+            if not may_pass:
                 break
         return answer
 
@@ -182,7 +182,8 @@ class Throttle:
         attempt: Callable[[], T],
         fault_of: Callable[[T], ProviderFault | None],
         started: Pass,
-    ) -> T:
+    ) -> tuple[T, bool]:
+        fault: ProviderFault | None = None
         settled = False
         try:
             answer = attempt()
@@ -197,4 +198,4 @@ class Throttle:
                 else:
                     self._gate.answered(started, self._clock())
                 self._changed.notify_all()
-        return answer
+        return answer, fault is not None and fault.transient
