@@ -10,9 +10,10 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,14 @@ from driver.completion import (
 )
 from driver.http_exchange import CancelledRequestError, Watch
 from driver.model_table import CODEX_MODELS
-from driver.openai_transport import OPENAI_URL, Server, complete
+from driver.openai_transport import OPENAI_KEY, OPENAI_URL, Server, complete
 from driver.owned_text import show_owned
 from driver.plain_files import NotPlainError, write_plain
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.provider_reply import TransportError, checked_document, foreign_error
 from driver.request_shape import LIMITS, Shapes, payload, without_refused
 from driver.throttle import Throttle
+from driver.tries import Tries
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment
 
@@ -85,12 +87,20 @@ class _Talk:
     messages: list[Message]
     until: float
     limit: int | None = None
+    silent: int = 0
     said: str = ""
 
     @property
     def schema(self) -> tuple[str, Mapping[str, Any]]:
         asked = self.request.result_schema
         return (PATCH_NAME, WORKER_PATCH_SCHEMA) if asked is None else (RESULT_NAME, asked)
+
+    def worth_waiting(self, reply: dict[str, Any] | TransportError) -> ProviderFault | None:
+        """The fault of a request, None where another try is not worth it: silence took long."""
+        if not isinstance(reply, TransportError):
+            return None
+        self.silent += reply.fault.kind is FaultKind.SILENT
+        return None if self.silent > 1 else reply.fault
 
     def note(self, **parts: Any) -> None:
         """Keep what went back and forth, where the request has a place for it."""
@@ -127,18 +137,24 @@ class CodexDriver(LocalDriver):
         timeout_s: float = 120.0,
         allow_unverified_models: bool = False,
         *,
-        server: Server | None = None,
+        base_url: str = OPENAI_URL,
+        api_key_env: str = OPENAI_KEY,
+        proxies: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         throttle: Throttle | None = None,
+        stall_s: float | None = None,
         tier: int = 2,
     ) -> None:
-        """`timeout_s` bounds one dispatch with all its requests and waits. A `transport` of one's
-        own takes a payload and gives the server's document. `allow_unverified_models` is without
-        effect: every model may be tried. Without `environ` the key is read at each call.
+        """`timeout_s` bounds one dispatch with all its requests and waits, `stall_s` one request,
+        which is then made once more. A `transport` of one's own takes a payload and gives the
+        server's document. `allow_unverified_models` is without effect: every model may be tried.
+        `proxies` are variables that may name a proxy. Without `environ` the key is read at each
+        call from this process's.
         """
         del allow_unverified_models
-        super().__init__(environ=environ, timeout_s=timeout_s)
-        self.server = server or Server()
+        retries = max(_FAULT_RETRIES, max_retries) if max_retries else 0
+        super().__init__(environ=environ, timeout_s=timeout_s, stall_s=stall_s, retries=retries)
+        self.server = Server(base_url, api_key_env, tuple(proxies))
         self.model_map = {**CODEX_MODELS, **(model_map or {})}
         self.max_owned_bytes = max_owned_bytes
         self.max_retries = max_retries
@@ -147,8 +163,7 @@ class CodexDriver(LocalDriver):
         self._live_environ = environ is None
         self._limit_s = timeout_s
         self._now = now or time.monotonic
-        retries = max(_FAULT_RETRIES, max_retries) if max_retries else 0
-        self._throttle = throttle or Throttle(retries=retries)
+        self._throttle = throttle or self._throttle
         openai = self.server.base_url == OPENAI_URL
         self._shapes = Shapes(limits=LIMITS if openai else LIMITS[::-1])
         self._heard: dict[str, float] = {}
@@ -185,8 +200,19 @@ class CodexDriver(LocalDriver):
         if status.state == WORKER_RUNNING:
             with self._heard_lock:
                 status.age_s = max(0.0, self._now() - self._heard.get(worker_id, self._now()))
-            status.stalled = status.age_s > self._limit_s
+            status.stalled = status.age_s > (self.stall_s or self._limit_s)
+            status.detail = "waiting for the server's answer"
         return status
+
+    def _answered(self, worker_id: str, tries: Tries) -> WorkerResult:
+        # Each request goes through the gate by itself, so that a fault late in a conversation does
+        # not pay for its beginning twice.
+        if self._cancelled.is_set():
+            result = not_run(worker_id, FAILURE_CANCELLED, "cancelled before it started")
+        else:
+            result = self.answer(worker_id, tries.next_request())
+        self._meter.add(result.usage)
+        return result
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Ask until there is a patch that may be written, then write it whole."""
@@ -245,8 +271,8 @@ class CodexDriver(LocalDriver):
             shape = self._shapes.get(talk.model)
             body = payload(shape, talk.model, talk.messages, talk.schema, talk.limit)
             reply = self._throttle.call(
-                lambda body=body: self._try(body, talk),  # type: ignore[misc]
-                lambda reply: reply.fault if isinstance(reply, TransportError) else None,
+                partial(self._try, body, talk),
+                talk.worth_waiting,
                 self._cancelled,
                 until=talk.until,
             )
@@ -275,8 +301,12 @@ class CodexDriver(LocalDriver):
 
     def _send(self, body: dict[str, Any], talk: _Talk) -> dict[str, Any]:
         if self.transport is None:
-            left = max(0.01, talk.until - time.monotonic())
-            watch = Watch(left, self._cancelled, lambda: self._hear(talk.worker_id))
+            left_s = max(0.01, talk.until - time.monotonic())
+            watch = Watch(
+                min(left_s, self.stall_s or left_s),
+                self._cancelled,
+                lambda: self._hear(talk.worker_id),
+            )
             return complete(self.server, body, self._environment(), watch)
         try:
             return checked_document(self.transport(body))

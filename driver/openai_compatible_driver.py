@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from driver.agent_driver import MODEL_ROLES, DriverCapabilities
 from driver.codex_driver import CodexDriver, Transport
+from driver.endpoint import endpoint
 from driver.http_exchange import Watch
 from driver.openai_transport import OPENAI_KEY, Server, complete, default_openai_transport
 from driver.throttle import Throttle
@@ -25,7 +26,7 @@ class OpenAICompatibleDriver(CodexDriver):
         self,
         base_url: str,
         model: str,
-        api_key_env: str = OPENAI_KEY,
+        api_key_env: str | None = OPENAI_KEY,
         is_local: bool = False,
         model_map: Mapping[str, str] | None = None,
         transport: Transport | None = None,
@@ -34,13 +35,15 @@ class OpenAICompatibleDriver(CodexDriver):
         max_retries: int = 2,
         timeout_s: float = 120.0,
         *,
-        proxies: tuple[str, ...] = (),
+        proxies: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         throttle: Throttle | None = None,
+        stall_s: float | None = None,
         tier: int | None = None,
     ) -> None:
         """`is_local` says that a small model answers: its work is checked more. Whether a key is
-        needed follows from the address alone."""
+        needed follows from the address alone. An `api_key_env` of None is OpenAI's variable,
+        but for servers on this machine, which get no key that was not meant for them."""
         super().__init__(
             {**dict.fromkeys(MODEL_ROLES, model), **(model_map or {})},
             transport,
@@ -48,9 +51,12 @@ class OpenAICompatibleDriver(CodexDriver):
             max_owned_bytes,
             max_retries,
             timeout_s,
-            server=Server(base_url, api_key_env, proxies),
+            base_url=base_url,
+            api_key_env=_usual_key(base_url) if api_key_env is None else api_key_env,
+            proxies=proxies,
             environ=environ,
             throttle=throttle,
+            stall_s=stall_s,
             tier=tier or (3 if is_local else 2),
         )
         self.model = model
@@ -63,6 +69,13 @@ class OpenAICompatibleDriver(CodexDriver):
             name=f"{self.name} ({self.model})",
             tool_use_accuracy=0.80 if self.is_local else 0.92,
         )
+
+
+def _usual_key(base_url: str) -> str:
+    try:
+        return "" if endpoint(base_url).loopback else OPENAI_KEY
+    except ValueError:
+        return OPENAI_KEY
 
 
 def make_openai_compatible_transport(
