@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,6 +68,15 @@ def test_a_used_up_plan_parks_the_wave_and_what_is_verified_ships(scene: Scene) 
     assert RESETS_ISO in report["error"]
     assert driver.rounds_of("three") == []
     assert "used up" in built(report)["three"]["error"]
+
+
+def test_no_place_is_prepared_for_an_item_that_is_not_begun(tmp_path: Path) -> None:
+    log = tmp_path / "set-up.log"
+    setup = f"echo x >> {shlex.quote(str(log))}"
+    config = f"[limits]\nmax_workers = 1\n[workspace]\nsetup = [{json.dumps(setup)}]\n"
+    scene = Scene(tmp_path, {"README": "x"}, config=config)
+    scene.play(scripts(one=meets(USED_UP)), ITEMS)
+    assert log.read_text(encoding="utf-8") == "x\n"
 
 
 def test_a_parked_wave_has_cost_no_attempt_and_goes_on_when_run_again(scene: Scene) -> None:
