@@ -74,10 +74,10 @@ class TestCommandDriver(ProgramDriverContract):
     @pytest.mark.parametrize(
         ("code", "said", "kind"),
         [
-            (1, "5-hour limit reached, resets 3pm", FaultKind.USAGE_LIMIT),
-            (1, "5-hour limit reached, resets 3pm\n" + "and\nmuch\nelse\nwas\nsaid\n", None),
+            (1, "5-hour limit reached", FaultKind.USAGE_LIMIT),
+            (1, "5-hour limit reached\n" + "and\nmuch\nelse\nwas\nsaid\n", None),
             (1, "API Error: 401 invalid api key", None),
-            (0, "5-hour limit reached, resets 3pm", None),
+            (0, "5-hour limit reached", None),
         ],
     )
     def test_of_all_faults_only_a_used_up_plan_is_read_from_a_failed_programs_last_lines(

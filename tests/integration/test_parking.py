@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ AGENT = """
 import os, sys
 slug = os.environ["TIDEGATE_ITEM"]
 if slug == "two":
-    sys.stderr.write("some warning\\n5-hour limit reached \\u2219 resets 3pm (UTC)\\n")
+    sys.stderr.write("some warning\\nClaude AI usage limit reached|" + sys.argv[1] + "\\n")
     sys.exit(1)
 open(slug + ".txt", "w").write("x")
 """
@@ -145,10 +146,12 @@ open(slug + ".txt", "w").write("x")
 def test_an_agent_program_that_prints_a_used_up_plan_parks_the_wave(scene: Scene) -> None:
     agent = scene.folder / "agent.py"
     agent.write_text(AGENT, encoding="utf-8")
-    driver = CommandDriver((sys.executable, str(agent)), tier=1, environ=scene.environ)
+    tomorrow = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    command = (sys.executable, str(agent), str(int(tomorrow.timestamp())))
+    driver = CommandDriver(command, tier=1, environ=scene.environ)
     report = scene.run(driver, ITEMS)
     assert verdicts(report) == {"one": "verified", "two": "undecided", "three": "halted"}
     assert (report["abort_reason"], report["exit_code"]) == ("parked", 3)
-    assert str(report["parked_until"]).endswith("T15:00:00+00:00")
+    assert report["parked_until"] == tomorrow.isoformat()
     assert report["repairsUsed"] == 0
     json.dumps(report)
