@@ -16,6 +16,7 @@ from typing import Any
 from driver.agent_driver import MODEL_ROLES, AgentDriver
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
+from tools.settings import Settings
 from tools.settings_schema import BackendSettings
 
 DEFAULT_BACKEND = "claude"
@@ -43,6 +44,20 @@ def driver_from(backend: BackendSettings, environ: Environ) -> AgentDriver:
     if factory is None:
         raise InputError(f"[backend] name: {_unknown(backend.name)}")
     return factory(backend, environ)
+
+
+def review_driver_from(settings: Settings, main: AgentDriver) -> AgentDriver:
+    """The backend that reviews: `main`, unless the settings have a `[review.backend]`.
+
+    Raises as `driver_from` does.
+    """
+    if settings.review_backend is None:
+        return main
+    try:
+        return driver_from(settings.review_backend, settings.environ)
+    except InputError as error:
+        told = [f"{problem} (for the reviewer, [review.backend])" for problem in error.problems]
+        raise InputError(told) from error
 
 
 def load_backend_config(path: str | Path | None = None) -> dict[str, Any]:
