@@ -46,17 +46,17 @@ def driver_from(backend: BackendSettings, environ: Environ) -> AgentDriver:
     return factory(backend, environ)
 
 
-def review_driver_from(settings: Settings, main: AgentDriver) -> AgentDriver:
-    """The backend that reviews: `main`, unless the settings have a `[review.backend]`.
+def review_driver_from(settings: Settings) -> AgentDriver | None:
+    """The backend of `[review.backend]`; None where there is none and the main one reviews.
 
     Raises as `driver_from` does.
     """
     if settings.review_backend is None:
-        return main
+        return None
     try:
         return driver_from(settings.review_backend, settings.environ)
     except InputError as error:
-        told = [f"{problem} (for the reviewer, [review.backend])" for problem in error.problems]
+        told = [f"[review.backend]: {problem}" for problem in error.problems]
         raise InputError(told) from error
 
 
