@@ -49,7 +49,7 @@ class Places:
 
 
 def repository_named(repo: str | None, environ: Mapping[str, str]) -> Path | None:
-    """The checkout that `repo` is in, or the current folder's. Raises InputError for a wrong one."""
+    """The checkout that `repo` is in, or the current folder's. InputError for a wrong one."""
     if repo is None:
         return repository_in_sight((Path.cwd(),))
     top = toplevel_of(Path(repo), environ) if Path(repo).is_dir() else None

@@ -84,7 +84,7 @@ def program_outside(name: str, path: str, avoid: Iterable[Path]) -> str | None:
     """The first program of this name on `path` that does not lie in a folder of `avoid`."""
     forbidden = [folder.resolve() for folder in avoid]
     for entry in path.split(os.pathsep):
-        found = shutil.which(name, path=entry) if os.path.isabs(entry) else None
+        found = shutil.which(name, path=entry) if Path(entry).is_absolute() else None
         real = Path(found).resolve() if found else None
         if real and not any(real.is_relative_to(folder) for folder in forbidden):
             return found
@@ -146,8 +146,8 @@ def _landlock_abi() -> int:
     if sys.platform != "linux" or platform.machine().startswith(_NUMBERED_OTHERWISE):
         return 0
     try:
-        import ctypes
-    except ImportError:  # a Python built without it
+        import ctypes  # noqa: PLC0415 - missing in some builds
+    except ImportError:
         return 0
     version = ctypes.CDLL(None).syscall(
         ctypes.c_long(_SYS_LANDLOCK_CREATE_RULESET),
