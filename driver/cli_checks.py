@@ -12,6 +12,7 @@ from driver.process import Ending, Finished, could_not_run_reason
 
 Ask = Callable[..., Finished]
 
+_LOG_IN_CODEX = "run codex login, or set CODEX_API_KEY"
 _LOG_IN_CLAUDE = "run claude once and log in, or set ANTHROPIC_API_KEY"
 
 
@@ -30,8 +31,7 @@ def examine_cli(
 
 def login_of_claude(ask: Ask) -> Check:
     """As `claude auth status` says, which asks nobody."""
-    # A version without this command would take its words for a prompt, and spend money on them.
-    if "auth status" not in ask("auth", "status", "--help").stdout:
+    if not _knows(ask, "auth", "status"):
         return warned("login", "this version cannot tell", "install a current Claude Code")
     done = ask("auth", "status")
     said = _json_object(done.stdout)
@@ -40,6 +40,23 @@ def login_of_claude(ask: Ask) -> Check:
     if said.get("loggedIn") is False:
         return failed("login", "claude is not logged in", _LOG_IN_CLAUDE)
     return warned("login", f"claude auth status: {_why(done)}", _LOG_IN_CLAUDE)
+
+
+def login_of_codex(ask: Ask, *, has_key: bool) -> Check:
+    """As `codex login status` says, which asks nobody; `has_key` is that one is handed to it."""
+    if has_key:
+        return passed("login", "by a key in the environment")
+    if not _knows(ask, "login", "status"):
+        return warned("login", "this version cannot tell", "install a current Codex CLI")
+    done = ask("login", "status")
+    if done.exit_code == 0:
+        return passed("login", _why(done))
+    return failed("login", f"codex: {_why(done)}", _LOG_IN_CODEX)
+
+
+def _knows(ask: Ask, *command: str) -> bool:
+    # A version without this command would take its words for a prompt, and spend money on them.
+    return " ".join(command) in ask(*command, "--help").stdout
 
 
 def _json_object(text: str) -> dict[str, Any]:

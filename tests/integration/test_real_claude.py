@@ -310,6 +310,16 @@ def follows(place: Place) -> bool:
     return any(command.startswith("tail -f") for command in place.left_running().values())
 
 
+@pytest.mark.parametrize("key", ["", "sk-ant-no-real-key"])
+def test_it_is_examined_without_a_provider(tmp_path: Path, key: str) -> None:
+    assert CLAUDE is not None
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "ANTHROPIC_API_KEY": key}
+    nowhere = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    program, login = ClaudeCodeDriver(program=CLAUDE, environ={**environ, **nowhere}).examine()
+    assert (program.name, program.ok) == ("program", True)
+    assert (login.name, login.ok) == ("login", bool(key))
+
+
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")
 def test_a_wave_that_is_terminated_takes_its_agents_and_their_commands_along(
     place: Place,

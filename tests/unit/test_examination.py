@@ -16,7 +16,7 @@ from driver.agent_driver import (
     WorkerStatus,
 )
 from driver.check import Check, Level, failed, failed_as, masked, passed, warned
-from driver.cli_checks import Ask, examine_cli, login_of_claude
+from driver.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
 from driver.endpoint_checks import judge_models
 from driver.machine_checks import (
     CLOCK_SLACK_S,
@@ -186,7 +186,7 @@ def test_what_a_server_answers_is_told_apart(
 def test_a_model_that_is_not_listed_is_told_with_the_nearest_ones() -> None:
     checks = judge_models("s", 200, MODELS, ["coder-8b"])
     assert "does not list coder-8b" in checks[-1].detail
-    assert checks[-1].remedy.endswith("it lists coder-7b")
+    assert checks[-1].remedy.endswith("it lists coder-7b, other")
 
 
 class Cli:
@@ -221,6 +221,29 @@ def test_what_claude_says_of_its_login_is_believed(
     check = login_of_claude(Cli(auth_status_help=HELP, auth_status=status))
     assert check.level is level
     assert word in check.detail
+
+
+CODEX_HELP = (0, "Usage: codex login status [OPTIONS]\n")
+
+
+@pytest.mark.parametrize(
+    ("answers", "has_key", "level", "word"),
+    [
+        ({}, True, Level.OK, "key"),
+        ({}, False, Level.WARN, "cannot tell"),
+        ({"login_status": (0, "Logged in using ChatGPT")}, False, Level.OK, "ChatGPT"),
+        ({"login_status": (1, "Not logged in")}, False, Level.FAIL, "Not logged in"),
+    ],
+)
+def test_what_codex_says_of_its_login_is_believed(
+    answers: dict[str, tuple[int, str]], has_key: bool, level: Level, word: str
+) -> None:
+    helps = {"login_status_help": CODEX_HELP} if answers else {}
+    cli = Cli(**helps, **answers)
+    check = login_of_codex(cli, has_key=has_key)
+    assert check.level is level
+    assert word in check.detail
+    assert "login status" not in cli.asked or answers
 
 
 def test_a_claude_that_knows_no_auth_command_is_not_given_one_for_a_prompt() -> None:
