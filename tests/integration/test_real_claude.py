@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from driver.claude_code_driver import ClaudeCodeDriver
 from tests.support.model_script import (
     Action,
     Conversation,
