@@ -384,3 +384,4 @@ def test_a_program_that_agents_could_have_written_is_not_chosen(tmp_path: Path) 
     path = os.pathsep.join(["work", *(str(tmp_path / one) for one in ("link", "work", "safe"))])
     assert program_outside("tool", path, [tmp_path / "work"]) == str(tmp_path / "safe" / "tool")
     assert program_outside("tool", str(tmp_path / "work"), [tmp_path / "work"]) is None
+    assert program_outside("tool", "safe", []) is None  # relative to wherever we happen to be
