@@ -115,6 +115,7 @@ def _claude(backend: BackendSettings, environ: Environ) -> AgentDriver:
         env=backend.env,
         environ=environ,
         extra_args=backend.extra_args,
+        **_bounds(backend),
         **_given(program=backend.command, tier=backend.tier, max_turns=backend.max_turns),
     )
     return driver
@@ -127,7 +128,25 @@ def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
         env=backend.env,
         environ=environ,
         models=_models(backend),
+        **_bounds(backend),
         **_given(tier=backend.tier),
+    )
+    return driver
+
+
+def _codex_cli(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    if backend.base_url and not (backend.model or backend.models):
+        raise InputError("codex-cli at [backend] base_url needs [backend] model, one it serves")
+    driver: AgentDriver = _adapter("codex_cli_driver", "CodexCliDriver")(
+        _models(backend),
+        base_url=backend.base_url,
+        api_key_env=backend.api_key_env,
+        timeout_s=backend.timeout_s,
+        env=backend.env,
+        environ=environ,
+        extra_args=backend.extra_args,
+        **_bounds(backend),
+        **_given(program=backend.command, tier=backend.tier),
     )
     return driver
 
@@ -156,6 +175,7 @@ FACTORIES: dict[str, Factory] = {
     "claude": _claude,
     "command": _command,
     "replay": _replay,
+    "codex-cli": _codex_cli,
     "codex": _later,
     "openai-compatible": _later,
 }
@@ -172,6 +192,10 @@ def _adapter(module: str, name: str) -> Callable[..., AgentDriver]:
 def _models(backend: BackendSettings) -> dict[str, str]:
     everywhere = dict.fromkeys(MODEL_ROLES, backend.model) if backend.model else {}
     return {**everywhere, **backend.models}
+
+
+def _bounds(backend: BackendSettings) -> dict[str, Any]:
+    return _given(stall_s=backend.stall_s, retries=backend.max_retries)
 
 
 def _given(**values: Any) -> dict[str, Any]:
