@@ -18,6 +18,7 @@ from tools.settings_schema import (
     ARGV,
     KINDS,
     OPTIONAL,
+    PRICES,
     REVIEW_BACKEND,
     SECTIONS,
     STATE_DIR,
@@ -25,6 +26,7 @@ from tools.settings_schema import (
     LimitsSettings,
     ReviewSettings,
     ShipSettings,
+    TokenPrice,
     VerifySettings,
     WorkspaceSettings,
 )
@@ -49,6 +51,7 @@ class Settings:
     environ: Mapping[str, str] = field(repr=False)
     files: tuple[Path, ...] = ()
     review_backend: BackendSettings | None = None
+    prices: Mapping[str, TokenPrice] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def load(
@@ -81,6 +84,7 @@ def load(
         environ=where.environ,
         files=tuple(found.files),
         review_backend=_section(REVIEW_BACKEND, values) if has_reviewer else None,
+        prices=values.get(PRICES, MappingProxyType({})),
     )
 
 
