@@ -26,7 +26,8 @@ def secrets_of(settings: Settings) -> set[str]:
 
 def check_backends(settings: Settings) -> Iterator[Check]:
     """The main backend, then the reviewer's where it has one of its own. Raises nothing."""
-    yield from named("backend", _examined(lambda: driver_from(settings.backend, settings.environ)))
+    main, environ = settings.backend, settings.environ
+    yield from named("backend", _examined(lambda: driver_from(main, environ)))
     yield from named("review.backend", _examined(lambda: review_driver_from(settings)))
 
 

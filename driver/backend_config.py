@@ -66,7 +66,7 @@ def review_driver_from(settings: Settings) -> AgentDriver | None:
     if settings.review_backend is None:
         return None
     try:
-        return driver_from(settings.review_backend, settings.environ)
+        return driver_from(settings.review_backend, settings.environ, settings.prices)
     except InputError as error:
         told = [f"[review.backend]: {problem}" for problem in error.problems]
         raise InputError(told) from error

@@ -1,18 +1,60 @@
-"""What a model server's list of models says of address, key and model. Pure.
+"""What a model server's list of models says of address, key and model.
 
-Asking for the list is the business of whoever holds the key.
+The list costs nothing and is asked of the configured address alone. `judge_models` is pure.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Collection, Iterator
+import urllib.request
+from collections.abc import Collection, Iterator, Mapping
 
-from driver.check import Check, failed, passed, warned
+from driver.check import Check, failed, failed_as, passed, warned
+from driver.endpoint import below, endpoint
+from driver.http_exchange import Exchange, Watch
+from driver.openai_transport import Server
+from driver.provider_reply import HttpAnswer, TransportError
 
 _NO_LIST = (404, 405, 501)
 _SHOWN_MODELS = 3
+_TIMEOUT_S = 10.0
+
+
+def examine_server(
+    server: Server, environ: Mapping[str, str], models: Collection[str]
+) -> tuple[Check, ...]:
+    """Whether the server can be asked, answers, takes the key and knows `models`."""
+    if (problem := server.problem(environ)) is not None:
+        return (failed_as("key" if _can_be_asked(server) else "endpoint", problem),)
+    try:
+        answer = _models_of(server, environ)
+    except TransportError as error:
+        remedy = "see that the server runs and [backend] base_url is its address"
+        return (failed("endpoint", str(error), remedy),)
+    shown = endpoint(server.base_url).shown
+    return tuple(judge_models(shown, answer.status, answer.body, models))
+
+
+def _can_be_asked(server: Server) -> bool:
+    try:
+        endpoint(server.base_url)
+    except ValueError:
+        return False
+    return True
+
+
+def _models_of(server: Server, environ: Mapping[str, str]) -> HttpAnswer:
+    request = urllib.request.Request(
+        below(server.base_url, "models"),
+        headers={
+            "Authorization": f"Bearer {server.key(environ)}",
+            "Accept": "application/json",
+            "User-Agent": "tidegate",
+        },
+    )
+    proxy = server.proxy(environ)
+    return Exchange(request, Watch(_TIMEOUT_S), proxy=proxy, follow=False).run()
 
 
 def judge_models(shown: str, status: int, body: bytes, models: Collection[str]) -> list[Check]:

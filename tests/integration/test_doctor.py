@@ -7,7 +7,9 @@ import os
 import shutil
 import socket
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +340,161 @@ def test_without_home_and_with_git_alone_on_the_path_it_runs(place: Place) -> No
                env={"PATH": str(place.bin)})  # fmt: skip
     failed = [one["name"] for one in json.loads(done.out)["checks"] if not one["ok"]]
     assert (done.code, done.err, failed) == (4, "", ["backend.program"])
+
+
+class Models:
+    """A loopback server that answers one thing to whatever it is asked, and remembers that."""
+
+    def __init__(self, status: int, body: str, **headers: str) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        asked = self.asked
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.append((self.command, self.path, self.headers.get("Authorization", "")))
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            do_POST = do_GET
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> Models:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def served(url: str, more: str = "", name: str = "openai-compatible") -> str:
+    """A backend at `url`."""
+    return f'[backend]\nname = "{name}"\nbase_url = "{url}"\nmodel = "coder"\n{more}'
+
+
+LISTED = '{"object": "list", "data": [{"id": "coder"}, {"id": "other"}]}'
+
+
+@pytest.mark.parametrize("name", ["openai-compatible", "codex"])
+def test_a_server_is_asked_for_its_models_and_nothing_else(
+    place: Place, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    with Models(200, LISTED) as server:
+        place.configure(served(server.url, 'api_key_env = "MY_KEY"\n', name))
+        checks = place.examine()
+    assert (checks["backend.endpoint"]["detail"], checks["backend.model"]["level"]) == (
+        server.url,
+        "ok",
+    )
+    assert server.asked == [("GET", "/v1/models", f"Bearer {KEY}")]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "name", "level", "words"),
+    [
+        (200, '{"data": [{"id": "codex"}]}', "model", "warn", "does not list coder"),
+        (200, "<html>hello", "endpoint", "warn", "no list of models"),
+        (401, f"no such key: {KEY}", "key", "fail", "refused with 401"),
+        (404, "", "endpoint", "warn", "does not list its models"),
+        (500, "", "endpoint", "warn", "with 500"),
+        (418, "", "endpoint", "fail", "with 418"),
+    ],
+)
+def test_what_a_server_answers_is_told_apart(
+    place: Place,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    body: str,
+    name: str,
+    level: str,
+    words: str,
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    with Models(status, body) as server:
+        place.configure(served(server.url, 'api_key_env = "MY_KEY"\n'))
+        checks = place.examine()
+    check = checks[f"backend.{name}"]
+    assert check["level"] == level
+    assert words in check["detail"]
+    assert KEY not in json.dumps(checks)
+
+
+def test_a_server_that_sends_us_elsewhere_is_not_followed(place: Place) -> None:
+    with Models(200, LISTED) as there, Models(302, "", Location=f"{there.url}/models") as server:
+        place.configure(served(server.url))
+        level, told = place.level("backend.endpoint")
+    assert (level, there.asked) == ("fail", [])
+    assert "answers with 302" in told
+
+
+def test_a_server_that_is_not_there_fails(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    place.configure(served(f"http://127.0.0.1:{port}/v1"))
+    level, told = place.level("backend.endpoint")
+    assert level == "fail"
+    assert "no answer from" in told
+
+
+@pytest.mark.parametrize(
+    ("url", "name", "words"),
+    [
+        ("https://localhost.example/v1", "key", "MY_KEY is not set"),
+        ("http://localhost.example/v1", "endpoint", "use https"),
+        ("https://user:hush-hush@localhost.example/v1", "endpoint", "user name or password"),
+    ],
+)
+def test_a_server_that_may_not_be_asked_is_not_asked(
+    place: Place, url: str, name: str, words: str
+) -> None:
+    place.configure(served(url, 'api_key_env = "MY_KEY"\n'))
+    checks = place.examine()
+    assert words in json.dumps(checks[f"backend.{name}"])
+    assert not checks[f"backend.{name}"]["ok"]
+    assert "hush" not in json.dumps(checks)
+
+
+CODEX = """
+case "$*" in
+    --version) echo "codex-cli 9.8.7";;
+    "login status --help") echo "Usage: codex login status";;
+    "login status") echo "Not logged in"; exit 1;;
+    *) echo "$*" >> "$HOME/spent"; exit 9;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "more", "name", "level"),
+    [
+        ("", "", "login", "fail"),
+        (KEY, "", "login", "ok"),
+        ("", 'api_key_env = "MY_KEY"\n', "key", "fail"),
+        ("", 'base_url = "http://127.0.0.1:9/v1"\nmodel = "m"\n', "program", "ok"),
+    ],
+)
+def test_the_codex_program_is_asked_for_its_login(
+    place: Place, monkeypatch: pytest.MonkeyPatch, key: str, more: str, name: str, level: str
+) -> None:
+    monkeypatch.setenv("CODEX_API_KEY", key)
+    place.program("codex", CODEX)
+    place.configure(f'[backend]\nname = "codex-cli"\n{more}')
+    checks = place.examine()
+    assert "codex-cli 9.8.7" in checks["backend.program"]["detail"]
+    assert checks[f"backend.{name}"]["level"] == level
+    assert ("backend.login" in checks) is (name == "login")
+    assert not Path(os.environ["HOME"], "spent").exists()
 
 
 LETS_ALL_THROUGH = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'

@@ -463,10 +463,9 @@ def test_the_documented_example_is_valid_and_shows_every_key(load: Load) -> None
     blocks = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     example = max(blocks, key=len)
     load(example)
-    shown = {"state_dir"}
+    shown = set()
     for section, table in tomllib.loads(example).items():
-        if isinstance(table, dict):
-            shown |= {f"{section}.{key}" for key in table}
-    assert shown == {name for name in KINDS if not name.startswith(REVIEW_BACKEND)} | {
-        REVIEW_BACKEND
-    }
+        shown |= {f"{section}.{key}" for key in table} if isinstance(table, dict) else {section}
+        shown.add(section)
+    assert REVIEW_BACKEND in shown
+    assert {name for name in KINDS if not name.startswith(REVIEW_BACKEND)} <= shown
