@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from driver.agent_driver import AgentDriver
-from driver.backend_config import driver_from, review_driver_from
+from driver.backend_config import driver_from, of_reviewer, review_driver_from
 from driver.check import Check, failed_as, named
 from state_store.errors import TidegateError
 from tools.settings import Settings
@@ -28,7 +29,9 @@ def check_backends(settings: Settings) -> Iterator[Check]:
     """The main backend, then the reviewer's where it has one of its own. Raises nothing."""
     main, environ = settings.backend, settings.environ
     yield from named("backend", _examined(lambda: driver_from(main, environ)))
-    yield from named("review.backend", _examined(lambda: review_driver_from(settings)))
+    for check in named("review.backend", _examined(lambda: review_driver_from(settings))):
+        detail, remedy = of_reviewer(check.detail), of_reviewer(check.remedy)
+        yield replace(check, detail=detail, remedy=remedy)
 
 
 def _examined(make: Callable[[], AgentDriver | None]) -> tuple[Check, ...]:

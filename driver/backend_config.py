@@ -68,8 +68,12 @@ def review_driver_from(settings: Settings) -> AgentDriver | None:
     try:
         return driver_from(settings.review_backend, settings.environ, settings.prices)
     except InputError as error:
-        told = [f"[review.backend]: {problem}" for problem in error.problems]
-        raise InputError(told) from error
+        raise InputError([of_reviewer(problem) for problem in error.problems]) from error
+
+
+def of_reviewer(sentence: str) -> str:
+    """A sentence on a setting of `[backend]`, said of the reviewer's table."""
+    return sentence.replace("[backend]", "[review.backend]")
 
 
 def load_backend_config(path: str | Path | None = None) -> dict[str, Any]:

@@ -177,6 +177,7 @@ def test_the_reviewers_backend_is_looked_at_too(place: Place) -> None:
     checks = place.examine()
     assert checks["backend.ready"]["ok"]
     assert not checks["review.backend.program"]["ok"]
+    assert "set [review.backend] name" in checks["review.backend.program"]["remedy"]
 
 
 @pytest.mark.parametrize("section", ["backend", "review.backend"])

@@ -60,7 +60,7 @@ def test_without_a_table_of_its_own_there_is_no_reviewing_backend(tmp_path: Path
 
 
 def test_a_wrong_reviewer_is_told_by_its_table(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"\[review\.backend\]: .*did you mean 'claude'"):
+    with pytest.raises(InputError, match=r"\[review\.backend\] name: .*did you mean 'claude'"):
         review_driver_from(settings(tmp_path, "[review.backend]\nname='claud'\n"))
 
 
