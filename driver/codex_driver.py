@@ -48,7 +48,7 @@ from driver.completion import (
 from driver.endpoint_checks import examine_server
 from driver.http_exchange import CancelledRequestError, Watch
 from driver.model_table import CODEX_MODELS
-from driver.openai_transport import OPENAI_KEY, OPENAI_URL, Server, complete
+from driver.openai_transport import OPENAI_URL, Server, complete, usual_key_name
 from driver.owned_text import show_owned
 from driver.plain_files import NotPlainError, write_plain
 from driver.provider_fault import FaultKind, ProviderFault
@@ -141,7 +141,7 @@ class CodexDriver(LocalDriver):
         allow_unverified_models: bool = False,
         *,
         base_url: str = OPENAI_URL,
-        api_key_env: str = OPENAI_KEY,
+        api_key_env: str | None = None,
         proxies: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         throttle: Throttle | None = None,
@@ -157,7 +157,8 @@ class CodexDriver(LocalDriver):
         del allow_unverified_models
         retries = max(_FAULT_RETRIES, max_retries) if max_retries else 0
         super().__init__(environ=environ, timeout_s=timeout_s, stall_s=stall_s, retries=retries)
-        self.server = Server(base_url, api_key_env, tuple(proxies))
+        key_name = usual_key_name(base_url) if api_key_env is None else api_key_env
+        self.server = Server(base_url, key_name, tuple(proxies))
         self.model_map = {**CODEX_MODELS, **(model_map or {})}
         self.max_owned_bytes = max_owned_bytes
         self.max_retries = max_retries

@@ -8,7 +8,6 @@ from typing import Any
 
 from driver.agent_driver import MODEL_ROLES, DriverCapabilities
 from driver.codex_driver import CodexDriver, Transport
-from driver.endpoint import endpoint
 from driver.http_exchange import Watch
 from driver.openai_transport import OPENAI_KEY, Server, complete, default_openai_transport
 from driver.throttle import Throttle
@@ -42,8 +41,7 @@ class OpenAICompatibleDriver(CodexDriver):
         tier: int | None = None,
     ) -> None:
         """`is_local` says that a small model answers: its work is checked more. Whether a key is
-        needed follows from the address alone. An `api_key_env` of None is OpenAI's variable,
-        but for servers on this machine, which get no key that was not meant for them."""
+        needed follows from the address alone."""
         super().__init__(
             {**dict.fromkeys(MODEL_ROLES, model), **(model_map or {})},
             transport,
@@ -52,7 +50,7 @@ class OpenAICompatibleDriver(CodexDriver):
             max_retries,
             timeout_s,
             base_url=base_url,
-            api_key_env=_usual_key(base_url) if api_key_env is None else api_key_env,
+            api_key_env=api_key_env,
             proxies=proxies,
             environ=environ,
             throttle=throttle,
@@ -69,13 +67,6 @@ class OpenAICompatibleDriver(CodexDriver):
             name=f"{self.name} ({self.model})",
             tool_use_accuracy=0.80 if self.is_local else 0.92,
         )
-
-
-def _usual_key(base_url: str) -> str:
-    try:
-        return "" if endpoint(base_url).loopback else OPENAI_KEY
-    except ValueError:
-        return OPENAI_KEY
 
 
 def make_openai_compatible_transport(

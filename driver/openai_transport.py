@@ -68,6 +68,15 @@ class Server:
         return f"{self.key_name} is not set or holds no key; set it to this server's key"
 
 
+def usual_key_name(base_url: str) -> str:
+    """The variable of a server for which none is named: OpenAI's, but none for servers on this
+    machine, which get no key that was not meant for them."""
+    try:
+        return "" if endpoint(base_url).loopback else OPENAI_KEY
+    except ValueError:
+        return OPENAI_KEY
+
+
 def default_openai_transport(
     payload: dict[str, Any], timeout_s: float = 120.0, base_url: str = OPENAI_URL
 ) -> dict[str, Any]:
