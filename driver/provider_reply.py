@@ -240,7 +240,9 @@ def _refused(answer: HttpAnswer, now: float) -> TransportError:
         complaint = None
     said = complaint or Complaint()
     kind = fault_kind(answer.status, said)
-    text = f"OpenAI API request failed: HTTP Error {answer.status}: {safe_line(answer.reason)[:80]}"
+    text = (
+        f"OpenAI API request failed: HTTP Error {answer.status}: {safe_line(answer.reason)[:200]}"
+    )
     if complaint is not None:
         text += f" [{said.code}, {said.message}]"
     billed = answer.status in _PERHAPS_BILLED
