@@ -38,8 +38,9 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     apart = [held_back[name] for item in everything if (name := str(id_of(item))) in held_back]
     todo = [item for item in everything if str(id_of(item)) not in held_back]
     broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
-    broken += [_broken(item, problems) for item in todo if (problems := validate_item(item))]
-    sound = [item for item in todo if not validate_item(item)]
+    judged = [(item, validate_item(item)) for item in todo]
+    broken += [_broken(item, problems) for item, problems in judged if problems]
+    sound = [item for item, problems in judged if not problems]
     _check_own_checkout(cycle, sound)
     selection, homeless = _select_at_home(cycle, sound)
     broken += homeless
