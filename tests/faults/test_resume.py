@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from state_store.journal import entry_path, load_entries
-from tests.support.killing import Ran, Yard
+from tests.support.killing import Yard
+from tests.support.programs import Ran
 from tools import halt
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from state_store.store import EventStore
-from tests.support.killing import AGENT, Ran, Yard
+from tests.support.killing import AGENT, Yard
 from tests.support.processes import eventually
+from tests.support.programs import Ran
 
 fcntl = pytest.importorskip("fcntl")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

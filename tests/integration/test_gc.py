@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.in_process import call
 from tests.support.killed import kill_a_run
-from tests.support.programs import ROOT, Project, Ran, item, run, tree_hash
+from tests.support.programs import ROOT, Project, Ran, call, item, run, tree_hash
 from tools.gc import main
 
 pytestmark = [

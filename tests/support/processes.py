@@ -36,16 +36,17 @@ class Marked:
 
     def alive(self) -> list[int]:
         """The living processes of this marker; needs /proc."""
-        wanted = f"{MARKER}={self.marker}".encode()
-        return [pid for pid in map(int, _pids()) if wanted in _environment(pid)]
+        return carrying(f"{MARKER}={self.marker}")
 
     def end(self) -> None:
         for pid in self.alive():
             os.kill(pid, signal.SIGKILL)
 
 
-def _pids() -> list[str]:
-    return [entry.name for entry in Path("/proc").glob("[0-9]*")]
+def carrying(mark: str) -> list[int]:
+    """The living processes that have `mark`, a NAME=VALUE, in their environment; needs /proc."""
+    pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if mark.encode() in _environment(pid)]
 
 
 def _environment(pid: int) -> list[bytes]:
