@@ -58,9 +58,10 @@ def _environment(pid: int) -> list[bytes]:
 
 def eventually(holds: Callable[[], object], within_s: float = 5.0) -> bool:
     """Wait until a condition holds; False when it did not in time."""
-    deadline = time.monotonic() + within_s
+    deadline, pause_s = time.monotonic() + within_s, 0.002
     while not holds():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.005)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.02)  # a look at all processes is no small work
     return True
