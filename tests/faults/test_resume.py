@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ import pytest
 from state_store.journal import entry_path, load_entries
 from tests.support.killing import Yard
 from tests.support.programs import Ran
+from tests.support.rewound import Rewound
 from tools import halt
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -42,49 +42,37 @@ def test_a_line_gets_no_more_agents_for_being_killed(tmp_path: Path) -> None:
     assert yard.commits() == {}
 
 
-class Rewound:
-    """A yard as a run has left it, put back to that for every test; its paths are in its state, so
-    it has to stay where it is."""
-
-    def __init__(self, yard: Yard) -> None:
-        self._yard = yard
-        self._kept = yard.folder.with_name("kept")
-        shutil.copytree(yard.folder, self._kept, symlinks=True)
-
-    def yard(self) -> Yard:
-        shutil.rmtree(self._yard.folder)
-        shutil.copytree(self._kept, self._yard.folder, symlinks=True)
-        return copy.copy(self._yard)
+Left = tuple[Yard, Rewound]
 
 
 @pytest.fixture(scope="module")
-def halted_once(tmp_path_factory: pytest.TempPathFactory) -> Rewound:
-    return Rewound(halted_before_the_ship(made(tmp_path_factory, "halted")))
+def halted_once(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    folder = tmp_path_factory.mktemp("halted")
+    return halted_before_the_ship(folder), Rewound(folder)
 
 
 @pytest.fixture
-def halted(halted_once: Rewound) -> Yard:
+def halted(halted_once: Left) -> Yard:
     """A yard whose items were verified by a run that was halted before it could ship them."""
-    return halted_once.yard()
+    yard, rewound = halted_once
+    rewound.again()
+    return yard
 
 
 @pytest.fixture(scope="module")
-def shipped_once(tmp_path_factory: pytest.TempPathFactory) -> Rewound:
-    yard = Yard(made(tmp_path_factory, "shipped"))
+def shipped_once(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    folder = tmp_path_factory.mktemp("shipped")
+    yard = Yard(folder)
     assert yard.run("git.after_push=kill").code == KILLED
-    return Rewound(yard)
+    return yard, Rewound(folder)
 
 
 @pytest.fixture
-def shipped(shipped_once: Rewound) -> Yard:
+def shipped(shipped_once: Left) -> Yard:
     """A yard whose items were shipped by a run that was killed before it could say so."""
-    return shipped_once.yard()
-
-
-def made(factory: pytest.TempPathFactory, name: str) -> Path:
-    folder = factory.mktemp(name) / "yard"
-    folder.mkdir()
-    return folder
+    yard, rewound = shipped_once
+    rewound.again()
+    return yard
 
 
 def halted_before_the_ship(folder: Path) -> Yard:
