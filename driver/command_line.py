@@ -22,6 +22,7 @@ from driver.recording import RecordingWriter
 from driver.report import to_json
 from driver.state_folder import prepare_state_dir
 from driver.stop import Stop, listening
+from driver.survey import Survey
 from driver.wave_context import Shipping, WaveOptions
 from state_store import failpoints
 from state_store.errors import InputError, TidegateError
@@ -89,7 +90,8 @@ def _manifest_report(
         raise InputError("--manifest is missing: name the JSON file with the wave's items")
     repo = _repository(args, ())
     settings = _settings(args, repo)
-    options = WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop)
+    survey = Survey(settings.environ)
+    options = WaveOptions(settings, repo, progress=to_stderr(), stop=stop, survey=survey)
     request = _wave_request(args, settings, options)
     refusal = _refusal(request, dry=args.dry_run)
     if refusal is not None:

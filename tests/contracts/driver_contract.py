@@ -278,7 +278,7 @@ class ProgramDriverContract(DriverContract):
         assert (result.ok, result.usage) == (True, USED)
 
     def test_an_agent_that_hangs_is_ended(self, place: Place) -> None:
-        driver = self.driver(place, Plan(hangs=True), timeout_s=1.0)
+        driver = self.driver(place, Plan(hangs=True), timeout_s=0.5)
         result = driver.dispatch_worker(place.request())
         assert (result.ok, result.failure) == (False, FAILURE_TIMED_OUT)
         assert result.tokens_spent is None

@@ -9,7 +9,6 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,13 +26,6 @@ from tests.support.processes import Marked, eventually
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are for a POSIX shell")
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-
-
-@pytest.fixture
-def marked(tmp_path: Path) -> Iterator[Marked]:
-    found = Marked(tmp_path)
-    yield found
-    found.end()
 
 
 def run(command: Command) -> Finished:
