@@ -107,7 +107,7 @@ class CodexDriver(LocalDriver):
         self._limit_s = timeout_s
         self._now = now or time.monotonic
         self._throttle = throttle or self._throttle
-        openai = self.server.base_url == OPENAI_URL
+        openai = base_url.rstrip("/") == OPENAI_URL
         self._shapes = Shapes(limits=LIMITS if openai else LIMITS[::-1])
         self._heard: dict[str, float] = {}
         self._heard_lock = threading.Lock()
