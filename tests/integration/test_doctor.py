@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.in_process import call
 
 from driver.sandbox import BWRAP, choose, look, program_outside
-from tests.support.in_process import call
 from tests.support.programs import ROOT, Project, git, run
 from tools.doctor import main
 
