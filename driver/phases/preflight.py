@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ def preflight(
     """The manifest's items with their homes, files and policies. Raises PreflightError."""
     _check_repo_fields(manifest, shipping)
     default = Path(shipping.expect_top) if shipping.expect_top else base_dir
-    homes = [_home(item, default, environ) for item in manifest.items]
+    top_of = cache(partial(toplevel_of, environ=environ))  # a program, for each item the same
+    homes = [_home(item, default, top_of) for item in manifest.items]
     _check_guard(homes, shipping)
     owned = _owned(manifest.items, homes)
     _check_links(manifest.items, homes, owned)
@@ -98,7 +100,7 @@ def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
         )
 
 
-def _home(item: WorkItem, default: Path, environ: Mapping[str, str]) -> Home:
+def _home(item: WorkItem, default: Path, top_of: Callable[[Path], Path | None]) -> Home:
     root = Path(item.repo) if item.repo else default
     if item.repo and not (root.is_absolute() and root.is_dir()):
         raise _bad_repo(item, "is not the absolute path of an existing folder")
@@ -109,7 +111,7 @@ def _home(item: WorkItem, default: Path, environ: Mapping[str, str]) -> Home:
             f"item {item.slug!r}: workDir {item.work_dir!r} is no folder in {root}",
         )
     folder = folder.resolve()
-    top = toplevel_of(folder, environ)
+    top = top_of(folder)
     if item.repo and top is not None and top.resolve() != root.resolve():
         raise _bad_repo(item, f"is not the top of a repository that holds workDir {item.work_dir}")
     if top is None:
