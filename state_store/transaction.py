@@ -36,8 +36,11 @@ class ConcurrencyConflict(TidegateError):
 
 def drafted(stream: str, actor: str, events: Sequence[tuple[str, Any]]) -> list[Draft]:
     """Events made ready to be written. Raises ValueError or TypeError for what cannot be stored."""
-    "".join((stream, actor, *[kind for kind, _ in events])).encode("utf-8")  # texts, and whole ones
-    return [(kind, encode(payload)) for kind, payload in events]
+    drafts = []
+    for kind, payload in events:
+        "".join((stream, actor, kind)).encode("utf-8")  # texts, and whole ones
+        drafts.append((kind, encode(payload)))
+    return drafts
 
 
 def lease_row(connection: sqlite3.Connection, resource: str) -> LeaseRow | None:
@@ -67,7 +70,7 @@ class Transaction:
         """
         self.now = now
         self.heads: dict[str, Head] = {}
-        self.folders: set[Path] = set()
+        self.folders: tuple[Path, ...] = ()
         self._guesses = guesses
         self._connection = connection
         self._folds = folds
@@ -160,8 +163,8 @@ class Transaction:
 
     def flush_at_end(self, folder: Path | None) -> None:
         """What was renamed in `folder` has to last when this transaction does."""
-        if folder is not None:
-            self.folders.add(folder)
+        if folder is not None and folder not in self.folders:
+            self.folders += (folder,)
 
     def flush(self) -> None:
         """Flush the folders named so far. Raises CannotRunError."""
