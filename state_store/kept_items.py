@@ -107,6 +107,8 @@ def _replay_block(found: dict[str, Kept], fold: Fold, rows: Iterable[tuple[Row, 
             replay(found, fold, row, payload)
             continue
         item, kept.version = kept.item, row[6]
+        if type(item.get("id")) is str:
+            del payload["id"]  # the same text; to hold another copy of it would cost as much again
         for field, value in payload.items():
             item[field] = shared.setdefault(value, value) if type(value) is str else value
 
