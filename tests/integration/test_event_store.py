@@ -213,6 +213,18 @@ def test_a_rebuild_writes_what_is_not_so_already_and_nothing_else(store: EventSt
     assert store.items() == kept
 
 
+def test_what_a_note_put_in_place_is_flushed_or_the_events_are_kept_out(
+    store: EventStore, tmp_path: Path
+) -> None:
+    events = [("s", "t", {})]
+    store.append_held(events, [], note=lambda: tmp_path)
+    with pytest.raises(CannotRunError, match="gone"):
+        store.append_held(events, [], note=lambda: tmp_path / "gone")
+    assert len(store.read("s")) == 1
+    store.append_held(events, [])
+    assert [event["version"] for event in store.read("s")] == [1, 2]
+
+
 def test_a_fold_can_be_handed_in(tmp_path: Path) -> None:
     def count(item: dict[str, Any] | None, event: Any) -> dict[str, Any]:
         return {"id": event["payload"]["id"], "seen": (item["seen"] if item else 0) + 1}
