@@ -67,7 +67,8 @@ class GeminiGenerate:
         return {
             "promptTokenCount": prompt,
             "cachedContentTokenCount": usage.cache_read,
-            "candidatesTokenCount": usage.output_tokens,
+            "candidatesTokenCount": usage.output_tokens - usage.reasoning,
+            "thoughtsTokenCount": usage.reasoning,
             "totalTokenCount": prompt + usage.output_tokens,
         }
 

@@ -18,12 +18,16 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TokenUse:
-    """Tokens of one answer; `input_tokens` counts neither cache reads nor cache writes."""
+    """Tokens of one answer; `input_tokens` counts neither cache reads nor cache writes.
+
+    `reasoning` is the part of `output_tokens` that was thought and not said.
+    """
 
     input_tokens: int = 700
     output_tokens: int = 40
     cache_read: int = 300
     cache_write: int = 50
+    reasoning: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ class OpenAiChat:
             "completion_tokens": usage.output_tokens,
             "total_tokens": prompt + usage.output_tokens,
             "prompt_tokens_details": {"cached_tokens": usage.cache_read},
+            "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
         }
 
     def error(self, fault: Fault) -> Reply:

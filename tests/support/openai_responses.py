@@ -104,7 +104,7 @@ class OpenAiResponses:
             "input_tokens": taken,
             "input_tokens_details": {"cached_tokens": usage.cache_read},
             "output_tokens": usage.output_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning},
             "total_tokens": taken + usage.output_tokens,
         }
 
