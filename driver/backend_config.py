@@ -100,6 +100,7 @@ def _claude(backend: BackendSettings, environ: Environ) -> AgentDriver:
         env=backend.env,
         environ=environ,
         extra_args=backend.extra_args,
+        **_bounds(backend),
         **_given(program=backend.command, tier=backend.tier, max_turns=backend.max_turns),
     )
     return driver
@@ -112,6 +113,7 @@ def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
         env=backend.env,
         environ=environ,
         models=_models(backend),
+        **_bounds(backend),
         **_given(tier=backend.tier),
     )
     return driver
@@ -157,6 +159,10 @@ def _adapter(module: str, name: str) -> Callable[..., AgentDriver]:
 def _models(backend: BackendSettings) -> dict[str, str]:
     everywhere = dict.fromkeys(MODEL_ROLES, backend.model) if backend.model else {}
     return {**everywhere, **backend.models}
+
+
+def _bounds(backend: BackendSettings) -> dict[str, Any]:
+    return _given(stall_s=backend.stall_s, retries=backend.max_retries)
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -179,6 +179,7 @@ class BackendSettings:
     extra_args: tuple[str, ...] = _key(ARGUMENTS, ())
     env: tuple[str, ...] = _key(VARIABLES, ())
     timeout_s: float = _key(SECONDS, 1800.0)
+    stall_s: float | None = _key(SECONDS)
     tier: int | None = _key(whole_number(1, 4))
     max_turns: int | None = _key(COUNT)
     recording: Path | None = field(default=None, metadata={"kind": PATH})
