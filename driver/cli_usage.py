@@ -1,7 +1,7 @@
-"""What other agents' programs print about a run: the tokens they used and how their provider failed.
+"""What other agents' programs print about a run: what it used, and how their provider failed.
 
-One pure reader for each program that the `command` backend knows by name; a reader never judges the
-work. Which fault an error is, `fault_words` says; a program without a reader tells by its usage file.
+One pure reader for each program that the `command` backend knows by name; it never judges the work.
+Which fault an error is, `fault_words` says; a program without a reader tells by its usage file.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ NOTHING = Usage(0, 0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a program left when it came to its own end: its output, and lines of its usage file."""
+    """What a program left when it came to its own end: its output, and its usage file's lines."""
 
     lines: Iterable[str]
     usage_lines: Iterable[str] = ()
-    errors: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CliReport:
     """`error` is why there was no answer, "" where there was one; `status` its HTTP status.
 
-    `complete` is False where the program did not say that it came to an end, though it says so
-    whenever it does.
+    `started` is False when it never came as far as its model; `finished` when it did not say that
+    it is done, as it does whenever it is.
     """
 
     usage: Usage = field(default_factory=Usage)
     text: str = ""
     error: str = ""
     status: int | None = None
-    complete: bool = True
+    started: bool = True
+    finished: bool = True
 
 
 Reader = Callable[[Printed], CliReport]
@@ -50,8 +50,9 @@ def read_opencode(printed: Printed) -> CliReport:
 
     Input excludes what was read from and written to the cache, output what was reasoned.
     """
-    sums, texts, failed = _Sums(), [], None
+    sums, texts, failed, started = _Sums(), [], None, False
     for event in _objects(printed.lines):
+        started = True
         part = _mapping(event, "part")
         match event.get("type"):
             case "step_finish":
@@ -62,7 +63,7 @@ def read_opencode(printed: Printed) -> CliReport:
                 failed = _mapping(event, "error")
     said = "\n".join(texts)
     if failed is None:
-        return CliReport(sums.usage, said, complete=sums.answers > 0)
+        return CliReport(sums.usage, said, started=started, finished=sums.answers > 0)
     data = _mapping(failed, "data")
     status = _status(data.get("statusCode"))
     error = _text(data, "message") or _text(failed, "name") or "an error without words"
@@ -82,15 +83,16 @@ def read_gemini(printed: Printed) -> CliReport:
 
     Its output tokens leave out the thoughts, its total has them.
     """
-    texts, result = [], None
+    texts, result, started = [], None, False
     for event in _objects(printed.lines):
+        started = True
         if event.get("type") == "message" and event.get("role") == "assistant":
             texts.append(_text(event, "content"))
         elif event.get("type") == "result":
             result = event
     said = "".join(texts)
     if result is None:
-        return CliReport(Usage(), said, complete=False)
+        return CliReport(Usage(), said, started=started, finished=False)
     sums, stats = _Sums(), _mapping(result, "stats")
     taken, total = _count(stats, "input_tokens"), _count(stats, "total_tokens")
     if total:
@@ -123,22 +125,23 @@ def read_aider(printed: Printed) -> CliReport:
 
     A request without an answer is an error, whose words stand in the output and nowhere else.
     """
-    sums, open_requests = _Sums(), 0
+    sums, requests = _Sums(), 0
     for event in _objects(printed.usage_lines):
         told = _mapping(event, "properties")
         if event.get("event") == "message_send_starting":
-            open_requests += 1
+            requests += 1
         elif event.get("event") == "message_send":
-            open_requests -= 1
             taken, given = _count(told, "prompt_tokens"), _count(told, "completion_tokens")
             sums.add(taken, given, _amount(told, "cost"))
-    said = "".join(line if line.endswith("\n") else f"{line}\n" for line in printed.lines).strip()
-    found = list(_AIDER_ERROR.finditer(said)) if open_requests > 0 else []
+    said = "".join(printed.lines).strip()
+    unanswered = requests > sums.answers
+    found = list(_AIDER_ERROR.finditer(said)) if unanswered else []
     if found:
         status = _OF_AIDER.get(found[-1][1])
         error = said[found[-1].start() :]
         return CliReport(sums.usage_with_an_error(status), said, error, status)
-    return CliReport(sums.usage, said, complete=sums.answers > 0 and open_requests <= 0)
+    finished = requests > 0 and not unanswered
+    return CliReport(sums.usage, said, started=requests > 0, finished=finished)
 
 
 READERS: Mapping[str, Reader] = {
@@ -173,7 +176,7 @@ class _Sums:
         return Usage(self._taken, self._given, self._cost)
 
     def usage_with_an_error(self, status: int | None) -> Usage:
-        """A request that was turned down cost nothing; without a status one may have been billed."""
+        """What was turned down cost nothing; without a status it may have been billed."""
         if status is None:
             return Usage()
         return self.usage if self.answers else NOTHING

@@ -1,12 +1,15 @@
 """The backend for any agent program: prompt on stdin, files changed in place, exit code at the end.
 
-Owns what such a program is told (variables, prompt and usage files) and how its usage file is read.
+Owns what such a program is told (variables, arguments, prompt and usage files) and how its usage
+file is read. What programs of known names print is read by `cli_usage`.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from driver.agent_cli import (
     item_of,
     not_run,
     phase_of,
+    printed_lines,
     silence_of,
     tail,
 )
@@ -34,6 +38,8 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.cli_usage import READERS, CliReport, Printed
+from driver.fault_words import fault_in
 from driver.process import Ending, Finished
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.usage import MAX_USAGE_BYTES, parse_usage
@@ -41,6 +47,12 @@ from driver.usage_limits import resets_at, says_used_up
 from state_store.errors import InputError
 
 LAST_LINES = 5
+
+# Words of a command that stand for what only a dispatch knows.
+PROMPT_FILE = "{prompt_file}"
+USAGE_FILE = "{usage_file}"
+OWNED_FILES = "{owned_files}"
+MODEL = "{model}"
 
 
 class CommandDriver(LocalDriver):
@@ -60,13 +72,17 @@ class CommandDriver(LocalDriver):
         environ: Mapping[str, str] | None = None,
         models: Mapping[str, str] | None = None,
         base: Path | None = None,
+        output: str | None = None,
     ) -> None:
-        """`base` is where a relative program is looked for, by default the current folder.
+        """`base` is where a relative program is looked for, by default the current folder; `output`
+        a name of `cli_usage.READERS` when the program's output tells its use and its errors.
 
-        Raises InputError when the command is empty.
+        Raises InputError when the command is empty or needs a model and none is named.
         """
         if not command:
             raise InputError("the command backend needs [backend] command, a list of arguments")
+        if MODEL in command and not (models or {}).get(ROLE_WORKER):
+            raise InputError(f"[backend] command has {MODEL}: name one with [backend] model")
         super().__init__(
             environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
         )
@@ -74,6 +90,7 @@ class CommandDriver(LocalDriver):
         self._tier = tier
         self._models = dict(models or {})
         self._base = base or Path.cwd()
+        self._read = READERS[output] if output else None
 
     def probe_capabilities(self) -> DriverCapabilities:
         """Full access to the workspace; nothing is known of how well the program works."""
@@ -84,7 +101,7 @@ class CommandDriver(LocalDriver):
             worker_shell_access=True,
             recommended_verification_tier=self._tier,
             available_models=tuple(dict.fromkeys(self._models.values())),
-            notes="any program; usage is known only where it writes the usage file",
+            notes="any program; usage is known where it writes the usage file or output is named",
         )
 
     def resolve_model(self, role: str) -> str:
@@ -100,7 +117,7 @@ class CommandDriver(LocalDriver):
         return () if self._program() else (self._missing(),)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Run the program once; its exit code alone says whether it worked."""
+        """Run the program once; its exit code, and its reader if it has one, say how that went."""
         program = self._program()
         if program is None:
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
@@ -109,19 +126,20 @@ class CommandDriver(LocalDriver):
             prompt_file, usage_file = folder / "prompt.txt", folder / "usage.json"
             prompt_file.write_bytes(request.prompt.encode("utf-8", "replace"))
             usage_file.unlink(missing_ok=True)
-            extra = {
-                "TIDEGATE_ITEM": item_of(request),
-                "TIDEGATE_PHASE": phase_of(request),
-                "TIDEGATE_PROMPT_FILE": str(prompt_file.absolute()),
-                "TIDEGATE_USAGE_FILE": str(usage_file.absolute()),
-                **({"TIDEGATE_MODEL": model} if model else {}),
-            }
-            call = AgentCall((program, *self.command[1:]), folder, extra=extra)
+            told = _Told(str(prompt_file.absolute()), str(usage_file.absolute()), model)
+            argv = (program, *told.arguments(self.command[1:], request.owned_files))
+            call = AgentCall(argv, folder, extra=told.variables(request))
             finished = self.run_agent(worker_id, request, call)
-            usage, warning = read_usage(usage_file)
-        result = _result(worker_id, finished, usage, warning)
+            result = self._result(worker_id, finished, usage_file)
         result.model = model or None
         return result
+
+    def _result(self, worker_id: str, finished: Finished, usage_file: Path) -> WorkerResult:
+        if self._read is None or finished.ending is not Ending.EXITED:
+            return _plain_result(worker_id, finished, *read_usage(usage_file))
+        with _lines_of(usage_file) as usage_lines:
+            report = self._read(Printed(printed_lines(finished), usage_lines))
+        return _reported_result(worker_id, finished, report)
 
     def _program(self) -> str | None:
         return self.find_program(self.command[0], self._base)
@@ -131,6 +149,34 @@ class CommandDriver(LocalDriver):
             f"the agent program {self.command[0]!r} was not found on PATH or under {self._base}; "
             "install it, or set [backend] command to its full path"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a program is told of its dispatch, by variables and by the words of its command."""
+
+    prompt_file: str
+    usage_file: str
+    model: str
+
+    def variables(self, request: WorkerRequest) -> dict[str, str]:
+        return {
+            "TIDEGATE_ITEM": item_of(request),
+            "TIDEGATE_PHASE": phase_of(request),
+            "TIDEGATE_PROMPT_FILE": self.prompt_file,
+            "TIDEGATE_USAGE_FILE": self.usage_file,
+            **({"TIDEGATE_MODEL": self.model} if self.model else {}),
+        }
+
+    def arguments(self, words: Sequence[str], owned_files: Sequence[str]) -> Iterator[str]:
+        """Only whole words are replaced, so that no brace of a script is taken for one of ours."""
+        put = {PROMPT_FILE: self.prompt_file, USAGE_FILE: self.usage_file, MODEL: self.model}
+        for word in words:
+            if word == OWNED_FILES:
+                # A name such as "-x" must not become an option.
+                yield from (f"./{name}" if name.startswith("-") else name for name in owned_files)
+            else:
+                yield put.get(word, word)
 
 
 def read_usage(path: Path) -> tuple[Usage, str]:
@@ -151,7 +197,50 @@ def read_usage(path: Path) -> tuple[Usage, str]:
         return Usage(), f"the usage file cannot be used ({error}); usage is unknown"
 
 
-def _result(worker_id: str, finished: Finished, usage: Usage, warning: str) -> WorkerResult:
+@contextmanager
+def _lines_of(path: Path) -> Iterator[Iterator[str]]:
+    """The lines of a usage file; none where there is no regular file."""
+    try:
+        regular = stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        regular = False
+    if not regular:
+        yield iter(())
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        yield iter(file)
+
+
+def _reported_result(worker_id: str, finished: Finished, report: CliReport) -> WorkerResult:
+    fault = None
+    if report.error:
+        fault = fault_in(report.error, datetime.now().astimezone(), status=report.status)
+    failure, error = _judged(finished, report)
+    return WorkerResult(
+        worker_id,
+        ok=failure == FAILURE_NONE,
+        text=report.text,
+        error=error or None,
+        failure=FAILURE_COULD_NOT_RUN if fault else failure,
+        fault=fault,
+        usage=report.usage if report.started else NOTHING_SPENT,
+    )
+
+
+def _judged(finished: Finished, report: CliReport) -> tuple[str, str]:
+    if report.error:
+        return FAILURE_AGENT, f"the agent reports: {tail(report.error)}"
+    said = tail(finished.stderr) or tail(finished.stdout) or "no output"
+    if not report.started:
+        why = f"the agent did not begin (exit {finished.exit_code}): {said}"
+        return FAILURE_COULD_NOT_RUN, why
+    if not report.finished:
+        why = f"the agent did not say that it is done (exit {finished.exit_code}): {said}"
+        return FAILURE_AGENT, why
+    return _exit(finished)
+
+
+def _plain_result(worker_id: str, finished: Finished, usage: Usage, warning: str) -> WorkerResult:
     fault = silence_of(finished) or _used_up(finished)
     failure, error = broken_off(finished) or _exit(finished)
     if fault is not None:
