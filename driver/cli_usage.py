@@ -138,7 +138,7 @@ def read_aider(printed: Printed) -> CliReport:
     found = list(_AIDER_ERROR.finditer(said)) if unanswered else []
     if found:
         status = _OF_AIDER.get(found[-1][1])
-        error = said[found[-1].start() :]
+        error = " ".join(said[found[-1].start() :].split())  # it was wrapped for a terminal
         return CliReport(sums.usage_with_an_error(status), said, error, status)
     finished = requests > 0 and not unanswered
     return CliReport(sums.usage, said, started=requests > 0, finished=finished)

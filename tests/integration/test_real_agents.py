@@ -1,0 +1,218 @@
+"""Real agent programs, each on a wave of three items, offline: their model is a scripted server.
+
+A program that is not installed is skipped; docs/drivers.md says how to install and name them. No
+account, key or network is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.agent_waves import (
+    NUMBER_DONE,
+    Place,
+    a_number,
+    assert_tests_pass_in_a_clean_clone,
+    make_place,
+    mark,
+    run_wave,
+    tokens,
+)
+from tests.support.model_script import (
+    Action,
+    Conversation,
+    Fault,
+    Say,
+    Scenario,
+    Step,
+    TokenUse,
+    UseTool,
+    read_file,
+    shell,
+    write_file,
+)
+from tests.support.model_server import ModelServer
+
+API_KEY = "the-key-of-this-test"
+SLUGS = ("alpha", "bravo", "charlie")
+DONE = Say("It is done.")
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One program: its settings as docs/drivers.md has them, and how its model changes a file.
+
+    `prepare` leaves in the home what its user has there and gives the variables that it is told.
+    """
+
+    settings: Callable[[str], str]
+    edit: Callable[[str, str], Sequence[Action]]
+    prepare: Callable[[Path, str], Mapping[str, str]]
+
+    def talk(self, slug: str) -> Conversation:
+        """Every turn costs something else, so that sums cannot coincide."""
+        turns = self.edit(f"{slug}.py", NUMBER_DONE)
+        base = 100 * (1 + SLUGS.index(slug))
+        uses = [TokenUse(base + n, 11 + n, 31 + n, 7 + n, 3) for n in range(len(turns))]
+        steps = [Step(turn, use) for turn, use in zip(turns, uses, strict=True)]
+        return Conversation(mark(slug), steps)
+
+    def refused(self, slug: str) -> Conversation:
+        fault = Fault(401, times=None, message="this key is unknown")
+        return Conversation(mark(slug), [Step(self.edit(f"{slug}.py", "")[0], fault=fault)])
+
+
+def claude(program: str) -> str:
+    return f'[backend]\nname = "claude"\ncommand = [{json.dumps(program)}]\n'
+
+
+def claude_edits(path: str, content: str) -> list[Action]:
+    return [read_file(path), write_file(path, content), shell("git status"), DONE]
+
+
+def claude_home(home: Path, url: str) -> dict[str, str]:
+    del home
+    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": API_KEY}
+
+
+def opencode(program: str) -> str:
+    return (
+        '[backend]\nname = "command"\noutput = "opencode"\n'
+        'command = ["env", "OPENCODE_DB=:memory:", "OPENCODE_DISABLE_PROJECT_CONFIG=1",\n'
+        f'    {json.dumps(program)}, "run", "--pure", "--format", "json", "--title", "tidegate"]\n'
+        'env = ["LOCAL_KEY", "OPENCODE_DISABLE_MODELS_FETCH"]\n'
+    )
+
+
+def opencode_edits(path: str, content: str) -> list[Action]:
+    write = UseTool("write", {"filePath": path, "content": content})
+    return [UseTool("read", {"filePath": path}), write, DONE]
+
+
+def opencode_home(home: Path, url: str) -> dict[str, str]:
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{url}/v1", "apiKey": "{env:LOCAL_KEY}"},
+        "models": {"small": {}},
+    }
+    config = {"provider": {"local": provider}, "model": "local/small", "autoupdate": False}
+    place = home / ".config" / "opencode" / "opencode.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps(config), encoding="utf-8")
+    return {"LOCAL_KEY": API_KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+
+
+def gemini(program: str) -> str:
+    return (
+        '[backend]\nname = "command"\noutput = "gemini"\n'
+        f'command = [{json.dumps(program)}, "-o", "stream-json", "-m", "gemini-2.5-flash",\n'
+        '    "--approval-mode", "auto_edit", "--skip-trust"]\n'
+        'env = ["GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"]\n'
+    )
+
+
+def gemini_edits(path: str, content: str) -> list[Action]:
+    write = UseTool("write_file", {"file_path": path, "content": content})
+    return [UseTool("read_file", {"file_path": path}), write, DONE]
+
+
+def gemini_home(home: Path, url: str) -> dict[str, str]:
+    place = home / ".gemini" / "settings.json"
+    place.parent.mkdir()
+    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    place.write_text(json.dumps(chosen), encoding="utf-8")
+    return {"GEMINI_API_KEY": API_KEY, "GOOGLE_GEMINI_BASE_URL": url}
+
+
+def aider(program: str) -> str:
+    return (
+        '[backend]\nname = "command"\noutput = "aider"\nmodel = "openai/small"\n'
+        f'command = [{json.dumps(program)}, "--model", "{{model}}", "--edit-format", "whole",\n'
+        '    "--message-file", "{prompt_file}", "--no-analytics",\n'
+        '    "--analytics-log", "{usage_file}", "--yes-always", "--no-git", "--no-pretty",\n'
+        '    "--no-stream", "--map-tokens", "0", "--no-check-update", "--no-detect-urls",\n'
+        '    "--no-show-release-notes", "--no-show-model-warnings",\n'
+        '    "--no-suggest-shell-commands", "--chat-history-file", "/dev/null",\n'
+        '    "--input-history-file", "/dev/null", "{owned_files}"]\n'
+        'env = ["OPENAI_API_BASE", "OPENAI_API_KEY"]\n'
+    )
+
+
+def aider_edits(path: str, content: str) -> list[Action]:
+    return [Say(f"Here it is.\n\n{path}\n```\n{content}```\n")]
+
+
+def aider_home(home: Path, url: str) -> dict[str, str]:
+    del home
+    return {"OPENAI_API_BASE": f"{url}/v1", "OPENAI_API_KEY": API_KEY}
+
+
+AGENTS = {
+    "claude": Agent(claude, claude_edits, claude_home),
+    "opencode": Agent(opencode, opencode_edits, opencode_home),
+    "gemini": Agent(gemini, gemini_edits, gemini_home),
+    "aider": Agent(aider, aider_edits, aider_home),
+}
+
+
+@pytest.fixture(params=AGENTS)
+def named(request: pytest.FixtureRequest) -> tuple[Agent, str]:
+    """An agent and its program."""
+    variable = f"TIDEGATE_TEST_{request.param.upper()}"
+    program = os.environ.get(variable) or shutil.which(request.param)
+    if program is None:
+        pytest.skip(f"no program `{request.param}` on PATH or named in {variable}")
+    return AGENTS[request.param], program
+
+
+@pytest.fixture
+def place(named: tuple[Agent, str], tmp_path: Path) -> Place:
+    agent, program = named
+    settings = f'{agent.settings(program)}\n[review]\nmode = "off"\n'
+    return make_place(tmp_path, [a_number(slug) for slug in SLUGS], settings)
+
+
+@pytest.fixture(autouse=True)
+def _no_process_stays(place: Place) -> object:
+    yield
+    place.clean_up()
+
+
+def test_a_wave_of_three_ships_all_and_reports_what_the_server_billed(
+    named: tuple[Agent, str], place: Place, tmp_path: Path
+) -> None:
+    agent, _ = named
+    before = place.checkout()
+    with ModelServer(Scenario([agent.talk(slug) for slug in SLUGS])) as server:
+        wave = run_wave(place, agent.prepare(place.home, server.url))
+    assert wave.exit_code == 0, wave.stderr + wave.stdout
+    assert wave.shipped == set(SLUGS)
+    (branch,) = place.wave_branches()
+    assert_tests_pass_in_a_clean_clone(place, branch, tmp_path / "clone")
+    assert {e.conversation for e in server.exchanges} == {mark(slug) for slug in SLUGS}
+    assert wave.tokens == {slug: tokens(server.billed_for(mark(slug))) for slug in SLUGS}
+    assert place.left_running() == {}
+    assert place.checkout() == before
+    assert API_KEY not in wave.stdout + wave.stderr
+
+
+def test_a_key_that_the_provider_refuses_is_its_fault_and_costs_no_round(
+    named: tuple[Agent, str], place: Place
+) -> None:
+    agent, _ = named
+    talks = [agent.talk("alpha"), agent.talk("bravo"), agent.refused("charlie")]
+    with ModelServer(Scenario(talks)) as server:
+        wave = run_wave(place, agent.prepare(place.home, server.url))
+    assert wave.exit_code == 1, wave.stderr + wave.stdout
+    assert wave.shipped == {"alpha", "bravo"}
+    assert "this key is unknown" in " ".join(wave.stdout
+    (built,) = [b for b in wave.report["wave"]["built"] if b["slug"] == "charlie"]
+    assert built["verdict"] == "undecided"
+    assert place.left_running() == {}
