@@ -38,6 +38,7 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.model_table import Price
 from driver.outcome import BUILD
 from driver.process import (
     Command,
@@ -107,6 +108,7 @@ class LocalDriver(AgentDriver):
         self._throttle = Throttle(retries=retries, probe_s=PROBE_S)
         self._ends: dict[str, float] = {}
         self._meter = TokenMeter()
+        self.prices: Mapping[str, Price] = {}  # the user's own, before those of the table
         self._states: dict[str, str] = {}
         self._lock = threading.Lock()
         self._cancelled = threading.Event()

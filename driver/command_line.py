@@ -113,7 +113,7 @@ def _wave_request(
     args: argparse.Namespace, settings: Settings, options: WaveOptions
 ) -> WaveRequest:
     return WaveRequest(
-        driver=driver_from(settings.backend, settings.environ),
+        driver=driver_from(settings.backend, settings.environ, settings.prices),
         manifest=_bounded(args, read_json(Path(args.manifest), "manifest").value),
         state_dir=settings.state_dir,
         shipping=Shipping.from_git(_git(args, options.repo)),
@@ -145,7 +145,7 @@ def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop)
             tracker=Path(args.tracker or settings.state_dir / "tracker.json"),
             max_items=args.max_items,
             dry_run=args.dry_run or not args.execute,
-            driver=driver_from(settings.backend, settings.environ),
+            driver=driver_from(settings.backend, settings.environ, settings.prices),
             state_dir=settings.state_dir,
             options=WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop),
             record=Path(args.record) if args.record else None,

@@ -71,7 +71,7 @@ def settled(request: CycleRequest) -> Cycle:
         tracker=request.tracker,
         max_items=request.max_items,
         dry_run=request.dry_run,
-        driver=request.driver or driver_from(settings.backend, settings.environ),
+        driver=request.driver or driver_from(settings.backend, settings.environ, settings.prices),
         state_dir=request.state_dir or settings.state_dir,
         repo=repo,
         settings=settings,

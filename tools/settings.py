@@ -18,12 +18,14 @@ from tools.settings_schema import (
     ARGV,
     KINDS,
     OPTIONAL,
+    PRICES,
     SECTIONS,
     STATE_DIR,
     BackendSettings,
     LimitsSettings,
     ReviewSettings,
     ShipSettings,
+    TokenPrice,
     VerifySettings,
     WorkspaceSettings,
 )
@@ -46,6 +48,7 @@ class Settings:
     state_dir: Path
     environ: Mapping[str, str] = field(repr=False)
     files: tuple[Path, ...] = ()
+    prices: Mapping[str, TokenPrice] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def load(
@@ -72,7 +75,11 @@ def load(
     sections = {name: _section(name, values) for name in SECTIONS}
     state_dir = _state_dir((flags or {}).get(STATE_DIR), values.get(STATE_DIR), where)
     return Settings(
-        **sections, state_dir=state_dir, environ=where.environ, files=tuple(found.files)
+        **sections,
+        state_dir=state_dir,
+        environ=where.environ,
+        files=tuple(found.files),
+        prices=values.get(PRICES, MappingProxyType({})),
     )
 
 

@@ -107,6 +107,29 @@ def _models(raw: Any) -> Mapping[str, str]:
     return MappingProxyType({role: _text(model) for role, model in raw.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class TokenPrice:
+    """USD per 1M tokens; a `cached` of None is unknown."""
+
+    input: float
+    output: float
+    cached: float | None = None
+
+
+def _prices(raw: Any) -> Mapping[str, TokenPrice]:
+    _require(isinstance(raw, Mapping))
+    return MappingProxyType({_text(model): _price(price) for model, price in raw.items()})
+
+
+def _price(raw: Any) -> TokenPrice:
+    _require(isinstance(raw, Mapping) and {"input", "output"} <= set(raw))
+    _require(set(raw) <= {"input", "output", "cached"})
+    for amount in raw.values():
+        _require(isinstance(amount, int | float) and not isinstance(amount, bool))
+        _require(math.isfinite(amount) and amount >= 0)
+    return TokenPrice(**{name: float(amount) for name, amount in raw.items()})
+
+
 def _list_of(accept: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     def accept_all(raw: Any) -> tuple[Any, ...]:
         _require(isinstance(raw, list | tuple))
@@ -158,6 +181,9 @@ VARIABLES = Kind(
 INSIDE = Kind("a list of paths inside the repository", _list_of(_inside))
 COMMANDS = Kind("a list of commands, each a text or a list of arguments", _list_of(_command))
 MODELS = Kind(f"a table of models by role ({', '.join(ROLES)})", _models)
+PRICE_TABLE = Kind(
+    "a table of models, each with input, output and perhaps cached in USD per 1M tokens", _prices
+)
 TOKENS = whole_number(0)
 COUNT = whole_number(1)
 
@@ -246,7 +272,8 @@ SECTIONS: Mapping[str, type[Any]] = {
     "limits": LimitsSettings,
 }
 STATE_DIR = "state_dir"
-KINDS: Mapping[str, Kind] = {STATE_DIR: PATH} | {
+PRICES = "prices"
+KINDS: Mapping[str, Kind] = {STATE_DIR: PATH, PRICES: PRICE_TABLE} | {
     f"{section}.{key.name}": key.metadata["kind"]
     for section, shape in SECTIONS.items()
     for key in fields(shape)
