@@ -7,7 +7,7 @@ The backend `codex` is another one: it asks a model over HTTP and writes the fil
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +30,6 @@ from driver.agent_driver import (
     FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
     FAILURE_NONE,
-    ROLE_SETUP,
     ROLE_VERIFY,
     ROLE_WORKER,
     DriverCapabilities,
@@ -40,11 +39,11 @@ from driver.agent_driver import (
 )
 from driver.codex_events import Reply, read_events, structured_in
 from driver.fault_words import fault_in
+from driver.model_table import CODEX_MODELS, cost_of
 from driver.process import Ending, Finished
 from driver.provider_fault import FaultKind, ProviderFault
 
 PROGRAM = "codex"
-MODELS = {ROLE_WORKER: "gpt-6-luna", ROLE_SETUP: "gpt-6-sol", ROLE_VERIFY: "gpt-6-luna"}
 PROVIDER = "tidegate"
 KEY_OF_THE_PROGRAM = "CODEX_API_KEY"  # the one name under which it takes a key for its own server
 
@@ -72,12 +71,6 @@ _SEEN_BY_COMMANDS = (
 # for all its agents. Against a server that sends no headers only our own limits help.
 _PATIENCE = {"request_max_retries": 1, "stream_max_retries": 1, "stream_idle_timeout_ms": 180_000}
 
-Price = Callable[[str, Usage], float | None]
-
-
-def _no_price(_model: str, _usage: Usage) -> float | None:
-    return None
-
 
 class CodexCliDriver(LocalDriver):
     """Runs `codex exec` once per dispatch; its sandbox lets it write in the workspace only."""
@@ -99,23 +92,20 @@ class CodexCliDriver(LocalDriver):
         program: str | Sequence[str] = PROGRAM,
         tier: int = 1,
         base: Path | None = None,
-        price: Price = _no_price,
     ) -> None:
-        """`base_url` is a server that speaks Responses, without it the program's own account
-        serves; `price` tells what a use cost in dollars, for the program does not.
+        """`base_url` is a server that speaks Responses; the program's own account serves without.
 
         `program` is a name, a path or a whole argument prefix; `base` as in CommandDriver.
         """
         super().__init__(
             environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
         )
-        self._models = {**MODELS, **(model_map or {})}
+        self._models = {**CODEX_MODELS, **(model_map or {})}
         self._base_url, self._key_name = base_url, api_key_env
         self._extra_args = tuple(extra_args)
         self._program = (program,) if isinstance(program, str) else tuple(program)
         self._tier = tier
         self._base = base or Path.cwd()
-        self._price = price
 
     def probe_capabilities(self) -> DriverCapabilities:
         """Everything but a cost of its own, without contacting anything."""
@@ -232,16 +222,17 @@ class CodexCliDriver(LocalDriver):
             structured=structured,
             text=reply.text,
             error=error or None,
-            usage=NOTHING_SPENT if never_ran else self._priced(model, reply.usage),
+            usage=NOTHING_SPENT if never_ran else self._priced(model, reply),
             model=model,
             failure=failure,
             fault=silence_of(finished) or (reply.fault if failure == reply.failure else None),
         )
 
-    def _priced(self, model: str, usage: Usage) -> Usage:
-        if usage.total_tokens is None or usage.cost_usd is not None:
-            return usage
-        return replace(usage, cost_usd=self._price(model, usage))
+    def _priced(self, model: str, reply: Reply) -> Usage:
+        if reply.usage.cost_usd is not None:
+            return reply.usage
+        cost = cost_of(model, reply.usage, self.prices, cached_tokens=reply.cached_tokens)
+        return replace(reply.usage, cost_usd=cost)
 
 
 def _schema_file(request: WorkerRequest, folder: Path) -> Path | None:

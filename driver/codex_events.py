@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -36,7 +36,7 @@ _TURNED_DOWN = frozenset(
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What the stream says of one run. `started` is False when no session began; `finished` when
-    the last turn came to an end, good or bad."""
+    the last turn came to an end, good or bad; `cached_tokens` are a part of its input."""
 
     started: bool = False
     finished: bool = False
@@ -44,6 +44,7 @@ class Reply:
     error: str = ""
     text: str = ""
     usage: Usage = field(default_factory=Usage)
+    cached_tokens: int = 0
     fault: ProviderFault | None = None
 
 
@@ -93,8 +94,8 @@ def read_events(lines: Iterable[str], now: datetime) -> Reply:
     for line in lines:
         seen.take(_event(line))
     if seen.ended == "completed":
-        usage = _used(seen.uses)
-        return Reply(True, True, FAILURE_NONE, text=seen.text, usage=usage)
+        usage, cached = _used(seen.uses)
+        return Reply(True, True, FAILURE_NONE, text=seen.text, usage=usage, cached_tokens=cached)
     return _failed(seen, now)
 
 
@@ -124,17 +125,17 @@ def structured_in(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _used(uses: Iterable[Mapping[str, Any]]) -> Usage:
-    """Summed over the turns; the input contains what was cached. All zeros mean that the server
+def _used(uses: Sequence[Mapping[str, Any]]) -> tuple[Usage, int]:
+    """Summed over the turns, and how much of the input was cached. All zeros mean that the server
     told nothing."""
-    uses = list(uses)
     try:
+        cached = sum(count(use, "cached_input_tokens") or 0 for use in uses)
         tokens_in = sum(count(use, "input_tokens") or 0 for use in uses)
         tokens_out = sum(count(use, "output_tokens") or 0 for use in uses)
     except ValueError:
-        return Usage()
+        return Usage(), 0
     told = all(use.get("input_tokens") or use.get("output_tokens") for use in uses)
-    return Usage(tokens_in, tokens_out) if told else Usage()
+    return (Usage(tokens_in, tokens_out) if told else Usage()), cached
 
 
 def _worded(message: str) -> str:

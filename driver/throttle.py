@@ -58,6 +58,13 @@ class Gate:
             return max(0.0, self._closed_until - now)
         return max(0.0, self._probe.started + self._probe_s - now)
 
+    @property
+    def closed_until(self) -> float:
+        """Before this nobody starts, whatever becomes of the calls under way."""
+        if self._closed_until is None or self._probe is not None:
+            return -math.inf
+        return self._closed_until
+
     def start(self, now: float) -> Pass:
         """Begin a call, which `wait_s` has just allowed."""
         started = Pass(now)
@@ -169,8 +176,7 @@ class Throttle:
             while not cancelled.is_set():
                 now = self._clock()
                 wait_s = self._gate.wait_s(now)
-                earliest = now + wait_s if math.isfinite(wait_s) else now
-                if until is not None and earliest >= until:
+                if until is not None and max(now, self._gate.closed_until) >= until:
                     return None
                 if wait_s <= 0:
                     return self._gate.start(now)

@@ -11,6 +11,7 @@ import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
 from driver.codex_cli_driver import CodexCliDriver
+from driver.model_table import Price
 from driver.provider_fault import FaultKind
 from tests.contracts.driver_contract import PARENT, Place, Plan, ProgramDriverContract
 
@@ -22,6 +23,8 @@ sys.stderr.write(plan["said"])
 sys.exit(plan["exit"])
 """
 KEY = "sk-of-a-server"
+CACHED = 100
+OF_THIS_TEST = Price(0.0, 0.0, cached=2500.0)  # makes a use cost what the contract says
 
 
 def played(name: str) -> list[str]:
@@ -31,6 +34,7 @@ def played(name: str) -> list[str]:
 def lines_for(plan: Plan) -> list[str]:
     used = plan.usage or Usage(0, 0)
     usage = {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+    usage["cached_input_tokens"] = CACHED if used.input_tokens else 0
     failed = {"type": "turn.failed", "error": {"message": "it went wrong"}}
     completed = {"type": "turn.completed", "usage": usage}
     last = failed if plan.fails else completed
@@ -51,8 +55,9 @@ def settings_in(argv: list[str]) -> dict[str, Any]:
 class TestCodexCliDriver(ProgramDriverContract):
     def driver(self, place: Place, plan: Plan, **options: object) -> CodexCliDriver:
         program = speaking(place, plan, lines_for(plan), int(plan.fails))
-        options.setdefault("price", lambda _model, _usage: 0.25)
-        return CodexCliDriver(program=program, environ=PARENT, **options)  # type: ignore[arg-type]
+        driver = CodexCliDriver(program=program, environ=PARENT, **options)  # type: ignore[arg-type]
+        driver.prices = {driver.resolve_model("worker"): OF_THIS_TEST}
+        return driver
 
     def without_program(self, place: Place) -> CodexCliDriver:
         return CodexCliDriver(program="no-such-codex", environ=PARENT)
@@ -160,5 +165,13 @@ class TestCodexCliDriver(ProgramDriverContract):
         assert (result.ok, result.failure, result.usage) == (False, FAILURE_AGENT, Usage())
 
     def test_an_unknown_price_is_an_unknown_cost(self, place: Place) -> None:
-        result = self.playing(place, "success", 0).dispatch_worker(place.request())
+        driver = self.playing(place, "success", 0)
+        result = driver.dispatch_worker(place.request(model="nobodys"))
         assert result.usage == Usage(6600, 102, None)
+
+    def test_what_came_from_a_cache_has_its_own_price(self, place: Place) -> None:
+        driver = self.playing(place, "success", 0)
+        driver.prices = {"m": Price(1.0, 10.0, cached=0.5)}
+        result = driver.dispatch_worker(place.request(model="m"))
+        cost = (3600 * 1.0 + 3000 * 0.5 + 102 * 10.0) / 1_000_000
+        assert result.usage.cost_usd == pytest.approx(cost)

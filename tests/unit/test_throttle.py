@@ -205,6 +205,25 @@ def test_a_call_that_never_got_its_turn_has_no_answer() -> None:
     assert second.calls == []
 
 
+def test_a_short_deadline_may_wait_for_the_outcome_of_a_probe() -> None:
+    it = Throttle(retries=0, probe_s=30.0, chance=lambda: 0.0)
+    it.call(lambda: DROPPED, same, threading.Event())  # closed for half a second
+    probing, go_on = threading.Event(), threading.Event()
+
+    def probe() -> ProviderFault | None:
+        probing.set()
+        go_on.wait(10)
+        return None
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(it.call, probe, same, threading.Event())
+        assert probing.wait(10)
+        until = time.monotonic() + 5
+        second = pool.submit(it.call, lambda: BAD_KEY, same, threading.Event(), until=until)
+        go_on.set()
+        assert (first.result(10), second.result(10)) == (None, BAD_KEY)
+
+
 def test_cancelling_ends_the_wait_with_the_last_answer() -> None:
     cancelled = threading.Event()
     clock = Time()
