@@ -7,7 +7,6 @@ in the field for reasoning; each way in which there is none is told apart.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -127,12 +126,13 @@ def _last_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, str]
             wrong = shape_problem(value, schema)
             if wrong is None:
                 found = value
-            problem = wrong or problem
+            elif value.keys() & schema.get("properties", {}).keys():
+                problem = wrong
         if found is not None:
             return found, ""
         if part == text:
             break
-    return None, problem or _no_object(text)
+    return None, problem or _no_object(text, schema)
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
@@ -148,12 +148,12 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         at = text.find("{", end)
 
 
-def _no_object(text: str) -> str:
-    start = re.search(r"\{", text)
-    if start is None:
+def _no_object(text: str, schema: Schema) -> str:
+    start = text.find("{")
+    if start < 0:
         return "there is no JSON object in the answer"
     try:
-        strict_json.parse(text[start.start() :].strip())
-    except ValueError as error:
+        value, _ = strict_json.DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError) as error:
         return f"it is not valid JSON: {safe_line(str(error))[:200]}"
-    return "there is no JSON object that fits in the answer"
+    return shape_problem(value, schema) or "there is no JSON object in the answer"

@@ -63,8 +63,9 @@ def test_https_goes_anywhere_and_http_to_this_machine(url: str, loopback: bool) 
     ],
 )
 def test_nothing_is_sent_elsewhere(url: str) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the reasons differ
         endpoint(url)
+    assert str(caught.value)
 
 
 @pytest.mark.parametrize(
