@@ -164,7 +164,7 @@ class _Sums:
         self.answers += 1
         # A server that tells no use makes all zeros of these programs; nothing is free, so a
         # cost of zero is a model without a known price.
-        if not (taken and given):
+        if not taken or not given or given < 0:
             taken = given = None
         self._taken, self._given = _sum(self._taken, taken), _sum(self._given, given)
         self._cost = self._cost + cost if self._cost is not None and cost else None

@@ -77,12 +77,14 @@ class CommandDriver(LocalDriver):
         """`base` is where a relative program is looked for, by default the current folder; `output`
         a name of `cli_usage.READERS` when the program's output tells its use and its errors.
 
-        Raises InputError when the command is empty or needs a model and none is named.
+        Raises InputError when the command is empty or lacks what its words or its reader need.
         """
         if not command:
             raise InputError("the command backend needs [backend] command, a list of arguments")
         if MODEL in command and not (models or {}).get(ROLE_WORKER):
             raise InputError(f"[backend] command has {MODEL}: name one with [backend] model")
+        if output == "aider" and USAGE_FILE not in command:
+            raise InputError(f"[backend] command of aider needs --analytics-log {USAGE_FILE}")
         super().__init__(
             environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
         )

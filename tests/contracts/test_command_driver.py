@@ -136,6 +136,10 @@ class TestCommandDriver(ProgramDriverContract):
         with pytest.raises(InputError, match=r"\[backend\] model"):
             CommandDriver(["agent", "{model}"])
 
+    def test_aider_needs_its_log(self) -> None:
+        with pytest.raises(InputError, match="--analytics-log {usage_file}"):
+            CommandDriver(["aider", "{owned_files}"], output="aider")
+
 
 OPENCODE = """
 for line in plan["lines"]:
