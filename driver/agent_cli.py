@@ -38,6 +38,7 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.cli_checks import Ask
 from driver.model_table import Price
 from driver.outcome import BUILD
 from driver.process import (
@@ -57,6 +58,7 @@ from tools.settings import process_environment
 DEFAULT_TIMEOUT_S = 1800.0
 DEFAULT_STALL_S = 600.0
 DEFAULT_RETRIES = 2
+ASK_TIMEOUT_S = 30.0
 PROBE_S = 30.0  # an agent that works this long has reached its provider
 TAIL_CHARACTERS = 2000
 
@@ -207,6 +209,18 @@ class LocalDriver(AgentDriver):
             first_signal=call.first_signal,
         )
         return self.processes.run(command, name=worker_id)
+
+    def asking(self, program: tuple[str, ...], names: tuple[str, ...] = ()) -> Ask:
+        """A call that runs `program` with more words, as an agent would be run, but with nothing
+        on stdin, in an empty folder and for a short time."""
+        env = child_environment(self.environ, (*names, *self.env_names))
+
+        def ask(*words: str) -> Finished:
+            with tempfile.TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as cwd:
+                argv = (*program, *words)
+                return self.processes.run(Command(argv, Path(cwd), env, ASK_TIMEOUT_S))
+
+        return ask
 
     def find_program(self, program: str, base: Path) -> str | None:
         """The absolute path of `program`: one with a folder counts from `base`, else PATH."""

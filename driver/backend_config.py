@@ -19,6 +19,7 @@ from driver.agent_driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
 from driver.model_table import Price
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
+from tools.settings import Settings
 from tools.settings_schema import BackendSettings, TokenPrice
 
 DEFAULT_BACKEND = "claude"
@@ -55,6 +56,24 @@ def driver_from(
         own = {model: Price(one.input, one.output, one.cached) for model, one in prices.items()}
         driver.prices = own
     return driver
+
+
+def review_driver_from(settings: Settings) -> AgentDriver | None:
+    """The backend of `[review.backend]`; None where there is none and the main one reviews.
+
+    Raises as `driver_from` does.
+    """
+    if settings.review_backend is None:
+        return None
+    try:
+        return driver_from(settings.review_backend, settings.environ, settings.prices)
+    except InputError as error:
+        raise InputError([of_reviewer(problem) for problem in error.problems]) from error
+
+
+def of_reviewer(sentence: str) -> str:
+    """A sentence on a setting of `[backend]`, said of the reviewer's table."""
+    return sentence.replace("[backend]", "[review.backend]")
 
 
 def load_backend_config(path: str | Path | None = None) -> dict[str, Any]:

@@ -36,7 +36,9 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.check import Check, failed_as
 from driver.claude_stream import Reply, read_stream
+from driver.cli_checks import examine_cli, login_of_claude
 from driver.process import Ending, Finished, child_environment
 from state_store.errors import InputError
 
@@ -139,6 +141,14 @@ class ClaudeCodeDriver(LocalDriver):
         """Says so when the program is missing; whether it is logged in shows at the first use."""
         found = self.find_program(self._program[0], self._base)
         return () if found else (self._missing(),)
+
+    def examine(self) -> tuple[Check, ...]:
+        """The program, its version and its login, as an agent would find them."""
+        found = self.find_program(self._program[0], self._base)
+        if found is None:
+            return (failed_as("program", self._missing()),)
+        ask = self.asking((found, *self._program[1:]), PARENT_NAMES)
+        return examine_cli(found, ask, login_of_claude)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the CLI once and read its result line."""

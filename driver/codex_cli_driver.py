@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from driver.agent_cli import (
@@ -37,6 +38,8 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.check import Check, failed_as
+from driver.cli_checks import Ask, examine_cli, login_of_codex
 from driver.codex_events import Reply, read_events, structured_in
 from driver.fault_words import fault_in
 from driver.model_table import CODEX_MODELS, cost_of
@@ -136,6 +139,20 @@ class CodexCliDriver(LocalDriver):
         the first use."""
         found = self.find_program(self._program[0], self._base)
         return tuple(filter(None, (None if found else self._missing(), self._without_key())))
+
+    def examine(self) -> tuple[Check, ...]:
+        """The program, its version and its login, as an agent would find them."""
+        found = self.find_program(self._program[0], self._base)
+        if found is None:
+            return (failed_as("program", self._missing()),)
+        if problem := self._without_key():
+            return (*examine_cli(found, self._asking(found)), failed_as("key", problem))
+        has_key = bool(self._key_name or self.environ.get(KEY_OF_THE_PROGRAM))
+        login = None if self._base_url else partial(login_of_codex, has_key=has_key)
+        return examine_cli(found, self._asking(found), login)
+
+    def _asking(self, found: str) -> Ask:
+        return self.asking((found, *self._program[1:]), PARENT_NAMES)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the program once and read its events."""

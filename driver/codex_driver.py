@@ -23,6 +23,7 @@ from driver.agent_driver import (
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     FAILURE_REFUSED,
+    MODEL_ROLES,
     ROLE_WORKER,
     WORKER_RUNNING,
     DriverCapabilities,
@@ -32,6 +33,7 @@ from driver.agent_driver import (
 )
 from driver.chat_answer import Unusable, answer_text, read_answer
 from driver.chat_usage import Bill
+from driver.check import Check
 from driver.completion import (
     PATCH_NAME,
     RESULT_NAME,
@@ -43,6 +45,7 @@ from driver.completion import (
     opening,
     patch_files,
 )
+from driver.endpoint_checks import examine_server
 from driver.http_exchange import CancelledRequestError, Watch
 from driver.model_table import CODEX_MODELS
 from driver.openai_transport import OPENAI_URL, Server, complete, usual_key_name
@@ -190,6 +193,13 @@ class CodexDriver(LocalDriver):
         """Says so when the key's variable is not set or the address cannot be used."""
         problem = None if self.transport else self.server.problem(self._environment())
         return () if problem is None else (problem,)
+
+    def examine(self) -> tuple[Check, ...]:
+        """Address, key and models, by the server's list of models."""
+        if self.transport is not None:
+            return super().examine()
+        models = tuple(dict.fromkeys(map(self.resolve_model, MODEL_ROLES)))
+        return examine_server(self.server, self._environment(), models)
 
     def get_tokens_spent(self) -> int | None:
         """Tokens of all metered dispatches so far, None when that is none."""

@@ -89,8 +89,15 @@ class Exchange:
     """One request in a thread of its own, so that nothing it waits for can outlast its time."""
 
     def __init__(
-        self, request: urllib.request.Request, watch: Watch, *, proxy: str | None = None
+        self,
+        request: urllib.request.Request,
+        watch: Watch,
+        *,
+        proxy: str | None = None,
+        follow: bool = True,
     ) -> None:
+        """`follow=False`: a redirect is an answer like any other."""
+        self._follow = follow
         self._request = request
         self._watch = watch
         self._proxy = proxy
@@ -170,9 +177,10 @@ class Exchange:
             urllib.request.HTTPDefaultErrorHandler(),
             urllib.request.HTTPErrorProcessor(),
             urllib.request.UnknownHandler(),
-            AuthStripRedirectHandler(),
             _Opening(self),
         ]
+        if self._follow:
+            handlers.append(AuthStripRedirectHandler())
         if self._proxy is not None:
             handlers.append(urllib.request.ProxyHandler({"https": self._proxy}))
         for handler in handlers:

@@ -44,11 +44,15 @@ class Server:
         return endpoint(self.base_url).loopback
 
     def key(self, environ: Mapping[str, str]) -> str | None:
-        """The key as the environment has it now; servers on this machine may do without."""
+        """The key as the environment has it now; servers on this machine may do without.
+
+        Raises ValueError for an address to which none may be sent.
+        """
+        loopback = self.loopback
         found = environ.get(self.key_name, "").strip() if self.key_name else ""
         if found and not (found.isascii() and found.isprintable()):
             return None
-        return found or (LOCAL_KEY if self.loopback else None)
+        return found or (LOCAL_KEY if loopback else None)
 
     def proxy(self, environ: Mapping[str, str]) -> str | None:
         """The proxy to use: one that was asked for, and never for this machine."""

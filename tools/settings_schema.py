@@ -263,11 +263,13 @@ class LimitsSettings:
     lease_s: float = _key(SECONDS, 120.0)
 
 
+REVIEW_BACKEND = "review.backend"
 SECTIONS: Mapping[str, type[Any]] = {
     "backend": BackendSettings,
     "verify": VerifySettings,
     "workspace": WorkspaceSettings,
     "review": ReviewSettings,
+    REVIEW_BACKEND: BackendSettings,
     "ship": ShipSettings,
     "limits": LimitsSettings,
 }

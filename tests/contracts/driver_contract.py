@@ -218,6 +218,15 @@ class DriverContract(ABC):
     def test_a_ready_backend_has_no_problems(self, place: Place) -> None:
         assert self.driver(place, Plan()).readiness_problems() == ()
 
+    def test_an_examination_of_a_ready_backend_fails_nothing_and_spends_nothing(
+        self, place: Place
+    ) -> None:
+        driver = self.driver(place, Plan())
+        checks = driver.examine()
+        assert checks
+        assert [check for check in checks if not check.ok] == []
+        assert driver.get_tokens_spent() is None
+
     def test_commands_run_as_text_for_the_shell_or_as_arguments(self, place: Place) -> None:
         driver = self.driver(place, Plan())
         cwd = str(place.workspace)
@@ -397,6 +406,7 @@ class ProgramDriverContract(WaitingContract):
         assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
         assert result.usage == Usage(0, 0, 0.0)
         (problem,) = driver.readiness_problems()
+        assert [check.ok for check in driver.examine()] == [False]
         assert "install" in problem
         assert "[backend]" in problem
         assert result.error == problem

@@ -137,7 +137,7 @@ class TestCommandDriver(ProgramDriverContract):
             CommandDriver(["agent", "{model}"])
 
     def test_aider_needs_its_log(self) -> None:
-        with pytest.raises(InputError, match="--analytics-log {usage_file}"):
+        with pytest.raises(InputError, match=r"--analytics-log \{usage_file\}"):
             CommandDriver(["aider", "{owned_files}"], output="aider")
 
 

@@ -1,7 +1,7 @@
 """A model server made of bytes, for all that a proper one would never do.
 
-Each request meets the next act of the script; the last act answers all later requests too. An act
-writes what it likes to the socket. Knows nothing of models: what an act billed is its own word.
+Each POST meets the next act of the script; the last act answers all later ones too. An act writes
+what it likes to the socket. A GET is told the list of models. What an act billed is its own word.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+MODELS = {"object": "list", "data": [{"id": "local", "object": "model"}]}
 USED = {"prompt_tokens": 120, "completion_tokens": 30, "total_tokens": 150}
 
 
@@ -112,16 +113,23 @@ class RawServer:
                 thread.start()
 
     def _serve(self, sock: socket.socket) -> None:
-        with self._lock:
-            act = self.acts[min(self._calls, len(self.acts) - 1)]
-            self._calls += 1
-            self.billed += act.billed
-        call = Call(sock, self._ending)
         with sock, suppress(OSError):
-            if act.reads:
+            call = Call(sock, self._ending)
+            if self._next().reads:
                 call.request = read_request(sock)
-                self.received.append(call.request)
+                if call.request.line.startswith("GET"):
+                    call.send(response(json.dumps(MODELS).encode()))
+                    return
+            with self._lock:
+                act = self._next()
+                self._calls += 1
+                self.billed += act.billed
+                if call.request is not None:
+                    self.received.append(call.request)
             act.play(call)
+
+    def _next(self) -> Act:
+        return self.acts[min(self._calls, len(self.acts) - 1)]
 
 
 def read_request(sock: socket.socket) -> Received:

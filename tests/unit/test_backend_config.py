@@ -13,9 +13,11 @@ from driver.backend_config import (
     describe_backend,
     driver_from,
     load_backend_config,
+    review_driver_from,
 )
 from driver.recording import RecordingWriter
 from state_store.errors import CannotRunError, InputError
+from tools.settings import Settings, load
 from tools.settings_schema import BackendSettings
 
 
@@ -39,6 +41,27 @@ def test_settings_reach_the_backend() -> None:
     assert driver.probe_capabilities().recommended_verification_tier == 3
     roles = [driver.resolve_model(role) for role in ("worker", "setup", "verify")]
     assert roles == ["large", "large", "small"]
+
+
+def settings(tmp_path: Path, toml: str) -> Settings:
+    (tmp_path / "tidegate.toml").write_text(toml, encoding="utf-8")
+    return load(project=tmp_path, environ={"HOME": str(tmp_path)})
+
+
+def test_the_reviewer_is_the_backend_of_its_own_table(tmp_path: Path) -> None:
+    toml = "[backend]\nname='command'\ncommand=['a']\n[review.backend]\nmodel='opus'\n"
+    reviewer = review_driver_from(settings(tmp_path, toml))
+    assert reviewer is not None
+    assert (reviewer.name, reviewer.resolve_model("verify")) == ("claude-code", "opus")
+
+
+def test_without_a_table_of_its_own_there_is_no_reviewing_backend(tmp_path: Path) -> None:
+    assert review_driver_from(settings(tmp_path, "[review]\nmode='always'\n")) is None
+
+
+def test_a_wrong_reviewer_is_told_by_its_table(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"\[review\.backend\] name: .*did you mean 'claude'"):
+        review_driver_from(settings(tmp_path, "[review.backend]\nname='claud'\n"))
 
 
 def test_one_model_serves_every_role_of_claude() -> None:
