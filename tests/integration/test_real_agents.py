@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.agent_waves import (
     NUMBER_DONE,
+    ROOT,
     Place,
     Wave,
     a_number,
@@ -44,7 +45,7 @@ from tests.support.model_server import ModelServer
 API_KEY = "the-key-of-this-test"
 SLUGS = ("alpha", "bravo", "charlie")
 DONE = Say("It is done.")
-NO_REVIEW = '\n[review]\nmode = "off"\n'
+DOCUMENT = ROOT / "docs" / "drivers.md"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def claude_home(home: Path, url: str) -> dict[str, str]:
 def codex(program: str, url: str) -> str:
     return (
         f'[backend]\nname = "codex-cli"\ncommand = [{json.dumps(program)}]\n'
-        f'model = "gpt-5.5"\nbase_url = "{url}/v1"\napi_key_env = "LOCAL_KEY"\n'
+        f'model = "gpt-5.5"\nbase_url = "{url}/v1"\napi_key_env = "LOCAL_API_KEY"\n'
     )
 
 
@@ -102,16 +103,20 @@ def codex_edits(path: str, content: str) -> list[Action]:
 def codex_home(home: Path, url: str) -> dict[str, str]:
     del url
     (home / ".codex").mkdir()
-    return {"LOCAL_KEY": API_KEY}
+    return {"LOCAL_API_KEY": API_KEY}
+
+
+def preset(name: str, program: str) -> str:
+    """The settings that docs/drivers.md has for a program, with its full path."""
+    _, _, section = DOCUMENT.read_text(encoding="utf-8").partition(f"#### {name}\n")
+    settings = section.partition("```toml\n")[2].partition("```")[0]
+    assert settings.count(f'"{name}", ') == 1
+    return settings.replace(f'"{name}", ', f"{json.dumps(program)}, ")
 
 
 def opencode(program: str, _url: str) -> str:
-    return (
-        '[backend]\nname = "command"\noutput = "opencode"\n'
-        'command = ["env", "OPENCODE_DB=:memory:", "OPENCODE_DISABLE_PROJECT_CONFIG=1",\n'
-        f'    {json.dumps(program)}, "run", "--pure", "--format", "json", "--title", "tidegate"]\n'
-        'env = ["LOCAL_KEY", "OPENCODE_DISABLE_MODELS_FETCH"]\n'
-    )
+    settings = preset("opencode", program).replace('"openai/gpt-6-luna"', '"local/small"')
+    return settings.replace("OPENAI_API_KEY", "LOCAL_API_KEY")
 
 
 def opencode_edits(path: str, content: str) -> list[Action]:
@@ -122,23 +127,18 @@ def opencode_edits(path: str, content: str) -> list[Action]:
 def opencode_home(home: Path, url: str) -> dict[str, str]:
     provider = {
         "npm": "@ai-sdk/openai-compatible",
-        "options": {"baseURL": f"{url}/v1", "apiKey": "{env:LOCAL_KEY}"},
+        "options": {"baseURL": f"{url}/v1", "apiKey": "{env:LOCAL_API_KEY}"},
         "models": {"small": {}},
     }
-    config = {"provider": {"local": provider}, "model": "local/small", "autoupdate": False}
+    config = {"provider": {"local": provider}}
     place = home / ".config" / "opencode" / "opencode.json"
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(config), encoding="utf-8")
-    return {"LOCAL_KEY": API_KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    return {"LOCAL_API_KEY": API_KEY}
 
 
 def gemini(program: str, _url: str) -> str:
-    return (
-        '[backend]\nname = "command"\noutput = "gemini"\n'
-        f'command = [{json.dumps(program)}, "-o", "stream-json", "-m", "gemini-2.5-flash",\n'
-        '    "--approval-mode", "auto_edit", "--skip-trust"]\n'
-        'env = ["GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"]\n'
-    )
+    return preset("gemini", program)
 
 
 def gemini_edits(path: str, content: str) -> list[Action]:
@@ -155,17 +155,7 @@ def gemini_home(home: Path, url: str) -> dict[str, str]:
 
 
 def aider(program: str, _url: str) -> str:
-    return (
-        '[backend]\nname = "command"\noutput = "aider"\nmodel = "openai/small"\n'
-        f'command = [{json.dumps(program)}, "--model", "{{model}}", "--edit-format", "whole",\n'
-        '    "--message-file", "{prompt_file}", "--no-analytics",\n'
-        '    "--analytics-log", "{usage_file}", "--yes-always", "--no-git", "--no-pretty",\n'
-        '    "--no-stream", "--map-tokens", "0", "--no-check-update", "--no-detect-urls",\n'
-        '    "--no-show-release-notes", "--no-show-model-warnings",\n'
-        '    "--no-suggest-shell-commands", "--chat-history-file", "/dev/null",\n'
-        '    "--input-history-file", "/dev/null", "{owned_files}"]\n'
-        'env = ["OPENAI_API_BASE", "OPENAI_API_KEY"]\n'
-    )
+    return preset("aider", program)
 
 
 def aider_edits(path: str, content: str) -> list[Action]:
@@ -213,7 +203,7 @@ def wave_of(named: tuple[Agent, str], tmp_path: Path) -> Iterator[Callable[..., 
 
     def run(talks: Sequence[Conversation]) -> Done:
         with ModelServer(Scenario(talks)) as server:
-            settings = agent.settings(program, server.url) + NO_REVIEW
+            settings = agent.settings(program, server.url)
             place = make_place(tmp_path, [a_number(slug) for slug in SLUGS], settings)
             places.append(place)
             before = place.checkout()
