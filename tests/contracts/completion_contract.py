@@ -59,7 +59,11 @@ class CompletionPlace(Place):
 
 FAULTS = {
     FaultKind.BAD_KEY: error("401 Unauthorized"),
+    FaultKind.NO_CREDIT: error("429 Too Many Requests", code="insufficient_quota"),
+    FaultKind.UNKNOWN_MODEL: error("404 Not Found", code="model_not_found"),
+    FaultKind.USAGE_LIMIT: error("429 Too Many Requests", type="usage_limit_reached"),
     FaultKind.OVERLOADED: error("503 Service Unavailable"),
+    FaultKind.RATE_LIMITED: error("429 Too Many Requests"),
 }
 HANGS = Act(lambda call: call.ending.wait() and None)
 

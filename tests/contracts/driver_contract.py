@@ -38,6 +38,14 @@ PARENT = {
     "IS_SANDBOX": "yes",
 }
 
+LASTING = (
+    FaultKind.BAD_KEY,
+    FaultKind.NO_CREDIT,
+    FaultKind.UNKNOWN_MODEL,
+    FaultKind.USAGE_LIMIT,
+)
+PASSING = (FaultKind.OVERLOADED, FaultKind.RATE_LIMITED)
+
 # What a fake agent of any kind does before it speaks its own protocol.
 ACT = """
 import json, os, sys, time
@@ -309,20 +317,22 @@ class WaitingContract(DriverContract):
 class FaultContract(DriverContract):
     """The rules for adapters that tell a provider's fault from an agent's failure."""
 
-    def test_a_refused_key_is_told_at_once_and_is_not_the_agents_failure(
-        self, place: Place
+    @pytest.mark.parametrize("kind", LASTING)
+    def test_a_fault_that_lasts_is_told_at_once_and_is_not_the_agents_failure(
+        self, place: Place, kind: FaultKind
     ) -> None:
-        plan = Plan(files={"a.txt": "x"}, fault=FaultKind.BAD_KEY, fault_times=9)
+        plan = Plan(files={"a.txt": "x"}, fault=kind, fault_times=1)
         result = self.driver(place, plan).dispatch_worker(place.request())
         assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
         assert result.fault is not None
-        assert result.fault.kind is FaultKind.BAD_KEY
+        assert result.fault.kind is kind
         assert result.error
         assert not result.tokens_spent
         assert not (place.workspace / "a.txt").exists()
 
-    def test_a_busy_provider_is_asked_again(self, place: Place) -> None:
-        plan = Plan(files={"a.txt": "x"}, fault=FaultKind.OVERLOADED, fault_times=1)
+    @pytest.mark.parametrize("kind", PASSING)
+    def test_a_busy_provider_is_asked_again(self, place: Place, kind: FaultKind) -> None:
+        plan = Plan(files={"a.txt": "x"}, fault=kind, fault_times=1)
         result = self.driver(place, plan).dispatch_worker(place.request())
         assert (result.ok, result.failure, result.fault) == (True, FAILURE_NONE, None)
         assert (place.workspace / "a.txt").read_text(encoding="utf-8") == "x"

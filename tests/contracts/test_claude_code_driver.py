@@ -26,7 +26,14 @@ sys.exit(plan["exit"])
 """
 FAULTS: dict[FaultKind | None, dict[str, object]] = {
     FaultKind.BAD_KEY: {"api_error_status": 401, "result": "Invalid API key"},
+    FaultKind.NO_CREDIT: {"api_error_status": 400, "result": "Credit balance is too low"},
+    FaultKind.UNKNOWN_MODEL: {
+        "api_error_status": 404,
+        "result": "There's an issue with the selected model (m). It may not exist.",
+    },
+    FaultKind.USAGE_LIMIT: {"api_error_status": 429, "result": "Claude usage limit reached|1"},
     FaultKind.OVERLOADED: {"api_error_status": 529, "result": "Overloaded"},
+    FaultKind.RATE_LIMITED: {"api_error_status": 429, "result": "Too many requests"},
 }
 INIT = {"type": "system", "subtype": "init", "model": "claude-haiku-4-5", "permissionMode": "x"}
 

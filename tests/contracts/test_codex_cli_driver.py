@@ -29,7 +29,14 @@ sys.stderr.write(plan["said"])
 sys.exit(plan["exit"])
 """
 KEY = "sk-of-a-server"
-FAULTS = {FaultKind.BAD_KEY: "bad_key", FaultKind.OVERLOADED: "overloaded"}
+FAULTS = {
+    FaultKind.BAD_KEY: "bad_key",
+    FaultKind.NO_CREDIT: "no_quota",
+    FaultKind.UNKNOWN_MODEL: "unknown_model",
+    FaultKind.USAGE_LIMIT: "usage_limit",
+    FaultKind.OVERLOADED: "overloaded",
+    FaultKind.RATE_LIMITED: "rate_limited",
+}
 CACHED = 100
 OF_THIS_TEST = Price(0.0, 0.0, cached=2500.0)  # makes a use cost what the contract says
 

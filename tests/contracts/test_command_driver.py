@@ -146,26 +146,33 @@ for line in plan["lines"]:
     print(line)
 sys.exit(plan["exit"])
 """
-STATUS = {FaultKind.BAD_KEY: 401, FaultKind.OVERLOADED: 503}
+FAULTS = {
+    FaultKind.BAD_KEY: (401, "no such key"),
+    FaultKind.NO_CREDIT: (402, "payment required"),
+    FaultKind.UNKNOWN_MODEL: (404, "the model `m` does not exist"),
+    FaultKind.USAGE_LIMIT: (429, "You've hit your usage limit, try again in 3 hours"),
+    FaultKind.OVERLOADED: (503, "no capacity"),
+    FaultKind.RATE_LIMITED: (429, "too many requests"),
+}
 
 
 def opencode_lines(plan: Plan) -> list[str]:
     used = plan.usage or Usage(0, 0, 0.0)
     tokens = {"input": used.input_tokens, "output": used.output_tokens, "reasoning": 0}
     part = {"tokens": {**tokens, "cache": {"read": 0, "write": 0}}, "cost": used.cost_usd}
-    last = failed(400) if plan.fails else {"type": "step_finish", "part": part}
+    last = failed(400, "it went wrong") if plan.fails else {"type": "step_finish", "part": part}
     return [json.dumps({"type": "step_start", "part": {}}), json.dumps(last)]
 
 
-def failed(status: int) -> dict[str, object]:
-    data = {"message": "it went wrong", "statusCode": status}
+def failed(status: int, message: str) -> dict[str, object]:
+    data = {"message": message, "statusCode": status}
     return {"type": "error", "error": {"name": "APIError", "data": data}}
 
 
 class TestCommandDriverThatReadsOpencode(ProgramDriverContract, FaultContract):
     def driver(self, place: Place, plan: Plan, **options: object) -> CommandDriver:
         lines, code = opencode_lines(plan), int(plan.fails)
-        fault = [json.dumps(failed(STATUS[plan.fault]))] if plan.fault else []
+        fault = [json.dumps(failed(*FAULTS[plan.fault]))] if plan.fault else []
         command = place.program(plan, OPENCODE, lines=lines, exit=code, fault_lines=fault)
         return CommandDriver(command, environ=PARENT, output="opencode", **options)  # type: ignore[arg-type]
 

@@ -60,12 +60,13 @@ class Agent:
     edit: Callable[[str, str], Sequence[Action]]
     prepare: Callable[[Path, str], Mapping[str, str]]
 
-    def talk(self, slug: str) -> Conversation:
-        """Every turn costs something else, so that sums cannot coincide."""
+    def talk(self, slug: str, fault: Fault | None = None) -> Conversation:
+        """Every turn costs something else, so that sums cannot coincide; `fault` meets the last."""
         turns = self.edit(f"{slug}.py", NUMBER_DONE)
         base = 100 * (1 + SLUGS.index(slug))
         uses = [TokenUse(base + n, 11 + n, 31 + n, 7 + n, 3) for n in range(len(turns))]
         steps = [Step(turn, use) for turn, use in zip(turns, uses, strict=True)]
+        steps[-1] = Step(turns[-1], uses[-1], fault)
         return Conversation(mark(slug), steps)
 
     def refused(self, slug: str) -> Conversation:
@@ -230,6 +231,21 @@ def test_a_wave_of_three_ships_all_and_reports_what_the_server_billed(
     assert place.left_running() == {}
     assert place.checkout() == done.before
     assert API_KEY not in wave.stdout + wave.stderr
+
+
+def test_a_provider_that_is_busy_once_costs_no_round_and_no_token(
+    named: tuple[Agent, str], wave_of: Callable[..., Done]
+) -> None:
+    agent, _ = named
+    busy = Fault(429, {"retry-after": "1"}, message="slow down")
+    done = wave_of([agent.talk("alpha"), agent.talk("bravo"), agent.talk("charlie", busy)])
+    wave, server = done.wave, done.server
+    assert wave.exit_code == 0, wave.stderr + wave.stdout
+    assert wave.shipped == set(SLUGS)
+    assert {built["repairs"] for built in wave.report["wave"]["built"]} == {0}
+    assert [e.status for e in server.exchanges if e.status != 200] == [429]
+    assert wave.tokens == {slug: tokens(server.billed_for(mark(slug))) for slug in SLUGS}
+    assert done.place.left_running() == {}
 
 
 def test_a_key_that_the_provider_refuses_is_its_fault_and_costs_no_round(
