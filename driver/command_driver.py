@@ -38,12 +38,15 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+<<<<<<< HEAD
 from driver.cli_usage import READERS, CliReport, Printed
 from driver.fault_words import fault_in
+=======
+from driver.fault_words import used_up_in
+>>>>>>> clis
 from driver.process import Ending, Finished
-from driver.provider_fault import FaultKind, ProviderFault
+from driver.provider_fault import ProviderFault
 from driver.usage import MAX_USAGE_BYTES, parse_usage
-from driver.usage_limits import resets_at, says_used_up
 from state_store.errors import InputError
 
 LAST_LINES = 5
@@ -267,9 +270,8 @@ def _used_up(finished: Finished) -> ProviderFault | None:
         return None
     for printed in (finished.stderr, finished.stdout):
         last = "\n".join(printed.strip().splitlines()[-LAST_LINES:])
-        if says_used_up(last):
-            when = resets_at(last, datetime.now().astimezone())
-            return ProviderFault(FaultKind.USAGE_LIMIT, tail(last), resets_at=when)
+        if (fault := used_up_in(last, datetime.now().astimezone())) is not None:
+            return fault
     return None
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from driver.backoff import DEFAULT_CAP_S
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.usage_limits import resets_at, says_used_up
 
 MESSAGE_CHARACTERS = 500
+SOON_S = DEFAULT_CAP_S  # what is over by then is waited for like any other rate limit
 
 # Asked in this order: what no waiting cures comes first, whatever status it was sent with.
 _WORDS = (
@@ -76,13 +78,23 @@ def fault_in(
     A status of 400, 413 or 422 without a known word is the request's own matter, such as a prompt
     that is too long, and no fault of the provider.
     """
+    if (used_up := used_up_in(text, now, status=status)) is not None:
+        return used_up
     message = text.strip()[:MESSAGE_CHARACTERS]
-    if says_used_up(text):
-        return ProviderFault(FaultKind.USAGE_LIMIT, message, status, resets_at=resets_at(text, now))
     kind = _by_words(text, lasting=True) or _by_status(status)
     if kind is None and status is None:
         kind = _by_words(text, lasting=False)
     return None if kind is None else ProviderFault(kind, message, status, retry_after_s)
+
+
+def used_up_in(text: str, now: datetime, *, status: int | None = None) -> ProviderFault | None:
+    """The fault of a run whose plan is used up; a rate limit when it is over soon."""
+    if not says_used_up(text):
+        return None
+    message, when = text.strip()[:MESSAGE_CHARACTERS], resets_at(text, now)
+    if when is not None and 0 <= (wait_s := when - now.timestamp()) <= SOON_S:
+        return ProviderFault(FaultKind.RATE_LIMITED, message, status, retry_after_s=wait_s)
+    return ProviderFault(FaultKind.USAGE_LIMIT, message, status, resets_at=when)
 
 
 def _by_words(text: str, *, lasting: bool) -> FaultKind | None:

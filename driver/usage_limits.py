@@ -1,7 +1,8 @@
 """The sentences with which agent CLIs say that a plan is used up, and when it works again.
 
-Pure: a text and the time at which it was read. The wordings are those of Claude Code (1.0 to 2.1)
-and of Codex; both change them often, so they are looked for loosely and only in messages of errors.
+Pure: a text and the time at which it was read. The wordings are those of Claude Code (1.0 to
+2.1), Codex and Gemini; all change them often, so they are looked for loosely and only in messages
+of errors.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 _LIMIT = re.compile(
     r"\b(?:usage|session|weekly|monthly|daily|hourly|spend|(?:5|five)-hour|opus|sonnet|fable)"
     r" limit (?:reached|exceeded)"
-    r"|\byou(?:'ve|'re| have| are) (?:hit|reached|out of) (?:your|extra) (?:[\w-]+ ){0,3}"
-    r"(?:limit|usage|quota)"
-    r"|\b(?:limit|usage) will reset\b"
+    r"|\byou(?:'ve| have) (?:hit|reached|exhausted) your (?:[\w'-]+ ){0,3}"
+    r"(?:limit|usage|quota|capacity)\b"
+    r"|\b(?:is|are|you're) out of (?:extra )?usage\b"
+    r"|\b(?:limit|usage|quota) will reset\b"
     r"|\busage_limit_(?:reached|exceeded)\b",
     re.IGNORECASE,
 )
 _EPOCH = re.compile(r"\|\s*(\d{10})(\d{3})?\b")
 _SPAN = re.compile(
-    r"\b(?:again|resets?|reset) in\s+(?:about\s+)?(?P<span>(?:\d+\s*[a-z]+[\s,]*(?:and\s+)?)+)",
+    r"\b(?:again|resets?) (?:in|after)\s+(?:about\s+)?(?P<span>(?:\d+\s*[a-z]+[\s,]*(?:and\s+)?)+)",
     re.IGNORECASE,
 )
 _SPAN_PART = re.compile(r"(\d+)\s*([a-z])", re.IGNORECASE)

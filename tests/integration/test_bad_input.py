@@ -104,8 +104,25 @@ BOTH = {
     ),
     "no such config": Case(nothing, "none.toml does not exist", flags=("--config", "none.toml")),
     "an unknown backend": Case(nothing, "did you mean 'claude'", flags=("--driver", "cloude")),
-    "a backend of later": Case(
-        nothing, "comes with a later version", CANNOT_RUN, ("--driver", "codex")
+    "no key": Case(
+        rewrite_config("[backend]\nname = 'codex'\n[review]\nmode='off'\n"),
+        "OPENAI_API_KEY is not set",
+        CANNOT_RUN,
+    ),
+    "no address": Case(
+        rewrite_config("[backend]\nname = 'openai-compatible'\nmodel = 'm'\n"),
+        "[backend] base_url",
+    ),
+    "an address for nobody": Case(
+        rewrite_config(
+            "[backend]\nname = 'openai-compatible'\nmodel = 'm'\n"
+            "base_url = 'http://10.0.0.5/v1'\n[review]\nmode='off'\n"
+        ),
+        "[backend] base_url cannot be used",
+        CANNOT_RUN,
+    ),
+    "a price in words": Case(
+        rewrite_config("[prices]\nm = { input = 'little', output = 1 }\n"), "prices must be"
     ),
     "no agent command": Case(rewrite_config("[backend]\nname = 'command'\n"), "[backend] command"),
     "no such recording": Case(

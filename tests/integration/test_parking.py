@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,15 @@ def test_a_used_up_plan_parks_the_wave_and_what_is_verified_ships(scene: Scene) 
     assert "used up" in built(report)["three"]["error"]
 
 
+def test_no_place_is_prepared_for_an_item_that_is_not_begun(tmp_path: Path) -> None:
+    log = tmp_path / "set-up.log"
+    setup = f"echo x >> {shlex.quote(str(log))}"
+    config = f"[limits]\nmax_workers = 1\n[workspace]\nsetup = [{json.dumps(setup)}]\n"
+    scene = Scene(tmp_path, {"README": "x"}, config=config)
+    scene.play(scripts(one=meets(USED_UP)), ITEMS)
+    assert log.read_text(encoding="utf-8") == "x\n"
+
+
 def test_a_parked_wave_has_cost_no_attempt_and_goes_on_when_run_again(scene: Scene) -> None:
     scene.play(scripts(two=meets(USED_UP)), ITEMS)
     assert "three" not in journaled(scene)
@@ -126,7 +137,7 @@ AGENT = """
 import os, sys
 slug = os.environ["TIDEGATE_ITEM"]
 if slug == "two":
-    sys.stderr.write("some warning\\n5-hour limit reached \\u2219 resets 3pm (UTC)\\n")
+    sys.stderr.write("some warning\\nClaude AI usage limit reached|" + sys.argv[1] + "\\n")
     sys.exit(1)
 open(slug + ".txt", "w").write("x")
 """
@@ -135,10 +146,12 @@ open(slug + ".txt", "w").write("x")
 def test_an_agent_program_that_prints_a_used_up_plan_parks_the_wave(scene: Scene) -> None:
     agent = scene.folder / "agent.py"
     agent.write_text(AGENT, encoding="utf-8")
-    driver = CommandDriver((sys.executable, str(agent)), tier=1, environ=scene.environ)
+    tomorrow = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    command = (sys.executable, str(agent), str(int(tomorrow.timestamp())))
+    driver = CommandDriver(command, tier=1, environ=scene.environ)
     report = scene.run(driver, ITEMS)
     assert verdicts(report) == {"one": "verified", "two": "undecided", "three": "halted"}
     assert (report["abort_reason"], report["exit_code"]) == ("parked", 3)
-    assert str(report["parked_until"]).endswith("T15:00:00+00:00")
+    assert report["parked_until"] == tomorrow.isoformat()
     assert report["repairsUsed"] == 0
     json.dumps(report)

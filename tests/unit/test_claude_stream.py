@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NO
 from driver.claude_stream import read_stream, usage_of
 from driver.provider_fault import FaultKind
 
+STREAMS = Path(__file__).parents[1] / "support" / "claude_streams"
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 
 INIT = (
@@ -195,6 +197,27 @@ def test_a_used_up_plan_is_told_whether_or_not_it_is_called_an_error(is_error: b
     assert reply.failure == FAILURE_COULD_NOT_RUN
     assert reply.fault is not None
     assert (reply.fault.kind, reply.fault.resets_at) == (FaultKind.USAGE_LIMIT, 1780000000.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "failure", "kind"),
+    [
+        ("success", FAILURE_NONE, None),
+        ("max_turns", FAILURE_AGENT, None),
+        ("api_error", FAILURE_AGENT, None),
+        ("rate_limited", FAILURE_COULD_NOT_RUN, FaultKind.RATE_LIMITED),
+        ("session_limit", FAILURE_COULD_NOT_RUN, FaultKind.USAGE_LIMIT),
+    ],
+)
+def test_captured_streams_are_read_as_they_were_meant(
+    name: str, failure: str, kind: FaultKind | None
+) -> None:
+    lines = (STREAMS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    reply = read_stream(lines, NOW)
+    assert (reply.failure, reply.fault and reply.fault.kind) == (failure, kind)
+    if kind is FaultKind.USAGE_LIMIT:
+        assert reply.fault is not None
+        assert (reply.fault.resets_at, reply.usage) == (1795977565.0, FREE)
 
 
 def test_the_line_about_limits_makes_a_429_a_used_up_plan_with_its_time() -> None:

@@ -54,6 +54,15 @@ def test_what_is_said_has_one_name(text: str, status: int | None, kind: FaultKin
     assert (fault and fault.kind) == kind
 
 
+def test_an_allowance_that_is_back_soon_is_only_a_rate_limit() -> None:
+    said = "You have exhausted your capacity on this model. Your quota will reset after "
+    soon, later = fault_in(said + "39s.", NOW), fault_in(said + "2h7m23s.", NOW)
+    assert soon is not None
+    assert later is not None
+    assert (soon.kind, soon.retry_after_s) == (FaultKind.RATE_LIMITED, 39.0)
+    assert (later.kind, later.retry_after_s) == (FaultKind.USAGE_LIMIT, None)
+
+
 def test_a_fault_carries_what_was_said_and_when_to_come_back() -> None:
     fault = fault_in("Request rejected (429)", NOW, status=429, retry_after_s=3.0)
     assert fault is not None

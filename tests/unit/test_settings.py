@@ -14,7 +14,7 @@ import pytest
 
 from state_store.errors import InputError
 from tools import settings
-from tools.settings_schema import KINDS, REVIEW_BACKEND, SECTIONS, BackendSettings
+from tools.settings_schema import KINDS, REVIEW_BACKEND, SECTIONS, BackendSettings, TokenPrice
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 Load = Callable[..., settings.Settings]
@@ -469,3 +469,30 @@ def test_the_documented_example_is_valid_and_shows_every_key(load: Load) -> None
         shown.add(section)
     assert REVIEW_BACKEND in shown
     assert {name for name in KINDS if not name.startswith(REVIEW_BACKEND)} <= shown
+
+
+def test_prices_are_a_table_by_model(load: Load) -> None:
+    assert load().prices == {}
+    found = load(
+        '[prices]\nm = { input = 1, output = 2.5 }\n"a.b" = { input = 0, output = 0, cached = 0 }\n'
+    )
+    assert found.prices == {"m": TokenPrice(1.0, 2.5), "a.b": TokenPrice(0.0, 0.0, 0.0)}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "m = 5",
+        "m = {}",
+        "m = { input = 1 }",
+        "m = { input = 1, output = -1 }",
+        "m = { input = 1, output = nan }",
+        "m = { input = 1, output = true }",
+        "m = { input = 1, output = '2' }",
+        "m = { input = 1, output = 2, more = 3 }",
+        '"" = { input = 1, output = 2 }',
+    ],
+)
+def test_a_price_that_is_none_is_told(load: Load, table: str) -> None:
+    (problem,) = problems(load, f"[prices]\n{table}\n")
+    assert "prices must be a table of models" in problem

@@ -52,6 +52,13 @@ USED_UP = {
     "You've hit your usage limit. To get more access now, send a request to your admin or try "
     "again in 3 days 6 hours 57 minutes.": NOW.timestamp() + 3 * 86400 + 6 * 3600 + 57 * 60,
     "You've hit your usage limit. Try again Aug 18.": None,
+    "You've hit your org's monthly usage limit \u00b7 contact your admin": None,
+    "You've hit your monthly spend limit.": None,
+    "You're out of extra usage \u00b7 resets 3pm": at("2026-11-29T15:00+02:00"),
+    "Your org is out of usage \u00b7 add funds to continue": None,
+    "You have exhausted your daily quota on this model.": None,
+    "TerminalQuotaError: You have exhausted your capacity on this model. Your quota will reset "
+    "after 1h49m8s.": NOW.timestamp() + 3600 + 49 * 60 + 8,
     "You've hit your usage limit. Try again later.": None,
 }
 
