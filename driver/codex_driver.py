@@ -1,18 +1,15 @@
 """The backend for models behind Chat Completions: they see the owned files and answer with a patch.
 
-Owns the conversation of one dispatch, from files to files. How servers are asked, what their
-answers mean and how files are written belongs to the modules it is put together from.
+Owns a dispatch from files to files. What is said on the way is `dialogue`'s business, how files are
+written that of `plain_files`.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,29 +28,20 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
-from driver.chat_answer import Unusable, answer_text, read_answer
-from driver.chat_usage import Bill
 from driver.check import Check
 from driver.completion import (
-    PATCH_NAME,
-    RESULT_NAME,
     WORKER_PATCH_SCHEMA,
-    Message,
-    ScopeError,
-    Shown,
-    nudge,
-    opening,
-    patch_files,
 )
+from driver.dialogue import Dialogue, Line, Work
 from driver.endpoint_checks import examine_server
-from driver.http_exchange import CancelledRequestError, Watch
+from driver.http_exchange import Watch
 from driver.model_table import CODEX_MODELS
 from driver.openai_transport import OPENAI_URL, Server, complete, usual_key_name
 from driver.owned_text import show_owned
 from driver.plain_files import NotPlainError, write_plain
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.provider_reply import TransportError, checked_document, foreign_error
-from driver.request_shape import LIMITS, Shapes, payload, without_refused
+from driver.request_shape import LIMITS, Shapes
 from driver.throttle import Throttle
 from driver.tries import Tries
 from state_store.errors import CannotRunError, InputError
@@ -67,8 +55,6 @@ JSON_SCHEMA_CAPABLE = frozenset(
 __all__ = ["JSON_SCHEMA_CAPABLE", "WORKER_PATCH_SCHEMA", "CodexDriver"]
 
 _FAULT_RETRIES = 5  # of one request; its time and the gate bound them as well
-_LONG_ANSWER = 32_768  # tokens, asked for when an answer was cut off
-_NOTES_BYTES = 16_384
 _REMEDIES = {
     FaultKind.BAD_KEY: "check the key in {key}",
     FaultKind.UNKNOWN_MODEL: "the server does not know the model {model!r}; set [backend] model",
@@ -76,53 +62,6 @@ _REMEDIES = {
 }
 
 Transport = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-@dataclass(slots=True)
-class _Talk:
-    """One dispatch: what was said so far, and its bounds."""
-
-    worker_id: str
-    request: WorkerRequest
-    model: str
-    shown: Shown
-    bill: Bill
-    messages: list[Message]
-    until: float
-    limit: int | None = None
-    silent: int = 0
-    said: str = ""
-
-    @property
-    def schema(self) -> tuple[str, Mapping[str, Any]]:
-        asked = self.request.result_schema
-        return (PATCH_NAME, WORKER_PATCH_SCHEMA) if asked is None else (RESULT_NAME, asked)
-
-    def worth_waiting(self, reply: dict[str, Any] | TransportError) -> ProviderFault | None:
-        """The fault of a request, None where another try is not worth it: silence took long."""
-        if not isinstance(reply, TransportError):
-            return None
-        self.silent += reply.fault.kind is FaultKind.SILENT
-        return None if self.silent > 1 else reply.fault
-
-    def note(self, **parts: Any) -> None:
-        """Keep what went back and forth, where the request has a place for it."""
-        if self.request.scratch is not None:
-            with suppress(OSError):  # a note that cannot be kept stops no work
-                self.request.scratch.mkdir(parents=True, exist_ok=True)
-                with (self.request.scratch / "exchange.jsonl").open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(parts) + "\n")
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """An answer that can be used, or why there is none."""
-
-    value: dict[str, Any] = field(default_factory=dict)
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    failure: str = ""
-    error: str | None = None
-    fault: ProviderFault | None = None
 
 
 class CodexDriver(LocalDriver):
@@ -168,7 +107,7 @@ class CodexDriver(LocalDriver):
         self._limit_s = timeout_s
         self._now = now or time.monotonic
         self._throttle = throttle or self._throttle
-        openai = self.server.base_url == OPENAI_URL
+        openai = base_url.rstrip("/") == OPENAI_URL
         self._shapes = Shapes(limits=LIMITS if openai else LIMITS[::-1])
         self._heard: dict[str, float] = {}
         self._heard_lock = threading.Lock()
@@ -238,136 +177,81 @@ class CodexDriver(LocalDriver):
         except (CannotRunError, InputError, OSError) as error:
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, str(error))
         model = request.model or self.resolve_model(request.role)
-        talk = _Talk(
-            worker_id,
+        dialogue = Dialogue(
+            self._line(),
             request,
             model,
             shown,
-            bill=Bill(model, self.prices),
-            messages=opening(request.prompt, shown, request.result_schema),
             until=time.monotonic() + self._limit_s,
+            heard=partial(self._hear, worker_id),
         )
-        self._hear(worker_id)
         try:
-            work = self._put_down(talk, self._converse(talk))
+            work = self._written(request, dialogue.run())
         finally:
             with self._heard_lock:
                 self._heard.pop(worker_id, None)
-        return self._result(talk, work)
+        return self._result(worker_id, model, dialogue, work)
 
-    def _converse(self, talk: _Talk) -> _Work:
-        reason, opened = "", len(talk.messages)
-        for _ in range(self.max_retries + 1):
-            notes = talk.messages[opened:]
-            if sum(len(one["content"].encode()) for one in notes) > _NOTES_BYTES:
-                text = f"budget_exceeded_on_retry: the notes on malformed answers, last: {reason}"
-                return _Work(failure=FAILURE_AGENT, error=text)
-            reply = self._ask(talk)
-            if isinstance(reply, TransportError):
-                return self._unanswered(talk, reply)
-            work = _understood(reply, talk)
-            if not isinstance(work, Unusable):
-                return work
-            if work.final:
-                return _Work(failure=FAILURE_AGENT, error=work.reason)
-            if work.cut:
-                talk.limit = max(_LONG_ANSWER, 2 * _answer_tokens(reply))
-            reason = work.reason
-            talk.messages += nudge(reason)
-        text = f"structured output validation failed after {self.max_retries + 1} attempts: "
-        return _Work(failure=FAILURE_AGENT, error=text + reason)
-
-    def _ask(self, talk: _Talk) -> dict[str, Any] | TransportError:
-        while True:
-            shape = self._shapes.get(talk.model)
-            body = payload(shape, talk.model, talk.messages, talk.schema, talk.limit)
-            reply = self._throttle.call(
-                partial(self._try, body, talk),
-                talk.worth_waiting,
-                self._cancelled,
-                until=talk.until,
+    def _result(self, worker_id: str, model: str, told: Dialogue, work: Work) -> WorkerResult:
+        if told.bill.trouble:
+            sys.stderr.write(
+                f"WARNING: {self.name} dispatch {worker_id} is unmetered: usage.total_tokens is "
+                f"{told.bill.trouble} in one of its answers\n"
             )
-            if reply is None:
-                text = "the provider stayed unavailable for the whole time of this dispatch"
-                return TransportError(ProviderFault(FaultKind.OVERLOADED, text))
-            if not isinstance(reply, TransportError):
-                return reply
-            new = without_refused(shape, reply, body)
-            if new is None:
-                return reply
-            self._shapes.replace(talk.model, shape, new)
+        return WorkerResult(
+            worker_id,
+            ok=not work.failure,
+            structured=work.value or None,
+            text=str(work.value.get("summary", "")) or told.said,
+            files_written=() if work.failure else tuple(work.files),
+            error=self._with_remedy(work, model),
+            usage=told.bill.usage,
+            model=model,
+            failure=work.failure,
+            fault=work.fault,
+        )
 
-    def _try(self, body: dict[str, Any], talk: _Talk) -> dict[str, Any] | TransportError:
-        self._hear(talk.worker_id)
-        try:
-            document = self._send(body, talk)
-        except TransportError as error:
-            talk.note(request=body, error=str(error))
-            if error.billed:
-                talk.bill.add_unknown()
-            return error
-        talk.note(request=body, answer=document)
-        talk.bill.add(document)
-        return document
+    def _line(self) -> Line:
+        return Line(
+            self._send,
+            self._throttle,
+            self._shapes,
+            self._cancelled,
+            self.stall_s,
+            self.max_retries,
+            self.prices,
+        )
 
-    def _send(self, body: dict[str, Any], talk: _Talk) -> dict[str, Any]:
+    def _send(self, body: dict[str, Any], watch: Watch) -> dict[str, Any]:
         if self.transport is None:
-            left_s = max(0.01, talk.until - time.monotonic())
-            watch = Watch(
-                min(left_s, self.stall_s or left_s),
-                self._cancelled,
-                lambda: self._hear(talk.worker_id),
-            )
             return complete(self.server, body, self._environment(), watch)
         try:
             return checked_document(self.transport(body))
         except TransportError:
             raise
-        except (RuntimeError, OSError) as error:
+        except (RuntimeError, OSError, ValueError) as error:
             raise foreign_error(error) from error
 
-    def _unanswered(self, talk: _Talk, error: TransportError) -> _Work:
-        if isinstance(error, CancelledRequestError) or self._cancelled.is_set():
-            return _Work(failure=FAILURE_CANCELLED, error="the request was cancelled")
-        remedy = _REMEDIES.get(error.fault.kind, "")
-        text = str(error)
-        if remedy:
-            text += "; " + remedy.format(key=self.server.key_name or "the server", model=talk.model)
-        return _Work(failure=FAILURE_COULD_NOT_RUN, error=text, fault=error.fault)
-
-    def _put_down(self, talk: _Talk, work: _Work) -> _Work:
+    def _written(self, request: WorkerRequest, work: Work) -> Work:
         if work.failure or not work.files:
             return work
         if self._cancelled.is_set():
-            return _Work(failure=FAILURE_CANCELLED, error="cancelled before anything was written")
+            return Work(failure=FAILURE_CANCELLED, error="cancelled before anything was written")
         try:
-            write_plain(Path(talk.request.workdir), work.files)
+            write_plain(Path(request.workdir), work.files)
         except NotPlainError as error:
-            return _Work(failure=FAILURE_REFUSED, error=f"out-of-scope: {error}")
+            return Work(failure=FAILURE_REFUSED, error=f"out-of-scope: {error}")
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-            return _Work(failure=FAILURE_AGENT, error=f"write_failed: {error}")
+            return Work(failure=FAILURE_AGENT, error=f"write_failed: {error}")
         except OSError as error:  # a full disk is not the model's doing
-            return _Work(failure=FAILURE_COULD_NOT_RUN, error=f"write_failed: {error}")
+            return Work(failure=FAILURE_COULD_NOT_RUN, error=f"write_failed: {error}")
         return work
 
-    def _result(self, talk: _Talk, work: _Work) -> WorkerResult:
-        if talk.bill.trouble:
-            sys.stderr.write(
-                f"WARNING: {self.name} dispatch {talk.worker_id} is unmetered: "
-                f"usage.total_tokens is {talk.bill.trouble} in one of its answers\n"
-            )
-        return WorkerResult(
-            talk.worker_id,
-            ok=not work.failure,
-            structured=work.value or None,
-            text=str(work.value.get("summary", "")) or talk.said,
-            files_written=() if work.failure else tuple(work.files),
-            error=work.error,
-            usage=talk.bill.usage,
-            model=talk.model,
-            failure=work.failure,
-            fault=work.fault,
-        )
+    def _with_remedy(self, work: Work, model: str) -> str | None:
+        remedy = _REMEDIES.get(work.fault.kind) if work.fault is not None else None
+        if remedy is None:
+            return work.error
+        return f"{work.error}; " + remedy.format(key=self.server.key_name or "it", model=model)
 
     def _environment(self) -> Mapping[str, str]:
         return process_environment() if self._live_environ else self.environ
@@ -375,24 +259,3 @@ class CodexDriver(LocalDriver):
     def _hear(self, worker_id: str) -> None:
         with self._heard_lock:
             self._heard[worker_id] = self._now()
-
-
-def _understood(reply: Mapping[str, Any], talk: _Talk) -> _Work | Unusable:
-    talk.said = answer_text(reply)[-4000:]
-    value = read_answer(reply, talk.schema[1])
-    if isinstance(value, Unusable):
-        return value
-    if talk.request.result_schema is not None:
-        return _Work(value)
-    try:
-        return _Work(value, patch_files(value, talk.shown))
-    except ScopeError as error:
-        return _Work(failure=FAILURE_REFUSED, error=str(error))
-    except ValueError as error:
-        return Unusable(str(error))
-
-
-def _answer_tokens(reply: Mapping[str, Any]) -> int:
-    usage = reply.get("usage")
-    count = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and 0 < count < 10**6 else 0

@@ -38,12 +38,8 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
-<<<<<<< HEAD
 from driver.cli_usage import READERS, CliReport, Printed
-from driver.fault_words import fault_in
-=======
-from driver.fault_words import used_up_in
->>>>>>> clis
+from driver.fault_words import fault_in, used_up_in
 from driver.process import Ending, Finished
 from driver.provider_fault import ProviderFault
 from driver.usage import MAX_USAGE_BYTES, parse_usage

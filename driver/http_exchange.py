@@ -133,7 +133,7 @@ class Exchange:
         if self._watch.cancelled.is_set():
             fault = ProviderFault(FaultKind.DROPPED, "the request was cancelled")
             return CancelledRequestError(fault, billed=self._asked)
-        text = f"the server gave no whole answer within {self._watch.timeout_s:.0f} s"
+        text = f"the server gave no whole answer within {self._watch.timeout_s:.3g} s"
         return TransportError(ProviderFault(FaultKind.SILENT, text), billed=self._asked)
 
     def _work(self) -> None:

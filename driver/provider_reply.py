@@ -150,11 +150,15 @@ def foreign_error(error: Exception) -> TransportError:
         kind = fault_kind(int(named[1]), Complaint(text))
     elif isinstance(error, TimeoutError):
         kind = FaultKind.SILENT
+    elif isinstance(error, OSError):
+        kind = FaultKind.DROPPED
     else:
-        kind = FaultKind.DROPPED if isinstance(error, OSError) else FaultKind.BAD_REQUEST
+        kind = FaultKind.MALFORMED if isinstance(error, ValueError) else FaultKind.BAD_REQUEST
     status = int(named[1]) if named is not None else None
     # No answer at all: whether a model worked for it is not known.
-    return TransportError(ProviderFault(kind, text, status), billed=isinstance(error, OSError))
+    return TransportError(
+        ProviderFault(kind, text, status), billed=not isinstance(error, RuntimeError)
+    )
 
 
 def first_choice(document: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -236,7 +240,9 @@ def _refused(answer: HttpAnswer, now: float) -> TransportError:
         complaint = None
     said = complaint or Complaint()
     kind = fault_kind(answer.status, said)
-    text = f"OpenAI API request failed: HTTP Error {answer.status}: {safe_line(answer.reason)[:80]}"
+    text = (
+        f"OpenAI API request failed: HTTP Error {answer.status}: {safe_line(answer.reason)[:200]}"
+    )
     if complaint is not None:
         text += f" [{said.code}, {said.message}]"
     billed = answer.status in _PERHAPS_BILLED

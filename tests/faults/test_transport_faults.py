@@ -98,6 +98,9 @@ FAULTS: dict[str, Fault] = {
     "cut body without a length": Fault(
         raw(HEAD + b"\r\n" + WHOLE[:40], 150), KINDS.MALFORMED, known=False
     ),
+    "cut after a whole document": Fault(
+        raw(response(WHOLE, length=len(WHOLE) + 9), 150), KINDS.MALFORMED, known=False
+    ),
     "cut chunk": Fault(raw(CHUNKED + chunk(WHOLE)[:30], 150), KINDS.MALFORMED, known=False),
     "no last chunk": Fault(raw(CHUNKED + chunk(WHOLE[:40]), 150), KINDS.MALFORMED, known=False),
     "a body without end": Fault(Act(endless, 150), KINDS.MALFORMED, known=False),

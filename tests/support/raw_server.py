@@ -1,7 +1,8 @@
 """A model server made of bytes, for all that a proper one would never do.
 
 Each POST meets the next act of the script; the last act answers all later ones too. An act writes
-what it likes to the socket. A GET is told the list of models. What an act billed is its own word.
+what it likes to the socket, and what it billed is its own word. The list of models is told to
+whoever asks for it.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class RawServer:
             call = Call(sock, self._ending)
             if self._next().reads:
                 call.request = read_request(sock)
-                if call.request.line.startswith("GET"):
+                if call.request.line.split()[1].endswith("/models"):
                     call.send(response(json.dumps(MODELS).encode()))
                     return
             with self._lock:

@@ -185,6 +185,7 @@ def test_the_wait_that_is_asked_for(headers: dict[str, str], seconds: float | No
         (RuntimeError("OPENAI_API_KEY is not set"), K.BAD_REQUEST),
         (TimeoutError("timed out"), K.SILENT),
         (ConnectionResetError(), K.DROPPED),
+        (ValueError("no JSON"), K.MALFORMED),
     ],
 )
 def test_an_error_of_somebodys_own_transport_has_a_kind_too(
