@@ -6,12 +6,15 @@ file is read. What programs of known names print is read by `cli_usage`.
 
 from __future__ import annotations
 
+import io
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import IO
 
 from driver.agent_cli import (
     DEFAULT_RETRIES,
@@ -114,14 +117,15 @@ class CommandDriver(LocalDriver):
         return self.command
 
     def readiness_problems(self) -> tuple[str, ...]:
-        """Says so when the program is missing."""
-        return () if self._program() else (self._missing(),)
+        """Says so when the program is missing, also the one that `env` is to start."""
+        missing = (name for name in self._programs() if not self.find_program(name, self._base))
+        return tuple(self._missing(name) for name in missing)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the program once; its exit code, and its reader if it has one, say how that went."""
-        program = self._program()
+        program = self.find_program(self.command[0], self._base)
         if program is None:
-            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing(self.command[0]))
         model = request.model or self.resolve_model(request.role)
         with dispatch_folder(request) as folder:
             prompt_file, usage_file = folder / "prompt.txt", folder / "usage.json"
@@ -136,18 +140,23 @@ class CommandDriver(LocalDriver):
         return result
 
     def _result(self, worker_id: str, finished: Finished, usage_file: Path) -> WorkerResult:
-        if self._read is None or finished.ending is not Ending.EXITED:
+        if self._read is None:
             return _plain_result(worker_id, finished, *read_usage(usage_file))
-        with _lines_of(usage_file) as usage_lines:
-            report = self._read(Printed(printed_lines(finished), usage_lines))
+        if finished.ending is not Ending.EXITED:
+            return _plain_result(worker_id, finished, Usage(), "")
+        with _opened(usage_file) as file:
+            lines = iter(partial(file.readline, MAX_USAGE_BYTES), "")
+            report = self._read(Printed(printed_lines(finished), lines))
         return _reported_result(worker_id, finished, report)
 
-    def _program(self) -> str | None:
-        return self.find_program(self.command[0], self._base)
+    def _programs(self) -> Iterator[str]:
+        yield self.command[0]
+        if Path(self.command[0]).name == "env":
+            yield from islice((word for word in self.command[1:] if "=" not in word), 1)
 
-    def _missing(self) -> str:
+    def _missing(self, program: str) -> str:
         return (
-            f"the agent program {self.command[0]!r} was not found on PATH or under {self._base}; "
+            f"the agent program {program!r} was not found on PATH or under {self._base}; "
             "install it, or set [backend] command to its full path"
         )
 
@@ -198,18 +207,14 @@ def read_usage(path: Path) -> tuple[Usage, str]:
         return Usage(), f"the usage file cannot be used ({error}); usage is unknown"
 
 
-@contextmanager
-def _lines_of(path: Path) -> Iterator[Iterator[str]]:
-    """The lines of a usage file; none where there is no regular file."""
+def _opened(path: Path) -> IO[str]:
+    """A usage file to read lines from; an empty one where there is no regular file."""
     try:
-        regular = stat.S_ISREG(path.lstat().st_mode)
-    except FileNotFoundError:
-        regular = False
-    if not regular:
-        yield iter(())
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        yield iter(file)
+        if stat.S_ISREG(path.lstat().st_mode):
+            return path.open(encoding="utf-8", errors="replace")
+    except OSError:  # what cannot be read tells nothing
+        pass
+    return io.StringIO()
 
 
 def _reported_result(worker_id: str, finished: Finished, report: CliReport) -> WorkerResult:

@@ -154,6 +154,12 @@ class TestCommandDriver(ProgramDriverContract):
         with pytest.raises(InputError, match=r"\[backend\] model"):
             CommandDriver(["agent", "{model}"])
 
+    @pytest.mark.skipif(os.name == "nt", reason="no program `env` there")
+    def test_the_program_that_env_starts_is_looked_for_too(self) -> None:
+        command = ["env", "A=b", "no-such-agent", "run"]
+        (problem,) = CommandDriver(command, environ=os.environ).readiness_problems()
+        assert "no-such-agent" in problem
+
     def test_aider_needs_its_log(self) -> None:
         with pytest.raises(InputError, match=r"--analytics-log \{usage_file\}"):
             CommandDriver(["aider", "{owned_files}"], output="aider")
@@ -213,3 +219,11 @@ class TestCommandDriverThatReadsOpencode(ProgramDriverContract, FaultContract):
         driver = CommandDriver(command, environ=PARENT, output="opencode")
         result = driver.dispatch_worker(place.request())
         assert (result.ok, result.failure, result.usage) == (False, FAILURE_AGENT, Usage())
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+    def test_a_pipe_in_place_of_the_usage_file_does_not_hang_the_reader(self, place: Place) -> None:
+        speech = 'os.mkfifo(os.environ["TIDEGATE_USAGE_FILE"])'
+        command = place.program(Plan(), speech)
+        driver = CommandDriver((*command, "{usage_file}"), environ=PARENT, output="aider")
+        result = driver.dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
