@@ -87,7 +87,9 @@ class Place:
     def environment(self) -> dict[str, str]:
         """Not the developer's: no settings of theirs, and no sign that this is a sandbox."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        return kept | {"HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"}
+        # gemini leaves a report of every error in the temporary folder.
+        own = {"HOME": str(self.home), "TMPDIR": str(self.home / "tmp")}
+        return kept | own | {"GIT_CONFIG_NOSYSTEM": "1"}
 
     def git(self, *words: str, cwd: Path | None = None) -> str:
         who = ["-c", "user.name=User", "-c", "user.email=user@localhost"]
@@ -138,7 +140,7 @@ class Place:
 def make_place(root: Path, tasks: Sequence[Task], settings: str) -> Place:
     """A repository with these tasks to do and `settings` as its tidegate.toml."""
     made = Place(*(root / name for name in ("home", "repo", "remote.git", "state")))
-    for folder in (made.home, made.repo, made.state):
+    for folder in (made.home, made.home / "tmp", made.repo, made.state):
         folder.mkdir()
     files = {".gitignore": "__pycache__/\n", "tidegate.toml": settings}
     for task in tasks:
