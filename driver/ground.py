@@ -72,9 +72,11 @@ class Place(Protocol):
 
 
 class Ground(Protocol):
-    """Where a set of items lives. `base` is the commit they start from, "" in a plain folder."""
+    """Where a set of items lives. `base` is the commit they start from, "" in a plain folder;
+    `paths` is every path in it."""
 
     base: str
+    paths: frozenset[str]
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """Make an item's place."""
@@ -103,6 +105,7 @@ class RepositoryGround:
         self.remote = remote
         self.base = repository.head
         self.base_tree = git.tree_of(repository.head)
+        self.paths = workshop.tracked
         self.environ = git.environ
         self._before = self._fingerprint()
 
@@ -172,6 +175,7 @@ class FolderGround:
     """A folder in no repository: agents work in it directly and nothing is ever shipped."""
 
     base = ""
+    paths: frozenset[str] = frozenset()
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

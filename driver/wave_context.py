@@ -15,6 +15,7 @@ from driver.manifest import WorkItem
 from driver.ownership import OwnedPath
 from driver.process import Processes
 from driver.progress import Progress
+from driver.protected import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
 from driver.stop import Stop
@@ -107,6 +108,15 @@ class Wave:
     def ground_of(self, planned: Planned) -> Ground:
         """The repository or folder an item works on."""
         return self.grounds[planned.home.key]
+
+    def protection(self, planned: Planned) -> Protection:
+        """Which files decide what the item's test means."""
+        return Protection(
+            self.ground_of(planned).paths,
+            planned.item.test_command,
+            planned.home.work_dir,
+            self.settings.verify.protected,
+        )
 
     def subject(self, planned: Planned) -> Subject:
         """What journal, events and leases know the item by."""

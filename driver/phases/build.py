@@ -12,6 +12,7 @@ from driver.ground import Observed, Place
 from driver.outcome import BUILD, MODE_NESTED, REPAIR, REPAIRABLE, Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
+from driver.protected import refusal
 from driver.recorded import Recorded, RecordedFile
 from driver.saved_work import WORK, Origin, headed
 from driver.verdicts import Judgement
@@ -95,7 +96,11 @@ def _judge(
     planned: Planned, place: Place, wave: Wave, sent: _Dispatched, seen: Observed
 ) -> tuple[Judgement, TestRun | None]:
     changes = verdicts.of_changes(
-        seen.changes, planned.owned, head_moved=seen.head_moved, links_outside=seen.links_outside
+        seen.changes,
+        planned.owned,
+        head_moved=seen.head_moved,
+        links_outside=seen.links_outside,
+        protected=refusal(wave.protection(planned).touched(seen.changes, planned.owned)),
     )
     # Foreign files are named even when the agent crashed as well; an empty diff is its own news
     # only when the agent says that it worked.

@@ -19,6 +19,7 @@ from driver.git import GitError, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.prove import run_test
+from driver.protected import refusal
 from driver.ship_names import on_the_way
 from driver.subject import Subject
 from driver.verdicts import of_changes, of_test
@@ -164,7 +165,8 @@ def _prove_again(
     if rebuilt != tree:
         return None
     changes = ground.git.changes(ground.base_tree, tree)
-    if of_changes(changes, planned.owned) is not None:
+    protected = refusal(wave.protection(planned).touched(changes, planned.owned))
+    if of_changes(changes, planned.owned, protected=protected) is not None:
         return None
     with ground.trees.checkout(tree) as proving:
         output = wave.scratch(planned.slug) / "test-resumed"
