@@ -68,6 +68,7 @@ class WorkItem:
     effort: str = EFFORT_NORMAL
     model: str | None = None
     self_check: Command | None = None
+    baseline: str | None = None
     verification_tier: int | None = None
     repair_cap: int | None = None
     require_review: bool | None = None
@@ -262,6 +263,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "workDir": ("work_dir", fields.full_text_of),
     "repo": ("repo", fields.full_text_of),
     "selfCheckCmd": ("self_check", fields.command_of),
+    "baseline": ("baseline", fields.baseline_of),
     "label": ("label", fields.label_of),
     "phase": ("phase", fields.label_of),
     "effort": ("effort", fields.effort_of),

@@ -20,6 +20,7 @@ from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
+from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
@@ -114,10 +115,12 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             ),
             processes=processes,
             options=request.options,
+            baselines=WaveBaselines(request.state_dir),
             state_dir=request.state_dir,
             resume=request.resume,
         )
         cleanup.enter_context(_noted(wave))
+        cleanup.callback(wave.baselines.close, wave)
         memory.begin([planned.slug for planned in wave.plan])
         _announce(wave, request.state_dir)
         yield wave

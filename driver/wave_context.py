@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from driver.agent_driver import AgentDriver
 from driver.gates import Gates
 from driver.ground import Ground
 from driver.leasing import Leases
 from driver.manifest import WorkItem
+from driver.outcome import Evidence
 from driver.ownership import OwnedPath
 from driver.process import Processes
 from driver.progress import Progress
@@ -87,6 +88,19 @@ class Shipping:
         return cls(str(git.get("mode", "current")), git.get("expectTopLevel") or None)
 
 
+class Baselines(Protocol):
+    """The tests of a wave's items on their bases."""
+
+    def begin(self, planned: Planned, wave: Wave) -> None:
+        """Start the item's test on its base beside everything else, where that is wanted."""
+
+    def of(self, planned: Planned, wave: Wave) -> Evidence:
+        """How it ended, or why there is none; waits for its end."""
+
+    def close(self, wave: Wave) -> None:
+        """Start no further one, and wait for those at work."""
+
+
 @dataclass(frozen=True)
 class Wave:
     """One wave under way."""
@@ -102,6 +116,7 @@ class Wave:
     processes: Processes
     run_dir: Path
     options: WaveOptions
+    baselines: Baselines
     state_dir: Path | None = None
     resume: bool = False
 

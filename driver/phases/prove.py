@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from driver import wave_bridge
 from driver.agent_driver import CommandLimits
 from driver.ground import Place, ProvingPlace
-from driver.outcome import TestRun
+from driver.outcome import PROOF, TestRun
 from driver.process import child_environment
 from driver.prompts import command_text
 from driver.runs import RUN_VARIABLE
@@ -16,44 +18,84 @@ from driver.verdicts import run_kind
 from driver.wave_context import Planned, Wave
 
 MAX_KEPT_CHARS = 64_000
+_BLOCK = 2**20
 # Compiled files of an earlier tree with the same size and second would be believed by Python.
 _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def prove(planned: Planned, place: Place, tree: str | None, wave: Wave, label: str) -> TestRun:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run is for; `label` names the file that keeps its whole output, a `fresh` place is one
+    that no test ever ran in."""
+
+    label: str
+    purpose: str = PROOF
+    fresh: bool = False
+
+
+def prove(planned: Planned, place: Place, tree: str | None, wave: Wave, ask: Asked) -> TestRun:
     """The test command of `planned` on `tree`, in a place that no agent has seen.
 
-    `label` names the file that keeps the whole output. Raises WorkspaceError when the place
-    cannot be prepared.
+    Raises WorkspaceError when the place cannot be prepared.
     """
-    with place.proving(tree) as proving:
-        return run_test(planned, proving, tree, wave, wave.scratch(planned.slug) / label)
+    with place.proving(tree, fresh=ask.fresh) as proving:
+        output = wave.scratch(planned.slug) / ask.label
+        return run_test(planned, proving, tree, wave, output, purpose=ask.purpose)
 
 
 def run_test(
-    planned: Planned, proving: ProvingPlace, tree: str | None, wave: Wave, output: Path
+    planned: Planned,
+    proving: ProvingPlace,
+    tree: str | None,
+    wave: Wave,
+    output: Path,
+    *,
+    purpose: str = PROOF,
 ) -> TestRun:
-    """The test command of `planned` in a checkout of `tree`."""
-    item, settings = planned.item, wave.settings
-    extra = {**_TEST_ENVIRONMENT, RUN_VARIABLE: wave.wave_id}
-    environment = child_environment(settings.environ, settings.verify.env, extra)
+    """The test command of `planned` in a checkout of `tree`; all it prints goes to `output`."""
+    command, environment = planned.item.test_command, test_environment(wave)
     result = wave_bridge.run_test_command(
         wave.driver,
-        item.test_command,
+        command,
         proving.path / planned.home.work_dir,
-        CommandLimits(settings.verify.timeout_s, environment, output),
+        CommandLimits(wave.settings.verify.timeout_s, environment, output),
     )
     kind, reason = run_kind(result, proving.tampered())
     return TestRun(
         kind=kind,
-        command=command_text(item.test_command),
+        command=command_text(command),
         exit_code=None if result.could_not_run or result.timed_out else result.exit_code,
         output=bounded(_output(result.stdout, result.stderr, str(proving.path)), MAX_KEPT_CHARS),
         duration_s=result.duration_s,
         tree=tree,
         output_file=result.output_file,
         reason=reason,
+        purpose=purpose,
+        base=wave.ground_of(planned).base,
+        environment=tuple(sorted(environment)),
+        output_digest=_digest(result.output_file),
     )
+
+
+def test_environment(wave: Wave) -> dict[str, str]:
+    """All that a test of this wave sees of the environment."""
+    extra = {**_TEST_ENVIRONMENT, RUN_VARIABLE: wave.wave_id}
+    return child_environment(wave.settings.environ, wave.settings.verify.env, extra)
+
+
+def _digest(output_file: str | None) -> str | None:
+    """Of what the command printed, whole: stdout's file, then that of stderr beside it."""
+    if output_file is None:
+        return None
+    found = hashlib.sha256()
+    for path in (Path(output_file), Path(output_file).with_suffix(".err")):
+        try:
+            with path.open("rb") as stream:
+                while block := stream.read(_BLOCK):
+                    found.update(block)
+        except OSError:
+            return None
+    return found.hexdigest()
 
 
 def _output(stdout: str, stderr: str, top: str) -> str:

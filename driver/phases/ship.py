@@ -68,7 +68,8 @@ def _ship(
     if touched := _touched_by_others(ground, wave):
         return _failed(shipment, "checkout_changed", _told(touched))
     cargo = _committed(ground, line, wave)
-    shipment = replace(shipment, files_count=_count_files(line.entries))
+    together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
+    shipment = replace(shipment, files_count=_count_files(line.entries), together=together)
     publish = _to_current_branch if wave.shipping.mode == "current" else _to_wave_branch
     try:
         return publish(shipment, cargo)

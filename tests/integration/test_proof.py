@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from driver.belief import is_chosen
+from state_store.api import StateAPI
+from state_store.events import ATTEMPT_JUDGED, wave_stream
+from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
@@ -70,3 +77,248 @@ def test_patterns_of_the_config_protect_more_files(tmp_path: Path) -> None:
 
     report, _ = scene.play({"a": [writes_it] * 2}, [item("a", ["pkg/"], CHECK)], wave_id="w2")
     assert verdicts(report) == {"a": "refused"}
+
+
+# The test on the base
+
+GOOD = ["grep", "-q", "good", "a.txt"]
+GREEN_ANYWAY = ["grep", "-q", ".", "a.txt"]
+STRICT = '[verify]\nred_first = "require"\n'
+
+
+def evidence(report: dict[str, Any], slug: str = "a") -> dict[str, Any]:
+    """What the item's last attempt rests on."""
+    found: dict[str, Any] = built(report)[slug]["attempts"][-1]["evidence"]
+    return found
+
+
+def receipts(report: dict[str, Any], purpose: str, slug: str = "a") -> list[dict[str, Any]]:
+    return [r for r in evidence(report, slug)["receipts"] if r["purpose"] == purpose]
+
+
+def test_the_test_is_run_on_the_base_as_well(scene: Scene) -> None:
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", GOOD)])
+    assert (report["shipped"], evidence(report)["baseline"]) == (["a"], "red")
+    [base], [proof] = receipts(report, "baseline"), receipts(report, "proof")
+    assert (base["exit"], proof["exit"]) == (1, 0)
+    assert base["tree"] == scene.repo.git("rev-parse", "main^{tree}")
+    assert proof["tree"] == scene.repo.git("rev-parse", f"{report['sha']}^{{tree}}")
+    assert base["base"] == proof["base"] == scene.repo.git("rev-parse", "main")
+
+
+def test_a_green_base_is_recorded_and_ships(scene: Scene) -> None:
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", GREEN_ANYWAY)])
+    assert (report["shipped"], evidence(report)["baseline"]) == (["a"], "green")
+
+
+def test_where_nothing_had_to_be_done_the_item_is_already_green(scene: Scene) -> None:
+    report, driver = scene.play({"a": writes()}, [item("a", "a.txt", GREEN_ANYWAY)])
+    record = built(report)["a"]
+    assert (record["verdict"], len(driver.requests), report["exit_code"]) == ("already_green", 1, 1)
+
+
+def test_a_refactoring_that_changed_nothing_is_not_done(scene: Scene) -> None:
+    refactor = item("a", "a.txt", GREEN_ANYWAY, baseline="green")
+    report, _ = scene.play({"a": [writes(), writes(a__txt="new\n")]}, [refactor])
+    assert (report["shipped"], built(report)["a"]["repairs"]) == (["a"], 1)
+
+
+@pytest.mark.parametrize(
+    ("test", "told"),
+    [(["grep", "-q", "base", "a.txt"], "a regression"), (GOOD, "red on the base, too")],
+)
+def test_a_regression_and_a_test_that_never_was_green_are_told_apart(
+    scene: Scene, test: list[str], told: str
+) -> None:
+    wrong = writes(a__txt="wrong\n")
+    report, driver = scene.play(
+        {"a": [wrong, writes(a__txt="still\n")]}, [item("a", "a.txt", test)]
+    )
+    assert told in built(report)["a"]["error"]
+    assert told in driver.rounds_of("a")[1].prompt
+
+
+def test_required_to_be_red_first_a_green_base_ships_nothing(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config=STRICT)
+    items = [
+        item("a", "a.txt", GREEN_ANYWAY),
+        item("b", "b.txt", GREEN_ANYWAY, baseline="green"),
+        item("c", "c.txt", ["test", "-f", "c.txt"]),
+        item("d", "d.txt", ["test", "-f", "d.txt"], baseline="green"),
+    ]
+    scripts = {slug: writes(**{f"{slug}__txt": "new\n"}) for slug in "abcd"}
+    report, driver = scene.play(scripts, items)
+    assert report["shipped"] == ["b", "c"]
+    assert (built(report)["a"]["verdict"], len(driver.rounds_of("a"))) == ("undecided", 1)
+    assert "shows nothing of it" in built(report)["a"]["error"]
+    assert built(report)["d"]["verdict"] == "undecided"
+
+
+def test_tests_of_the_works_own_have_to_be_red_without_the_work(tmp_path: Path) -> None:
+    files = {
+        "run.sh": "for t in tests/*.sh; do sh $t || exit 1; done\n",
+        "tests/old.sh": "exit 0\n",
+    }
+    scene = Scene(tmp_path, {**files, "src/a.txt": "base\n"}, config=STRICT)
+    suite = item("a", ["src/", "tests/"], ["sh", "run.sh"])
+    idle = {"src/a.txt": "good\n", "tests/new.sh": "exit 0\n"}
+    real = {**idle, "tests/new.sh": "grep -q good src/a.txt\n"}
+    report, driver = scene.play(
+        {"a": [lambda agent: agent.write(idle), lambda agent: agent.write(real)]}, [suite]
+    )
+    assert report["shipped"] == ["a"]
+    first, last = built(report)["a"]["attempts"]
+    assert first["verdict"] == "refused"
+    assert "add a test that is red without the change" in driver.rounds_of("a")[1].prompt
+    assert [r["kind"] for r in last["evidence"]["receipts"]] == ["green", "green", "red"]
+
+
+def test_a_base_that_cannot_be_tested_stops_nobody(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config=STRICT)
+    test = ["./new.sh"]
+
+    def makes(agent: Agent) -> None:
+        agent.write({"new.sh": "#!/bin/sh\nexit 0\n"})
+        (agent.folder / "new.sh").chmod(0o755)
+
+    report, _ = scene.play({"a": makes}, [item("a", "new.sh", test)])
+    assert (report["shipped"], evidence(report)["baseline"]) == (["a"], "could_not_run")
+
+
+def test_switched_off_nothing_runs_on_the_base(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config='[verify]\nred_first = "off"\n')
+    seen = tmp_path / "seen"
+    report, _ = scene.play(
+        {"a": writes(a__txt="good\n")}, [item("a", "a.txt", f"cat a.txt >> {seen}")]
+    )
+    assert report["shipped"] == ["a"]
+    assert seen.read_text() == "good\n"
+    assert "off" in evidence(report)["baselineNote"]
+
+
+def test_one_baseline_serves_all_who_ask_the_same_and_later_waves(scene: Scene) -> None:
+    seen = scene.folder / "seen"
+    test = f"cat a.txt b.txt >> {seen}; exit 0"
+    scripts = {slug: writes(**{f"{slug}__txt": "new\n"}) for slug in "ab"}
+    nowhere = {"expectTopLevel": str(scene.repo.path), "mode": "branch"}
+    scene.repo.write({"b.txt": "b\n"})
+    scene.repo.git("add", "--all")
+    scene.repo.git("commit", "-q", "-m", "b")
+    items = [item(slug, f"{slug}.txt", test) for slug in "ab"]
+    report, _ = scene.play(scripts, items, git=nowhere)
+    assert len(report["shipped"]) == 2
+    assert seen.read_text().count("base\nb\n") == 1
+    again, _ = scene.play(scripts, items, git=nowhere, wave_id="w2")
+    assert seen.read_text().count("base\nb\n") == 1
+    assert [r["cached"] for r in receipts(again, "baseline")] == [True]
+    other, _ = scene.play({"c": writes(c__txt="c\n")}, [item("c", "c.txt", "exit 0")], wave_id="w3")
+    assert [r["cached"] for r in receipts(other, "baseline", "c")] == [False]
+
+
+@pytest.mark.parametrize("spoiled", ["", "[]", "{", '{"version": 1, "runs": {"x": 1}}'])
+def test_a_spoiled_cache_is_no_cache(scene: Scene, spoiled: str) -> None:
+    scene.state.mkdir(parents=True)
+    (scene.state / "baselines.json").write_text(spoiled)
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", GOOD)])
+    assert (report["shipped"], evidence(report)["baseline"]) == (["a"], "red")
+    assert len(json.loads((scene.state / "baselines.json").read_text())["runs"]) == 1
+
+
+def test_in_place_there_is_no_base_to_test(scene: Scene) -> None:
+    folder = scene.folder / "plain"
+    folder.mkdir()
+    (folder / "a.txt").write_text("base\n")
+    report, _ = scene.play(
+        {"a": writes(a__txt="good\n")},
+        [item("a", "a.txt", GOOD, workDir=str(folder))],
+        git={"mode": "none"},
+    )
+    assert built(report)["a"]["verified"]
+    assert "in place" in evidence(report)["baselineNote"]
+
+
+# Receipts
+
+
+def test_a_receipt_says_what_ran_where_and_with_what(scene: Scene) -> None:
+    report, _ = scene.play(
+        {"a": writes(a__txt="good\n")}, [item("a", "a.txt", "echo said; echo err >&2; cat a.txt")]
+    )
+    [proof] = receipts(report, "proof")
+    assert proof["outputDigest"] == hashlib.sha256(b"said\ngood\nerr\n").hexdigest()
+    assert Path(proof["outputFile"]).read_text() == "said\ngood\n"
+    assert {"PATH", "HOME", "TIDEGATE_RUN"} <= set(proof["environment"])
+    assert (proof["sandbox"], proof["kind"], proof["command"][:9]) == ("none", "green", "echo said")
+
+
+def test_receipts_are_in_journal_events_and_report(scene: Scene) -> None:
+    report, _ = scene.play(
+        {"a": writes(a__txt="good\n"), "c": writes(c__txt="good\n")},
+        [item("a", "a.txt", GOOD), item("c", "c.txt", ["grep", "-q", "good", "c.txt"])],
+    )
+    journal = json.loads((scene.state / "journal" / "c.json").read_text())
+    assert journal["evidence"] == evidence(report, "c")
+    [together] = built(report)["c"]["together"]
+    assert journal["together"] == [together]
+    assert together["tree"] == scene.repo.git("rev-parse", f"{report['sha']}^{{tree}}")
+    assert (together["purpose"], together["exit"]) == ("integration", 0)
+    with StateAPI(scene.state / STATE_DB_FILENAME) as api:
+        events = api.store.read(wave_stream("w1"))
+    told = [e["payload"]["evidence"] for e in events if e["type"] == ATTEMPT_JUDGED]
+    assert {json.dumps(one) for one in told} == {
+        json.dumps(evidence(report, slug)) for slug in "ac"
+    }
+
+
+# Spot checks
+
+ALWAYS = {"spotCheckFrac": 1}
+
+
+def test_a_spot_check_runs_in_a_place_that_no_test_has_seen(scene: Scene) -> None:
+    seen = scene.folder / "seen"
+    report, _ = scene.play(
+        {"a": writes(a__txt="good\n")},
+        [item("a", "a.txt", f"pwd >> {seen}; grep -q good a.txt", **ALWAYS)],
+    )
+    assert report["shipped"] == ["a"]
+    assert (built(report)["a"]["spotChecked"], built(report)["a"]["flaky"]) == (True, False)
+    [proof], [check] = receipts(report, "proof"), receipts(report, "spot_check")
+    assert (proof["tree"], check["kind"]) == (check["tree"], "green")
+    places = seen.read_text().split()
+    assert places[-1] not in places[:-1]
+
+
+def flaky_test(scene: Scene) -> str:
+    """Red on the base, green the first time with the work, then red."""
+    been = scene.folder / "been"
+    return f"grep -q good a.txt || exit 1; test ! -e {been} && touch {been}"
+
+
+def test_different_answers_for_one_tree_do_not_ship(scene: Scene) -> None:
+    report, driver = scene.play(
+        {"a": writes(a__txt="good\n")}, [item("a", "a.txt", flaky_test(scene), **ALWAYS)]
+    )
+    record = built(report)["a"]
+    assert (record["verdict"], report["shipped"], len(driver.requests)) == ("flaky", [], 1)
+    assert record["spot_check_failed"]
+    assert [r["kind"] for r in receipts(report, "spot_check")] == ["red", "red"]
+    assert record["error"].startswith("different answers for one tree: green, then red")
+
+
+def test_flaky_work_ships_where_that_is_allowed_and_the_report_says_so(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config='[verify]\nflake_policy = "allow"\n')
+    report, _ = scene.play(
+        {"a": writes(a__txt="good\n")}, [item("a", "a.txt", flaky_test(scene), **ALWAYS)]
+    )
+    record = built(report)["a"]
+    assert (report["shipped"], record["flaky"]) == (["a"], True)
+    assert "flaky, and allowed" in record["attempts"][-1]["reason"]
+
+
+def test_the_tiers_share_of_items_is_checked_and_no_name_helps(scene: Scene) -> None:
+    chosen = [f"item-{n}" for n in range(1000) if is_chosen("w", f"item-{n}", 0.1)]
+    assert 60 < len(chosen) < 140
+    assert chosen != [f"item-{n}" for n in range(1000) if is_chosen("w2", f"item-{n}", 0.1)]
+    assert not any(is_chosen("w", f"item-{n}", 0) for n in range(100))
+    assert all(is_chosen("w", f"item-{n}", 1) for n in range(100))

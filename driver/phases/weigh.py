@@ -1,0 +1,63 @@
+"""What a proof is compared with before it counts: the base, a spot check, a planted failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from driver import belief
+from driver.ground import Place
+from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
+from driver.phases.prove import Asked, prove
+from driver.phases.spot_check import spot_check
+from driver.protected import is_test
+from driver.verdicts import Judgement
+from driver.wave_context import Planned, Wave
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """The item's work so far: its changes, and its test on the tree that has them."""
+
+    number: int
+    changes: tuple[Change, ...]
+    proof: TestRun
+
+
+def weigh(planned: Planned, place: Place, wave: Wave, work: Weighed) -> tuple[Judgement, Evidence]:
+    """The verdict of proven work, and what it rests on. Raises WorkspaceError."""
+    found = wave.baselines.of(planned, wave)
+    judgement = belief.of_proof(work.proof, found.baseline)
+    if judgement.verdict is not Verdict.VERIFIED:
+        return judgement, found
+    found = replace(found, reverted=_reverted(planned, place, wave, work, found.baseline))
+    objection = belief.of_baseline(
+        found.baseline,
+        planned.item.baseline,
+        wave.settings.verify.red_first,
+        reverted=found.reverted,
+        may_write_tests=may_write_tests(planned),
+    )
+    if objection is not None:
+        return objection, found
+    checks = spot_check(planned, place, work.proof.tree, wave, work.number)
+    policy = wave.settings.verify.flake_policy
+    flaky = len(checks) > 1
+    found = replace(found, spot_checks=checks, flaky=flaky)
+    return belief.of_spot_checks(checks, policy) or judgement, found
+
+
+def may_write_tests(planned: Planned) -> bool:
+    """Whether the item owns a test, or a folder that may get one."""
+    return any(entry.is_dir or is_test(entry.path) for entry in planned.owned)
+
+
+def _reverted(
+    planned: Planned, place: Place, wave: Wave, work: Weighed, baseline: TestRun | None
+) -> TestRun | None:
+    """The base with this work's own tests, where the test alone is no witness; they must be red."""
+    policy, expected = wave.settings.verify.red_first, planned.item.baseline
+    tests = [change for change in work.changes if is_test(change.path)]
+    if not tests or not belief.needs_revert(baseline, expected, policy):
+        return None
+    tree = place.base_with(tests)
+    return prove(planned, place, tree, wave, Asked(f"reverted-{work.number}", BASELINE))
