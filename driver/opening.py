@@ -238,7 +238,7 @@ def _open_repository(
     prepare = Preparation(
         settings.workspace.copy,
         settings.workspace.setup,
-        functools.partial(_run_setup, settings, processes, wave_id),
+        functools.partial(run_setup, settings, processes, wave_id),
     )
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
@@ -255,13 +255,14 @@ def _fresh_folder(root: Path, prefix: str) -> Path:
         raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
 
 
-def _run_setup(
+def run_setup(
     settings: Settings,
     processes: Processes,
     wave_id: str,
     command: str | tuple[str, ...],
     folder: Path,
 ) -> str:
+    """Run one set-up command in a fresh place: "" or the sentence that says what went wrong."""
     mark = {RUN_VARIABLE: wave_id}
     environment = child_environment(settings.environ, settings.verify.env, mark)
     limit = settings.workspace.setup_timeout_s

@@ -80,7 +80,8 @@ class RunKind(StrEnum):
 class TestRun:
     """One run of a test command on one git tree (`tree` is None in place), and its receipt.
 
-    `base` is the commit that the work started from, "" in place; `environment` the names of all
+    `base` is the commit that the work started from, "" in place; `work_dir` the folder from the
+    repository's top, in place "."; `environment` the names of all
     variables that the test saw; `output_digest` the SHA-256 of all that it printed, first what went
     to stdout, then stderr; `cached` that an earlier wave ran it.
     """
@@ -97,6 +98,7 @@ class TestRun:
     reason: str = ""
     purpose: str = PROOF
     base: str = ""
+    work_dir: str = "."
     environment: tuple[str, ...] = ()
     sandbox: str = NO_SANDBOX
     output_digest: str | None = None

@@ -105,7 +105,7 @@ class WaveBaselines:
 
 
 def _key(planned: Planned, wave: Wave, ground: RepositoryGround) -> str:
-    environment = test_environment(wave)
+    environment = test_environment(wave.settings, wave.wave_id)
     environment.pop(RUN_VARIABLE)
     command, setup = planned.item.test_command, wave.settings.workspace.setup
     facts = (str(ground.repository.top), ground.base_tree, command, planned.home.work_dir, setup)
@@ -122,6 +122,7 @@ def _not_run(planned: Planned, ground: Ground, why: str) -> TestRun:
         reason=why,
         purpose=BASELINE,
         base=ground.base,
+        work_dir=planned.home.work_dir,
     )
 
 

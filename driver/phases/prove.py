@@ -16,6 +16,7 @@ from driver.runs import RUN_VARIABLE
 from driver.text import bounded
 from driver.verdicts import run_kind
 from driver.wave_context import Planned, Wave
+from tools.settings import Settings
 
 MAX_KEPT_CHARS = 64_000
 _BLOCK = 2**20
@@ -53,7 +54,8 @@ def run_test(
     purpose: str = PROOF,
 ) -> TestRun:
     """The test command of `planned` in a checkout of `tree`; all it prints goes to `output`."""
-    command, environment = planned.item.test_command, test_environment(wave)
+    command = planned.item.test_command
+    environment = test_environment(wave.settings, wave.wave_id)
     result = wave_bridge.run_test_command(
         wave.driver,
         command,
@@ -72,18 +74,19 @@ def run_test(
         reason=reason,
         purpose=purpose,
         base=wave.ground_of(planned).base,
+        work_dir=planned.home.work_dir,
         environment=tuple(sorted(environment)),
-        output_digest=_digest(result.output_file),
+        output_digest=output_digest(result.output_file),
     )
 
 
-def test_environment(wave: Wave) -> dict[str, str]:
-    """All that a test of this wave sees of the environment."""
-    extra = {**_TEST_ENVIRONMENT, RUN_VARIABLE: wave.wave_id}
-    return child_environment(wave.settings.environ, wave.settings.verify.env, extra)
+def test_environment(settings: Settings, run: str) -> dict[str, str]:
+    """All that a test sees of the environment; `run` marks the processes of a wave."""
+    extra = {**_TEST_ENVIRONMENT, RUN_VARIABLE: run}
+    return child_environment(settings.environ, settings.verify.env, extra)
 
 
-def _digest(output_file: str | None) -> str | None:
+def output_digest(output_file: str | None) -> str | None:
     """Of what the command printed, whole: stdout's file, then that of stderr beside it."""
     if output_file is None:
         return None

@@ -150,7 +150,9 @@ def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
     ship_settings, anchor = wave.settings.ship, wave.recorder.anchor
     return [
         CommitSpec(
-            commit_message(planned.item, wave.wave_id, tree, anchor),
+            commit_message(
+                planned.item, wave.wave_id, tree, anchor, work_dir=planned.home.work_dir
+            ),
             outcome.changes,
             ship_settings.bot_name,
             ship_settings.bot_email,
