@@ -19,15 +19,12 @@ _NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
 def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
-    """The verdict of a proof; where it is red, also whether the base is."""
+    """The verdict of a proof; a red one that is green on the base is called a regression."""
     judgement = of_test(proof)
-    if judgement.verdict is not Verdict.FAILED or baseline is None or baseline.kind in _NO_ANSWER:
+    if judgement.verdict is not Verdict.FAILED or baseline is None or not baseline.green:
         return judgement
-    if baseline.green:
-        return Judgement(
-            judgement.verdict, f"{judgement.reason}; it is green on the base: a regression"
-        )
-    return Judgement(judgement.verdict, f"{judgement.reason}; it is red on the base, too")
+    told = f"{judgement.reason}; it is green on the base: a regression"
+    return Judgement(judgement.verdict, told)
 
 
 def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str | None) -> Judgement:
