@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Sequence
 
 from driver.outcome import RunKind, TestRun, Verdict
+from driver.test_counts import Allowance, judge_counts
 from driver.verdicts import Judgement, of_test
 
 REQUIRE = "require"
@@ -21,15 +22,27 @@ _NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
     """The verdict of a proof; a red one that is green on the base is called a regression."""
     judgement = of_test(proof)
-    if judgement.verdict is not Verdict.FAILED or baseline is None or not baseline.green:
+    if judgement.verdict is not Verdict.FAILED or not passes(baseline):
         return judgement
     told = f"{judgement.reason}; it is green on the base: a regression"
     return Judgement(judgement.verdict, told)
 
 
+def passes(run: TestRun | None) -> bool:
+    """Whether a run is green and does not say that no test ran."""
+    return run is not None and run.green and judge_counts(run.counts, None) is None
+
+
+def of_counts(proof: TestRun, baseline: TestRun | None, allowance: Allowance) -> Judgement | None:
+    """Whether as many tests ran as on the base, by what the runner printed."""
+    before = None if baseline is None or baseline.kind in _NO_ANSWER else baseline.counts
+    problem = judge_counts(proof.counts, before, allowance)
+    return Judgement(Verdict.REFUSED, problem) if problem else None
+
+
 def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str | None) -> Judgement:
     """Nothing was changed: perhaps because nothing had to be."""
-    if baseline is None or not baseline.green or expected == GREEN_BASE:
+    if not passes(baseline) or expected == GREEN_BASE:
         return judgement
     why = "nothing was changed, and the test is green on the base already"
     return Judgement(Verdict.ALREADY_GREEN, why)
@@ -37,7 +50,7 @@ def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str |
 
 def needs_revert(baseline: TestRun | None, expected: str | None, policy: str) -> bool:
     """Whether it has to be shown that the work's own tests are red without the work."""
-    return policy == REQUIRE and expected != GREEN_BASE and baseline is not None and baseline.green
+    return policy == REQUIRE and expected != GREEN_BASE and passes(baseline)
 
 
 def of_baseline(
@@ -58,7 +71,7 @@ def of_baseline(
     if expected == GREEN_BASE:
         why = f'the item says "baseline": "green", but on the base: {baseline.reason}'
         return None if baseline.green else Judgement(Verdict.UNDECIDED, why)
-    if not baseline.green or (reverted is not None and not reverted.green):
+    if not passes(baseline) or (reverted is not None and not passes(reverted)):
         return None
     why = "the test is green without the change as well, so it shows nothing of it"
     if may_write_tests:

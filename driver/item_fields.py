@@ -127,6 +127,13 @@ def rounds_of(value: object) -> int:
     return _whole(value)
 
 
+def count_of(value: object) -> int:
+    """A number of tests."""
+    if _whole(value) < 0:
+        raise Wrong("must be a whole number of tests, at least 0")
+    return _whole(value)
+
+
 def share_of(value: object) -> float:
     """A share from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driver.agent_driver import Usage
+from driver.runners.summary import Counts, Doubt
 
 BUILD = "build"
 REPAIR = "repair"
@@ -83,7 +84,8 @@ class TestRun:
     `base` is the commit that the work started from, "" in place; `work_dir` the folder from the
     repository's top, in place "."; `environment` the names of all
     variables that the test saw; `output_digest` the SHA-256 of all that it printed, first what went
-    to stdout, then stderr; `cached` that an earlier wave ran it.
+    to stdout, then stderr; `counts` what its runner says of the tests, None where none is known;
+    `cached` that an earlier wave ran it.
     """
 
     __test__ = False  # pytest collects classes by this name otherwise
@@ -102,6 +104,7 @@ class TestRun:
     environment: tuple[str, ...] = ()
     sandbox: str = NO_SANDBOX
     output_digest: str | None = None
+    counts: Counts | Doubt | None = None
     cached: bool = False
 
     @property

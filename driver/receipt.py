@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from driver.outcome import Attempt, RunKind, TestRun
+from driver.runners.summary import Counts, Doubt
 
 
 def to_json(run: TestRun) -> dict[str, Any]:
@@ -28,8 +29,27 @@ def to_json(run: TestRun) -> dict[str, Any]:
         "sandbox": run.sandbox,
         "outputFile": run.output_file,
         "outputDigest": run.output_digest,
+        "counts": _counts(run.counts),
         "cached": run.cached,
     }
+
+
+def _counts(counts: Counts | Doubt | None) -> dict[str, Any] | None:
+    if isinstance(counts, Doubt):
+        return {"runner": counts.runner, "doubt": counts.reason}
+    if counts is None:
+        return None
+    told = {"ran": counts.ran, "failed": counts.failed, "skipped": counts.skipped}
+    return {"runner": counts.runner, **told}
+
+
+def _counts_back(told: Any) -> Counts | Doubt | None:
+    if told is None:
+        return None
+    if "doubt" in told:
+        return Doubt(str(told["runner"]), str(told["doubt"]))
+    ran, failed, skipped = (int(told[name]) for name in ("ran", "failed", "skipped"))
+    return Counts(str(told["runner"]), ran, failed, skipped)
 
 
 def from_json(told: Mapping[str, Any]) -> TestRun | None:
@@ -50,6 +70,7 @@ def from_json(told: Mapping[str, Any]) -> TestRun | None:
             environment=tuple(told["environment"]),
             sandbox=str(told["sandbox"]),
             output_digest=told["outputDigest"],
+            counts=_counts_back(told["counts"]),
             cached=bool(told["cached"]),
         )
     except (KeyError, TypeError, ValueError):

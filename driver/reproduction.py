@@ -20,7 +20,7 @@ from driver.git import PrivateGit, Repository
 from driver.git_command import private_environment, run_git, text
 from driver.opening import run_setup
 from driver.outcome import RunKind, TestRun
-from driver.phases.prove import output_digest, test_environment
+from driver.phases.prove import counts_of, output_digest, test_environment
 from driver.process import Command, Processes
 from driver.verdicts import run_kind
 from driver.wave_records import past_waves
@@ -132,6 +132,7 @@ def _test(shipped: Shipped, repo: Repository, settings: Settings, folder: Path) 
         work_dir=shipped.work_dir,
         environment=tuple(sorted(environment)),
         output_digest=output_digest(result.output_file),
+        counts=counts_of(shipped.command, result),
     )
 
 
@@ -142,6 +143,8 @@ def _differences(shipped: Shipped, now: TestRun) -> Iterator[str]:
     kind, code = (then.kind, then.exit_code) if then else (RunKind.GREEN, 0)
     if (now.kind, now.exit_code) != (kind, code):
         yield f"the test was {kind} (exit {code}), and is {now.kind} (exit {now.exit_code})"
+    if then and then.counts != now.counts:
+        yield f"the runner counted {then.counts}, and now {now.counts}"
 
 
 def _commits_of(

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver import wave_bridge
-from driver.agent_driver import CommandLimits
+from driver.agent_driver import CommandLimits, CommandResult
 from driver.ground import Place, ProvingPlace
 from driver.outcome import PROOF, TestRun
 from driver.process import child_environment
 from driver.prompts import command_text
+from driver.runners.summary import Counts, Doubt
 from driver.runs import RUN_VARIABLE
+from driver.test_counts import count_tests
 from driver.text import bounded
 from driver.verdicts import run_kind
 from driver.wave_context import Planned, Wave
 from tools.settings import Settings
 
 MAX_KEPT_CHARS = 64_000
+MAX_COUNTED_BYTES = 2**25
 _BLOCK = 2**20
 # Compiled files of an earlier tree with the same size and second would be believed by Python.
 _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -77,6 +80,7 @@ def run_test(
         work_dir=planned.home.work_dir,
         environment=tuple(sorted(environment)),
         output_digest=output_digest(result.output_file),
+        counts=counts_of(command, result),
     )
 
 
@@ -86,12 +90,31 @@ def test_environment(settings: Settings, run: str) -> dict[str, str]:
     return child_environment(settings.environ, settings.verify.env, extra)
 
 
+def counts_of(command: str | tuple[str, ...], result: CommandResult) -> Counts | Doubt | None:
+    """How many tests ran, by the whole output; None for one too long to be read."""
+    if result.could_not_run:
+        return None
+    if result.output_file is None:
+        return count_tests(command, result.stdout, result.stderr)
+    paths = _streams(result.output_file)
+    try:
+        if sum(path.stat().st_size for path in paths) > MAX_COUNTED_BYTES:
+            return None
+        return count_tests(command, *(path.read_text("utf-8", "replace") for path in paths))
+    except OSError:
+        return None
+
+
+def _streams(output_file: str) -> tuple[Path, Path]:
+    return Path(output_file), Path(output_file).with_suffix(".err")
+
+
 def output_digest(output_file: str | None) -> str | None:
     """Of what the command printed, whole: stdout's file, then that of stderr beside it."""
     if output_file is None:
         return None
     found = hashlib.sha256()
-    for path in (Path(output_file), Path(output_file).with_suffix(".err")):
+    for path in _streams(output_file):
         try:
             with path.open("rb") as stream:
                 while block := stream.read(_BLOCK):

@@ -29,21 +29,26 @@ def weigh(planned: Planned, place: Place, wave: Wave, work: Weighed) -> tuple[Ju
     judgement = belief.of_proof(work.proof, found.baseline)
     if judgement.verdict is not Verdict.VERIFIED:
         return judgement, found
+    if objection := belief.of_counts(work.proof, found.baseline, planned.item.allowance):
+        return objection, found
     found = replace(found, reverted=_reverted(planned, place, wave, work, found.baseline))
-    objection = belief.of_baseline(
-        found.baseline,
-        planned.item.baseline,
-        wave.settings.verify.red_first,
-        reverted=found.reverted,
-        may_write_tests=may_write_tests(planned),
-    )
-    if objection is not None:
+    if objection := _shows_nothing(planned, wave, found):
         return objection, found
     checks = spot_check(planned, place, work.proof.tree, wave, work.number)
     policy = wave.settings.verify.flake_policy
     flaky = len(checks) > 1
     found = replace(found, spot_checks=checks, flaky=flaky)
     return belief.of_spot_checks(checks, policy) or judgement, found
+
+
+def _shows_nothing(planned: Planned, wave: Wave, found: Evidence) -> Judgement | None:
+    return belief.of_baseline(
+        found.baseline,
+        planned.item.baseline,
+        wave.settings.verify.red_first,
+        reverted=found.reverted,
+        may_write_tests=may_write_tests(planned),
+    )
 
 
 def may_write_tests(planned: Planned) -> bool:

@@ -102,7 +102,7 @@ def test_a_verified_item_is_one_commit_whose_trailers_say_what_was_proven(scene:
 def test_every_tree_that_is_committed_was_tested_with_its_item(scene: Scene) -> None:
     proven = scene.folder / "proven"
     names = ("a.txt", "b.txt", "c.txt")
-    note = f"echo $(cat {' '.join(names)}) >> {proven}-$0; grep -q good $0.txt"
+    note = f"paste -d ' ' {' '.join(names)} >> {proven}-$0 && grep -q good $0.txt"
     report, _ = scene.play(
         {slug: writes(**{f"{slug}__txt": "good\n"}) for slug in "abc"},
         [item(slug, f"{slug}.txt", ["sh", "-c", note, slug]) for slug in "abc"],
@@ -120,7 +120,7 @@ def test_every_tree_that_is_committed_was_tested_with_its_item(scene: Scene) -> 
 
 
 def test_a_red_item_is_repaired_with_all_that_is_known_of_its_failure(scene: Scene) -> None:
-    command = "cat a.txt; echo to-stderr >&2; grep -q good a.txt"
+    command = "cat a.txt && echo to-stderr >&2 && grep -q good a.txt"
     report, driver = scene.play(
         {"a": [writes(a__txt="halfway\n"), writes(a__txt="good\n")]}, [item("a", "a.txt", command)]
     )
@@ -317,7 +317,7 @@ def test_an_agent_that_changed_nothing_has_no_green_whatever_it_says(scene: Scen
 
 def test_two_items_green_alone_and_red_together_ship_one_and_say_why(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a.txt": "old\n", "b.txt": "old\n"})
-    test = "! { grep -q new a.txt && grep -q new b.txt; }"
+    test = "grep -q old a.txt b.txt"
     report, _ = scene.play(
         {"a": writes(a__txt="new\n"), "b": writes(b__txt="new\n"), "c": writes(c__txt="c\n")},
         [item("a", "a.txt", test), item("b", "b.txt", test), item("c", "c.txt", "test -e c.txt")],
@@ -338,7 +338,7 @@ def test_two_items_green_alone_and_red_together_ship_one_and_say_why(tmp_path: P
     ("test", "why"),
     [
         ("echo more >> b.txt", "changed tracked files: b.txt"),
-        ("echo more >> a.txt; true", "changed tracked files: a.txt"),
+        ("echo more >> a.txt", "changed tracked files: a.txt"),
         ("rm run.sh", "changed tracked files: run.sh"),
         ("false | tail -1", "exit 1"),
         ("kill -9 $$", "exit"),
@@ -405,7 +405,9 @@ def test_what_is_shipped_was_tested_although_a_left_behind_process_keeps_writing
     def starts_it(agent: Agent) -> None:
         agent.write({"c.txt": "good\n"})
 
-    test = f"{A_GOOD} && (setsid sh -c '{loop}' >/dev/null 2>&1 &) && {A_GOOD}"
+    leaves_one_as_well = scene.folder / "leaves.sh"
+    leaves_one_as_well.write_text(f"setsid sh -c '{loop}' >/dev/null 2>&1 &\n")
+    test = f"{A_GOOD} && sh {leaves_one_as_well} && {A_GOOD}"
     try:
         report, _ = scene.play(
             {"a": [leaves_a_writer] * 2, "c": starts_it},
@@ -783,7 +785,8 @@ def test_an_interrupt_before_anything_was_begun_has_the_signals_exit_code(scene:
 
 def test_an_interrupt_while_items_are_proven_together_ships_nothing(scene: Scene) -> None:
     stop, together = Stop(), scene.folder / "together"
-    test = f"! grep -q good b.txt || ! grep -q good a.txt || {{ touch {together}; sleep 60; }}"
+    both = "grep -q good a.txt && grep -q good b.txt"
+    test = f"if {both}; then touch {together} && sleep 60; fi"
     watcher = threading.Thread(
         target=lambda: eventually(together.exists, PATIENCE_S) and stop.set(signal.SIGINT)
     )
@@ -853,9 +856,7 @@ def test_a_key_of_the_parent_reaches_neither_agent_nor_test_unless_named(tmp_pat
     scene = Scene(tmp_path, FILES, config='[verify]\nenv = ["TEST_KEY"]\n', environ=secrets)
     agent = "env > a.txt; env | grep -o 'canary-.' | sort > seen.txt"
     driver = CommandDriver(["sh", "-c", agent], tier=1, env=["NAMED_KEY"], environ=scene.environ)
-    report = scene.run(
-        driver, [item("a", ["a.txt", "seen.txt"], f"env > {tmp_path}/test-env; true")]
-    )
+    report = scene.run(driver, [item("a", ["a.txt", "seen.txt"], f"env > {tmp_path}/test-env")])
     assert report["shipped"] == ["a"]
     assert scene.repo.git("show", f"{report['sha']}:seen.txt") == "canary-2"
     seen_by_test = (tmp_path / "test-env").read_text()
