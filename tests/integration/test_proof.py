@@ -317,3 +317,85 @@ def test_the_tiers_share_of_items_is_checked_and_no_name_helps(scene: Scene) -> 
     assert chosen != [f"item-{n}" for n in range(1000) if is_chosen("w2", f"item-{n}", 0.1)]
     assert not any(is_chosen("w", f"item-{n}", 0) for n in range(100))
     assert all(is_chosen("w", f"item-{n}", 1) for n in range(100))
+
+
+# Counts
+
+THREE = """\
+import unittest
+class T(unittest.TestCase):
+    def test_a(self): self.assertTrue(open('a.txt').read())
+    def test_b(self): pass
+    def test_c(self): pass
+"""
+TWO = THREE.replace("    def test_c(self): pass\n", "")
+SKIPPING = THREE.replace("    def test_c", "    @unittest.skip('later')\n    def test_c")
+UNITTEST = [sys.executable, "-m", "unittest", "tests.test_it"]
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, {"a.txt": "a\n", "tests/test_it.py": THREE})
+
+
+def _leaves(test: str) -> dict[str, Any]:
+    return {"a": [lambda agent: agent.write({"tests/test_it.py": test, "a.txt": "b\n"})] * 2}
+
+
+def _tests_too(**more: Any) -> dict[str, Any]:
+    return item("a", ["a.txt", "tests/test_it.py"], UNITTEST, repairCap=0, **more)
+
+
+@pytest.mark.parametrize(
+    ("test", "told", "leave"),
+    [
+        (TWO, "fewer tests ran: 2, on the base 3", {"fewerTests": 1}),
+        (SKIPPING, "fewer tests ran: 2, on the base 3", {"fewerTests": 1, "moreSkipped": 1}),
+    ],
+)
+def test_with_fewer_tests_than_the_base_a_green_is_refused_unless_it_is_meant(
+    counted: Scene, test: str, told: str, leave: dict[str, int]
+) -> None:
+    report, _ = counted.play(_leaves(test), [_tests_too()])
+    assert built(report)["a"]["verdict"] == "refused"
+    assert told in built(report)["a"]["error"]
+    report, _ = counted.play(_leaves(test), [_tests_too(**leave)], wave_id="w2")
+    assert report["shipped"] == ["a"]
+
+
+def test_an_agent_is_told_that_its_green_does_not_count(counted: Scene) -> None:
+    again = {"tests/test_it.py": THREE, "a.txt": "b\n"}
+    scripts = {"a": [_leaves(TWO)["a"][0], lambda agent: agent.write(again)]}
+    report, driver = counted.play(scripts, [{**_tests_too(), "repairCap": 1}])
+    assert report["shipped"] == ["a"]
+    assert "succeeded, but it does not count" in driver.rounds_of("a")[1].prompt
+    assert "fewer tests ran" in driver.rounds_of("a")[1].prompt
+
+
+def test_where_no_test_ran_nothing_is_proven(scene: Scene) -> None:
+    none = {"a.txt": f"\n{'-' * 70}\nRan 0 tests in 0.000s\n\nOK\n"}
+    report, _ = scene.play(
+        {"a": lambda agent: agent.write(none)},
+        [item("a", "a.txt", "cat a.txt >&2", repairCap=0)],
+    )
+    assert verdicts(report) == {"a": "refused"}
+    assert "no test ran" in built(report)["a"]["error"]
+
+
+def test_counts_are_in_the_receipts(counted: Scene) -> None:
+    report, _ = counted.play({"a": writes(a__txt="b\n")}, [item("a", "a.txt", UNITTEST)])
+    found = [r["counts"] for r in evidence(report)["receipts"]]
+    assert found[:2] == [{"runner": "unittest", "ran": 3, "failed": 0, "skipped": 0}] * 2
+    nobody = item("a", "a.txt", "true")
+    report, _ = counted.play({"a": writes(a__txt="b\n")}, [nobody], wave_id="w3")
+    assert [r["counts"] for r in evidence(report)["receipts"]] == [None, None]
+
+
+@pytest.mark.parametrize("test", ["false || true", "sleep 1 &", ["sh", "-c", "false | true"]])
+def test_a_command_that_can_hide_a_red_test_is_refused_before_anything_is_spent(
+    scene: Scene, test: Any
+) -> None:
+    report, driver = scene.play({}, [item("a", "a.txt", test)])
+    assert (report["abort_reason"], report["exit_code"]) == ("invalid_manifest", 2)
+    assert driver.requests == []
+    assert "testCmd" in report["problems"][0]
