@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from driver.canary import CanaryVerdict
 from driver.outcome import RunKind, TestRun, Verdict
 from driver.test_counts import Allowance, judge_counts
 from driver.verdicts import Judgement, of_test
@@ -78,6 +79,13 @@ def of_baseline(
         return Judgement(Verdict.REFUSED, f"{why}: add a test that is red without the change")
     remedy = 'give the item a test that is red first, or say "baseline": "green"'
     return Judgement(Verdict.UNDECIDED, f"{why} ([verify] red_first): {remedy}")
+
+
+def of_canary(word: str | None, note: str) -> Judgement | None:
+    """A green that a failing test cannot turn red is none. What says nothing stops nobody."""
+    if word != CanaryVerdict.GREEN:
+        return None
+    return Judgement(Verdict.REFUSED, f"canary passed: {note}")
 
 
 def is_chosen(wave_id: str, slug: str, share: float) -> bool:

@@ -117,14 +117,16 @@ class TestRun:
 class Evidence:
     """What a proof was compared with. A note says why there is no such run.
 
-    `reverted` is the test of the base with this work's own tests; `flaky` that one tree had
-    different answers.
+    `reverted` is the test of the base with this work's own tests; `canary_word` what the run with a
+    planted failing test said, None where it was not asked; `flaky` that one tree had different
+    answers.
     """
 
     baseline: TestRun | None = None
     baseline_note: str = ""
     reverted: TestRun | None = None
-    canary: TestRun | None = None
+    canaries: tuple[TestRun, ...] = ()
+    canary_word: str | None = None
     canary_note: str = ""
     spot_checks: tuple[TestRun, ...] = ()
     flaky: bool = False
@@ -151,7 +153,8 @@ class Attempt:
     def receipts(self) -> tuple[TestRun, ...]:
         """Every test run that the verdict rests on, in the order in which they are asked for."""
         found = self.evidence
-        runs = (found.baseline, self.test, found.reverted, found.canary, *found.spot_checks)
+        checks = (*found.canaries, *found.spot_checks)
+        runs = (found.baseline, self.test, found.reverted, *checks)
         return tuple(run for run in runs if run is not None)
 
 

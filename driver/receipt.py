@@ -85,7 +85,7 @@ def evidence(attempt: Attempt | None) -> dict[str, Any] | None:
     return {
         "baseline": str(found.baseline.kind) if found.baseline else None,
         "baselineNote": found.baseline_note or None,
-        "canary": str(found.canary.kind) if found.canary else None,
+        "canary": found.canary_word,
         "canaryNote": found.canary_note or None,
         "spotChecked": bool(found.spot_checks),
         "flaky": found.flaky,

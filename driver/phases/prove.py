@@ -21,7 +21,7 @@ from driver.wave_context import Planned, Wave
 from tools.settings import Settings
 
 MAX_KEPT_CHARS = 64_000
-MAX_COUNTED_BYTES = 2**25
+MAX_READ_BYTES = 2**25
 _BLOCK = 2**20
 # Compiled files of an earlier tree with the same size and second would be believed by Python.
 _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -96,11 +96,19 @@ def counts_of(command: str | tuple[str, ...], result: CommandResult) -> Counts |
         return None
     if result.output_file is None:
         return count_tests(command, result.stdout, result.stderr)
-    paths = _streams(result.output_file)
+    whole = printed(result.output_file)
+    return count_tests(command, *whole) if whole else None
+
+
+def printed(output_file: str | None) -> tuple[str, str] | None:
+    """All that a command printed, to stdout and to stderr; None where that is lost or too long."""
+    if output_file is None:
+        return None
+    out, err = _streams(output_file)
     try:
-        if sum(path.stat().st_size for path in paths) > MAX_COUNTED_BYTES:
+        if out.stat().st_size + err.stat().st_size > MAX_READ_BYTES:
             return None
-        return count_tests(command, *(path.read_text("utf-8", "replace") for path in paths))
+        return out.read_text("utf-8", "replace"), err.read_text("utf-8", "replace")
     except OSError:
         return None
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from driver import belief
 from driver.ground import Place
 from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
+from driver.phases.planted import Field, plant
 from driver.phases.prove import Asked, prove
 from driver.phases.spot_check import spot_check
+from driver.pool import Beside
 from driver.protected import is_test
 from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
@@ -34,11 +36,28 @@ def weigh(planned: Planned, place: Place, wave: Wave, work: Weighed) -> tuple[Ju
     found = replace(found, reverted=_reverted(planned, place, wave, work, found.baseline))
     if objection := _shows_nothing(planned, wave, found):
         return objection, found
+    found = _run_again(planned, place, wave, work, found)
+    flaky = belief.of_spot_checks(found.spot_checks, wave.settings.verify.flake_policy)
+    return belief.of_canary(found.canary_word, found.canary_note) or flaky or judgement, found
+
+
+def _run_again(
+    planned: Planned, place: Place, wave: Wave, work: Weighed, found: Evidence
+) -> Evidence:
+    """With a failing test planted and, beside it, as it is: no longer than one run where there
+    are cores for both."""
+    field = Field(planned, place, wave, work.changes, work.proof, work.number)
+    planting = Beside(lambda: plant(field))
     checks = spot_check(planned, place, work.proof.tree, wave, work.number)
-    policy = wave.settings.verify.flake_policy
-    flaky = len(checks) > 1
-    found = replace(found, spot_checks=checks, flaky=flaky)
-    return belief.of_spot_checks(checks, policy) or judgement, found
+    planted = planting.result()
+    return replace(
+        found,
+        spot_checks=checks,
+        flaky=len(checks) > 1,
+        canaries=planted.canaries,
+        canary_word=planted.canary_word,
+        canary_note=planted.canary_note,
+    )
 
 
 def _shows_nothing(planned: Planned, wave: Wave, found: Evidence) -> Judgement | None:

@@ -399,3 +399,66 @@ def test_a_command_that_can_hide_a_red_test_is_refused_before_anything_is_spent(
     assert (report["abort_reason"], report["exit_code"]) == ("invalid_manifest", 2)
     assert driver.requests == []
     assert "testCmd" in report["problems"][0]
+
+
+# Planted tests
+
+APP = {
+    "app.py": "VALUE = 1\n",
+    "tests/__init__.py": "",
+    "tests/test_app.py": (
+        "import unittest\nimport app\n"
+        "class T(unittest.TestCase):\n"
+        "    def test_value(self): self.assertEqual(app.VALUE, 2)\n"
+    ),
+}
+DISCOVER = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, APP)
+
+
+def _writes_app(text: str) -> dict[str, Any]:
+    return {"a": lambda agent: agent.write({"app.py": text})}
+
+
+def test_a_failing_test_planted_beside_the_real_ones_turns_an_honest_run_red(app: Scene) -> None:
+    report, _ = app.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", DISCOVER)])
+    assert (report["shipped"], evidence(report)["canary"]) == (["a"], "red")
+    [planted] = receipts(report, "canary")
+    assert planted["kind"] == "red"
+    assert planted["counts"]["failed"] > 0
+    tree = app.repo.git("ls-tree", "-r", "--name-only", report["sha"]).split()
+    assert sorted(tree) == sorted(APP)
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        "import os, sys\nsys.stderr.write('\\n' + '-' * 70 + '\\nRan 1 test in 0.1s\\n\\nOK\\n')\n"
+        "sys.stderr.flush()\nos._exit(0)\n",
+        "import unittest\nVALUE = 3\nunittest.TestCase.assertEqual = lambda *a: None\n",
+        "import unittest\nVALUE = 3\n"
+        "unittest.TestCase._callTestMethod = lambda self, method: None\n",
+    ],
+    ids=["prints a summary and leaves", "asserts do nothing", "tests do nothing"],
+)
+def test_code_that_makes_its_runner_lie_is_refused(app: Scene, cheat: str) -> None:
+    report, _ = app.play(_writes_app(cheat), [item("a", "app.py", DISCOVER, repairCap=0)])
+    assert verdicts(report) == {"a": "refused"}
+    assert "canary passed" in built(report)["a"]["error"]
+
+
+def test_where_no_runner_is_known_nothing_is_planted_and_that_is_said(scene: Scene) -> None:
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", GOOD)])
+    found = evidence(report)
+    assert (found["canary"], receipts(report, "canary")) == ("not_applicable", [])
+    assert "no runner" in found["canaryNote"]
+
+
+def test_switched_off_nothing_is_planted(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, APP, config="[verify]\ncanary = false\n")
+    report, _ = scene.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", DISCOVER)])
+    assert (report["shipped"], evidence(report)["canary"]) == (["a"], "not_applicable")
