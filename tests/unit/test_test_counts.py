@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 
 import pytest
@@ -303,3 +305,21 @@ def test_less_evidence_than_on_the_base_is_not_green(
     found = judge_counts(now, base, allowance)
     assert (found is None) == (problem is None)
     assert (problem or "") in (found or "")
+
+
+def test_a_long_output_is_read_in_no_time() -> None:
+    noise = "=" * 60 + " passed 1 failed in x\n  3 passing\nok 1 - a: b, c: 1, d! - e\n" + "-" * 70
+    text_ = (noise + "\nRan 3 tests in\n# tests 4\n") * 20_000
+    start = time.monotonic()
+    assert count_tests("make test", text_, text_) is None
+    assert time.monotonic() - start < 10
+
+
+def test_no_output_makes_a_reader_fail() -> None:
+    chance = random.Random(7)
+    texts = [path.read_text(encoding="utf-8") for path in sorted(OUTPUTS.rglob("*.txt"))]
+    lines = "\n".join(texts).split("\n")
+    for _ in range(300):
+        mixed = "\n".join(chance.choices(lines, k=40))
+        found = count_tests("make test", mixed, mixed[::-1])
+        assert found is None or isinstance(found, Counts | Doubt)
