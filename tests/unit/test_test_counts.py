@@ -29,7 +29,15 @@ CAPTURED: list[tuple[str, str, Truth]] = [
     ("unittest/sub", UNITTEST, (1, 2, 0)),
     ("unittest/two_runs", "python -m unittest a && python -m unittest a.A", (3, 0, 0)),
     ("unittest/two_runs", "make test", CONTRADICTORY),
-    ("unittest/documented_newer_zero", UNITTEST, (0, 0, 0)),
+    ("unittest/part", UNITTEST, (1, 0, 1)),
+    ("unittest/part_python_3_12_1", UNITTEST, (1, 0, 1)),
+    ("unittest/part_python_3_13", UNITTEST, (1, 0, 1)),
+    ("unittest/zero_python_3_12_1", UNITTEST, (0, 0, 0)),
+    ("unittest/zero_python_3_13", UNITTEST, (0, 0, 0)),
+    ("unittest/skipped_python_3_12_1", UNITTEST, (0, 0, 2)),
+    ("unittest/skipped_python_3_13", UNITTEST, (0, 0, 2)),
+    ("unittest/mixed_python_3_12_1", UNITTEST, (3, 2, 3)),
+    ("unittest/mixed_python_3_13", UNITTEST, (3, 2, 3)),
     ("pytest/pass", PYTEST, (3, 0, 0)),
     ("pytest/mixed", PYTEST, (3, 2, 3)),
     ("pytest/mixed_quiet", "pytest -q", (3, 2, 3)),
@@ -206,6 +214,31 @@ def test_line_ends_of_windows_change_no_count(name: str, command: str, truth: Tr
 def test_both_streams_in_one_are_read_too(name: str, command: str, truth: Truth) -> None:
     out, err = streams(name)
     assert told(count_tests(command, out + err, "")) == truth
+
+
+CARGO = "test result: ok. {} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"
+MAVEN_CLASS = "[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s -- in A"
+MAVEN_TOTAL = "[INFO] Tests run: {}, Failures: 0, Errors: 0, Skipped: 0"
+
+
+@pytest.mark.parametrize(
+    ("command", "lines", "truth"),
+    [
+        ("pytest", ["___ ERROR at teardown of test_a ___", "1 passed, 1 error in 0.1s"], (1, 1, 0)),
+        ("pytest", ["___ ERROR at setup of test_a ___", "1 passed, 1 error in 0.1s"], (2, 1, 0)),
+        ("pytest", ["3 passed, 2 subtests passed in 75.11s (0:01:15)"], (3, 0, 0)),
+        ("pytest", ["1 passed, 2 rerun in 0.1s"], (1, 0, 0)),
+        ("cargo test", ["running 3 tests", CARGO.format(3)], (3, 0, 0)),
+        ("cargo test", ["running 3 tests", CARGO.format(40)], CONTRADICTORY),
+        ("cargo test", [CARGO.format(40)], CONTRADICTORY),
+        ("mvn test", [" T E S T S", MAVEN_CLASS, MAVEN_TOTAL.format(2)], (2, 0, 0)),
+        ("mvn test", [" T E S T S", MAVEN_CLASS, MAVEN_TOTAL.format(40)], CONTRADICTORY),
+        ("mvn test", [MAVEN_TOTAL.format(40)], CONTRADICTORY),
+        ("mvn test", [" T E S T S", MAVEN_CLASS], (1, 1, 0)),
+    ],
+)
+def test_parts_and_totals_must_agree(command: str, lines: list[str], truth: Truth) -> None:
+    assert told(count_tests(command, "\n".join(lines) + "\n", "")) == truth
 
 
 def test_every_output_is_in_the_table() -> None:
