@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from driver.shell_words import Token, UnreadableError, split
+from driver.shell_words import DEEPEST, Token, UnreadableError, split
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _REDIRECTIONS = ("<", ">", ">>", "<<<", ">&", "<&", "&>", "&>>", ">|", "<>")
@@ -109,6 +109,7 @@ class _Parser:
     def __init__(self, tokens: tuple[Token, ...]) -> None:
         self.tokens = tokens
         self.at = 0
+        self.depth = 0
 
     @property
     def here(self) -> Token | None:
@@ -148,7 +149,11 @@ class _Parser:
         return Pipeline(tuple(commands), inverted)
 
     def _command(self) -> Simple | Group | Branch | Loop:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise UnreadableError("nested too deep")
         compound = self._compound()
+        self.depth -= 1
         if compound is None:
             return self._simple()
         self._skip_redirections()

@@ -14,6 +14,7 @@ _OPERATORS = (
     *("|", "&", ";", "(", ")", "<", ">", "\n"),
 )
 _BLANK = " \t"
+DEEPEST = 40  # what is nested deeper is not read: no person wrote it
 _ENDS_WORD = _BLANK + "\n|&;()<>"
 _ESCAPED_IN_QUOTES = '$`"\\'
 _DIGITS_BEFORE_REDIRECTION = re.compile(r"\d+(?=[<>])")
@@ -53,6 +54,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
+        self.depth = 0
 
     def next_token(self) -> Token | None:
         self._skip_blanks()
@@ -150,12 +152,16 @@ class _Reader:
         """A balanced substitution, as written; quotes inside it may hold brackets."""
         start = self.at
         self._take(len(opening))
-        depth = 1
-        while depth:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise UnreadableError("nested too deep")
+        open_now = 1
+        while open_now:
             here = self._peek()
             if here in "'\"\\$`":
                 self._part(here)
                 continue
-            depth += (here == opening[-1]) - (here == closing)
+            open_now += (here == opening[-1]) - (here == closing)
             self._take(1)
+        self.depth -= 1
         return self.text[start : self.at]

@@ -7,6 +7,7 @@ lose the exit code of all but the last, so only set-up may stand before it, or `
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -244,7 +245,8 @@ def _command(command: Simple | Group | Branch | Loop, options: _Options) -> Iter
 
 def _simple(command: Simple, options: _Options) -> Iterator[str]:
     if command.name == "eval":
-        yield from _script(" ".join(command.words[1:]), options)
+        words = itertools.dropwhile(lambda word: word == "eval", command.words)
+        yield from _script(" ".join(words), options)
     elif command.name == "trap" and {"EXIT", "0"} & set(command.words[2:]):
         yield _TRAP
     elif command.name in _ALWAYS_GREEN and any(re.search(r"\$\(|`", w) for w in command.words):

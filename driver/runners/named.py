@@ -40,7 +40,7 @@ _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
 def runners_named(command: str | Sequence[str]) -> tuple[str, ...]:
     """The runners' names; one that is called twice stands there twice."""
-    return tuple(name for words in programs(command) if (name := _runner(words)))
+    return tuple(name for words in programs(command) if (name := runner_of(words)))
 
 
 def programs(command: str | Sequence[str]) -> tuple[tuple[str, ...], ...]:
@@ -64,7 +64,7 @@ def _unfolded(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return (inner,) if inner else ()
 
 
-def _runner(words: tuple[str, ...]) -> str:
+def runner_of(words: tuple[str, ...]) -> str:
     """The runner that these arguments start; "" for none."""
     words = _without_starter(words)
     name = _SUFFIX.sub("", Simple(words).name)

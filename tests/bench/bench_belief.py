@@ -23,7 +23,7 @@ from tests.bench.arena import interleaved
 pytestmark = pytest.mark.bench
 
 ROOT = Path(__file__).resolve().parents[2]
-ROUNDS = 5
+ROUNDS = 3
 SLOW_TEST_S = 1.0
 NOTHING = {"TIDEGATE_VERIFY_RED_FIRST": "off", "TIDEGATE_VERIFY_CANARY": "false"}
 Report = dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -249,3 +250,18 @@ def test_a_broken_line_is_not_judged(text: str) -> None:
 def test_every_program_of_a_line_is_found() -> None:
     line = "A=1 a | b && (c; d) || if e; then f; else g; fi; for x in y; do h; done"
     assert [one.name for one in simple_commands(parse(line))] == list("abcdefgh")
+
+
+@pytest.mark.parametrize("part", ["(", "{ ", "$(", '"$(', "if ", "eval ", "env ", "! ", "a|", "`"])
+def test_what_nobody_wrote_by_hand_ends_quickly_and_without_an_error(part: str) -> None:
+    assert isinstance(command_problems(part * 3000 + "a"), tuple)
+
+
+def test_no_text_makes_the_reader_fail() -> None:
+    chance = random.Random(7)
+    parts = ["a", " ", "'", '"', "\\", "$(", ")", "(", "{ ", "}", "|", "||", "&&", "&", ";", "\n",
+             "if ", "then ", "fi", "for ", "do ", "done", "! ", "sh -c ", "set +e", ">", "2>&1",
+             "#", "`", "${", "true", "exit 0", "trap ", "eval "]  # fmt: skip
+    for _ in range(3000):
+        text = "".join(chance.choices(parts, k=chance.randrange(1, 14)))
+        assert isinstance(command_problems(text), tuple), text

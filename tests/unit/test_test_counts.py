@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,15 @@ CAPTURED: list[tuple[str, str, Truth]] = [
     ("unittest/sub", UNITTEST, (1, 2, 0)),
     ("unittest/two_runs", "python -m unittest a && python -m unittest a.A", (3, 0, 0)),
     ("unittest/two_runs", "make test", CONTRADICTORY),
-    ("unittest/documented_newer_zero", UNITTEST, (0, 0, 0)),
+    ("unittest/part", UNITTEST, (1, 0, 1)),
+    ("unittest/part_python_3_12_1", UNITTEST, (1, 0, 1)),
+    ("unittest/part_python_3_13", UNITTEST, (1, 0, 1)),
+    ("unittest/zero_python_3_12_1", UNITTEST, (0, 0, 0)),
+    ("unittest/zero_python_3_13", UNITTEST, (0, 0, 0)),
+    ("unittest/skipped_python_3_12_1", UNITTEST, (0, 0, 2)),
+    ("unittest/skipped_python_3_13", UNITTEST, (0, 0, 2)),
+    ("unittest/mixed_python_3_12_1", UNITTEST, (3, 2, 3)),
+    ("unittest/mixed_python_3_13", UNITTEST, (3, 2, 3)),
     ("pytest/pass", PYTEST, (3, 0, 0)),
     ("pytest/mixed", PYTEST, (3, 2, 3)),
     ("pytest/mixed_quiet", "pytest -q", (3, 2, 3)),
@@ -206,6 +216,31 @@ def test_both_streams_in_one_are_read_too(name: str, command: str, truth: Truth)
     assert told(count_tests(command, out + err, "")) == truth
 
 
+CARGO = "test result: ok. {} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out"
+MAVEN_CLASS = "[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s -- in A"
+MAVEN_TOTAL = "[INFO] Tests run: {}, Failures: 0, Errors: 0, Skipped: 0"
+
+
+@pytest.mark.parametrize(
+    ("command", "lines", "truth"),
+    [
+        ("pytest", ["___ ERROR at teardown of test_a ___", "1 passed, 1 error in 0.1s"], (1, 1, 0)),
+        ("pytest", ["___ ERROR at setup of test_a ___", "1 passed, 1 error in 0.1s"], (2, 1, 0)),
+        ("pytest", ["3 passed, 2 subtests passed in 75.11s (0:01:15)"], (3, 0, 0)),
+        ("pytest", ["1 passed, 2 rerun in 0.1s"], (1, 0, 0)),
+        ("cargo test", ["running 3 tests", CARGO.format(3)], (3, 0, 0)),
+        ("cargo test", ["running 3 tests", CARGO.format(40)], CONTRADICTORY),
+        ("cargo test", [CARGO.format(40)], CONTRADICTORY),
+        ("mvn test", [" T E S T S", MAVEN_CLASS, MAVEN_TOTAL.format(2)], (2, 0, 0)),
+        ("mvn test", [" T E S T S", MAVEN_CLASS, MAVEN_TOTAL.format(40)], CONTRADICTORY),
+        ("mvn test", [MAVEN_TOTAL.format(40)], CONTRADICTORY),
+        ("mvn test", [" T E S T S", MAVEN_CLASS], (1, 1, 0)),
+    ],
+)
+def test_parts_and_totals_must_agree(command: str, lines: list[str], truth: Truth) -> None:
+    assert told(count_tests(command, "\n".join(lines) + "\n", "")) == truth
+
+
 def test_every_output_is_in_the_table() -> None:
     there = {path.relative_to(OUTPUTS).as_posix() for path in OUTPUTS.rglob("*.txt")}
     named = {name for name, _, _ in CAPTURED}
@@ -303,3 +338,21 @@ def test_less_evidence_than_on_the_base_is_not_green(
     found = judge_counts(now, base, allowance)
     assert (found is None) == (problem is None)
     assert (problem or "") in (found or "")
+
+
+def test_a_long_output_is_read_in_no_time() -> None:
+    noise = "=" * 60 + " passed 1 failed in x\n  3 passing\nok 1 - a: b, c: 1, d! - e\n" + "-" * 70
+    text_ = (noise + "\nRan 3 tests in\n# tests 4\n") * 20_000
+    start = time.monotonic()
+    assert count_tests("make test", text_, text_) is None
+    assert time.monotonic() - start < 10
+
+
+def test_no_output_makes_a_reader_fail() -> None:
+    chance = random.Random(7)
+    texts = [path.read_text(encoding="utf-8") for path in sorted(OUTPUTS.rglob("*.txt"))]
+    lines = "\n".join(texts).split("\n")
+    for _ in range(300):
+        mixed = "\n".join(chance.choices(lines, k=40))
+        found = count_tests("make test", mixed, mixed[::-1])
+        assert found is None or isinstance(found, Counts | Doubt)
