@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from driver.belief import is_chosen
 from state_store.api import StateAPI
 from state_store.events import ATTEMPT_JUDGED, wave_stream
 from state_store.write_api import STATE_DB_FILENAME
@@ -309,14 +308,6 @@ def test_flaky_work_ships_where_that_is_allowed_and_the_report_says_so(tmp_path:
     record = built(report)["a"]
     assert (report["shipped"], record["flaky"]) == (["a"], True)
     assert "flaky, and allowed" in record["attempts"][-1]["reason"]
-
-
-def test_the_tiers_share_of_items_is_checked_and_no_name_helps(scene: Scene) -> None:
-    chosen = [f"item-{n}" for n in range(1000) if is_chosen("w", f"item-{n}", 0.1)]
-    assert 60 < len(chosen) < 140
-    assert chosen != [f"item-{n}" for n in range(1000) if is_chosen("w2", f"item-{n}", 0.1)]
-    assert not any(is_chosen("w", f"item-{n}", 0) for n in range(100))
-    assert all(is_chosen("w", f"item-{n}", 1) for n in range(100))
 
 
 # Counts
