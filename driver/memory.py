@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from driver import receipt
 from driver.leasing import Leases
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.subject import Subject
@@ -162,6 +163,7 @@ class WaveMemory:
             "verdict": str(attempt.verdict),
             "reason": attempt.reason or None,
             "tree": attempt.tree,
+            "evidence": receipt.evidence(attempt),
         }
         self._write(
             [subject],

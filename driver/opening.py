@@ -20,6 +20,7 @@ from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
+from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
@@ -117,10 +118,12 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             ),
             processes=processes,
             options=request.options,
+            baselines=WaveBaselines(request.state_dir),
             state_dir=request.state_dir,
             resume=request.resume,
         )
         cleanup.enter_context(_noted(wave))
+        cleanup.callback(wave.baselines.close, wave)
         memory.begin([planned.slug for planned in wave.plan])
         _announce(wave, request.state_dir)
         yield wave
@@ -238,7 +241,7 @@ def _open_repository(
     prepare = Preparation(
         settings.workspace.copy,
         settings.workspace.setup,
-        functools.partial(_run_setup, settings, processes, wave_id),
+        functools.partial(run_setup, settings, processes, wave_id),
     )
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
@@ -255,13 +258,14 @@ def _fresh_folder(root: Path, prefix: str) -> Path:
         raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
 
 
-def _run_setup(
+def run_setup(
     settings: Settings,
     processes: Processes,
     wave_id: str,
     command: str | tuple[str, ...],
     folder: Path,
 ) -> str:
+    """Run one set-up command in a fresh place: "" or the sentence that says what went wrong."""
     mark = {RUN_VARIABLE: wave_id}
     environment = child_environment(settings.environ, settings.verify.env, mark)
     limit = settings.workspace.setup_timeout_s

@@ -44,6 +44,9 @@ def _rules(item: WorkItem) -> str:
     return (
         "Rules of this workspace:\n"
         f"- Change only these files (they may be new; a name ending in / is a folder):\n{files}\n"
+        "- Below a folder of yours, tests that are there already and configuration of tests,"
+        " builds, CI and agents stay as they are, unless listed above by name. You may add tests.
+"
         f"- {_counts(item)}"
         "  It is run for you afterwards, in a fresh checkout that has your changes to these files"
         " and nothing else.\n"
@@ -75,6 +78,8 @@ def _complaint(item: WorkItem, attempt: Attempt) -> str:
 def _how_it_ended(test: TestRun) -> str:
     if test.kind is RunKind.TIMED_OUT:
         return f"Test timed out after {test.duration_s:.0f} seconds."
+    if test.green:
+        return "The test command succeeded, but it does not count."
     return f"Test failed with exit code {test.exit_code}."
 
 

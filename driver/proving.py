@@ -117,6 +117,7 @@ class ProvingTrees:
     ) -> None:
         self._make = make
         self._show_git = show_git
+        self._size = size
         self._places = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[ProvingTree] = []
@@ -124,13 +125,13 @@ class ProvingTrees:
         self._closed = False
 
     @contextlib.contextmanager
-    def checkout(self, tree: str) -> Iterator[ProvingTree]:
-        """A tree showing `tree`; waits while all are in use.
+    def checkout(self, tree: str, *, fresh: bool = False) -> Iterator[ProvingTree]:
+        """A tree showing `tree`; waits while all are in use. A `fresh` one was never used before.
 
         Raises WorkspaceError when one has to be made and its set-up fails.
         """
         with self._places:
-            place = self._showing(tree)
+            place = self._made_new(tree) if fresh else self._showing(tree)
             try:
                 yield place
             finally:
@@ -149,6 +150,9 @@ class ProvingTrees:
             kept = self._most_alike(tree)
         if kept is not None and self._shows(kept, tree):
             return kept
+        return self._made_new(tree)
+
+    def _made_new(self, tree: str) -> ProvingTree:
         with self._lock:
             self._made += 1
             number = self._made
@@ -181,7 +185,7 @@ class ProvingTrees:
 
     def _give_back(self, place: ProvingTree) -> None:
         with self._lock:
-            if not self._closed:
+            if not self._closed and len(self._idle) < self._size:
                 self._idle.append(place)
                 return
         _discard(place)

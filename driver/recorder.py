@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from driver import receipt
 from driver.leasing import LeasedElsewhereError
 from driver.memory import Memory
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
@@ -245,6 +246,7 @@ def _attempt_entry(attempt: Attempt) -> dict[str, Any]:
         "error": attempt.reason or None,
         "tree": attempt.tree,
         "filesWritten": [change.path for change in attempt.changes],
+        "evidence": receipt.evidence(attempt),
     }
 
 
@@ -259,4 +261,6 @@ def _outcome_entry(outcome: ItemOutcome) -> dict[str, Any]:
         "error": outcome.reason or None,
         "tree": outcome.tree,
         "filesWritten": [change.path for change in outcome.changes],
+        "evidence": receipt.evidence(outcome.attempts[-1] if outcome.attempts else None),
+        "together": [receipt.to_json(run) for run in outcome.together],
     }
