@@ -40,15 +40,20 @@ Ask = Callable[[Sequence[Question]], Mapping[Question, Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Why `item` is left out: what `test` said of it, together with `company` where that is red.
+    """Why `item` is left out: what `test` said of the tree of `items`.
 
-    Red without company is red without any other item.
+    These are as few as are red together, none where the test is red without any item.
     """
 
     item: int
     test: int
     answer: Answer
-    company: tuple[int, ...] = ()
+    items: Items
+
+    @property
+    def company(self) -> tuple[int, ...]:
+        """The others of `items`, in order."""
+        return tuple(sorted(self.items - {self.item}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +75,9 @@ class _Core:
 class _UntoldError(Exception):
     """A test whose answer says nothing, so that nobody can be blamed by it."""
 
-    def __init__(self, test: int, answer: Answer) -> None:
-        super().__init__(test, answer)
-        self.test, self.answer = test, answer
+    def __init__(self, question: Question, answer: Answer) -> None:
+        super().__init__(question, answer)
+        self.question, self.answer = question, answer
 
 
 def find_guilty(owners: Sequence[Items], ask: Ask) -> Found:
@@ -105,7 +110,7 @@ class _Search:
         if item in self.untold:
             return self.untold[item]
         core = next(core for core in self.cores if item in core.items)
-        return Blame(item, core.test, Answer.RED, tuple(sorted(core.items - {item})))
+        return Blame(item, core.test, Answer.RED, core.items)
 
     def _objections(self, kept: Sequence[int]) -> bool:
         """Whether anything speaks against this line; it is remembered, and is gone next time."""
@@ -128,15 +133,16 @@ class _Search:
             if answers[question] is Answer.RED:
                 told.append(question)
             else:
-                self._give_up(question.items, question.test, answers[question])
+                self._give_up(question.items, question, answers[question])
         if told:
             first = told[0].items
             self._search(first, [question.test for question in told if question.items == first])
         return bool(bad)
 
-    def _give_up(self, items: Items, test: int, answer: Answer) -> None:
-        for item in self.owners[test] & items or items:
-            self.untold.setdefault(item, Blame(item, test, answer))
+    def _give_up(self, items: Items, question: Question, answer: Answer) -> None:
+        """Leave out those of `items` that the answer would have spoken for."""
+        for item in self.owners[question.test] & items or items:
+            self.untold.setdefault(item, Blame(item, question.test, answer, question.items))
 
     def _search(self, items: Items, reds: Sequence[int]) -> None:
         """Find at least one core among `items`, or a reason why there is none to be found."""
@@ -145,12 +151,12 @@ class _Search:
             cores = self._by_halves(items, singles)
             cores = cores or [self._by_steps(items, (singles or reds)[0])]
         except _UntoldError as untold:
-            self._give_up(items, untold.test, untold.answer)
+            self._give_up(items, untold.question, untold.answer)
             return
         self.cores += [core for core in cores if core.items]
         for core in cores:
             if not core.items:  # red whatever is left out
-                self._give_up(items, core.test, Answer.RED)
+                self._give_up(items, Question(core.items, core.test), Answer.RED)
 
     def _is_red(self, items: Items, test: int) -> bool:
         return self._told([Question(items, test)])[0]
@@ -159,7 +165,7 @@ class _Search:
         answers = self.ask(questions)
         for question in questions:
             if answers[question] not in (Answer.GREEN, Answer.RED):
-                raise _UntoldError(question.test, answers[question])
+                raise _UntoldError(question, answers[question])
         return [answers[question] is Answer.RED for question in questions]
 
     # One culprit for each victim: all at once
@@ -172,7 +178,9 @@ class _Search:
         """
         victims = {test: min(self.owners[test] & items) for test in tests}
         everyone = sorted(victims.values())
-        suspects = self._spelled(items, victims, everyone, sorted(items - {*everyone}))
+        inside = self._red_among(everyone, victims) if len(victims) > 2 else frozenset()
+        outside = {test: victim for test, victim in victims.items() if test not in inside}
+        suspects = self._spelled(items, outside, everyone, sorted(items - {*everyone}))
         missing = {test: victim for test, victim in victims.items() if test not in suspects}
         if len(victims) > 1:
             suspects |= self._spelled(frozenset(everyone), missing, [], everyone)
@@ -180,6 +188,12 @@ class _Search:
         asked = [Question(pairs[test], test) for test in self._to_confirm(suspects)]
         answers = self._told(asked)
         return [_Core(q.items, q.test) for q, red in zip(asked, answers, strict=True) if red]
+
+    def _red_among(self, everyone: Sequence[int], tests: Iterable[int]) -> frozenset[int]:
+        """The tests that need no other item than the victims to be red."""
+        asked = [Question(frozenset(everyone), test) for test in tests]
+        answers = self._told(asked)
+        return frozenset(q.test for q, red in zip(asked, answers, strict=True) if red)
 
     def _spelled(
         self,
