@@ -54,7 +54,7 @@ class Integration:
     ) -> None:
         self.head = head
         self.receipts: list[TestRun] = [*before.receipts] if before else []
-        self.runs = before.runs if before else 0
+        self.runs: int = before.runs if before else 0
         self._ground = ground
         self._wave = wave
         self._runs: dict[_Key, TestRun] = {}
