@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import Usage
+from driver.belief import of_counts
 from driver.git import GitError, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, ItemOutcome, Verdict
@@ -173,6 +174,8 @@ def _prove_again(
         test = run_test(planned, proving, tree, wave, output)
     wave.recorder.tested(planned.slug, test)
     if of_test(test).verdict is not Verdict.VERIFIED:
+        return None
+    if of_counts(test, None, planned.item.allowance) is not None:
         return None
     again = Attempt(
         number=1,
