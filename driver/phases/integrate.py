@@ -150,6 +150,7 @@ class Integration:
         stop = self._wave.gates.stop
         leaving = Leaving(lambda: stop.is_set, stop.insist, _left_behind)
         runs = run_all(keys, lambda key: self._run(key, again), width=len(keys), leaving=leaving)
+        stop.check()  # what was cut off says nothing of anybody
         self.receipts += runs
         self.runs += len({tree for tree, _ in keys})
         return dict(zip(keys, runs, strict=True))
@@ -218,7 +219,7 @@ class _Trial:
         names = [planned.slug for planned, _ in self._entries]
         return replace(
             self._entries[blame.item][1],
-            verdict=_verdict(blame, run, surroundings=alone and moved),
+            verdict=_verdict(blame, surroundings=alone and moved),
             reason=together.reason(blame, run, self.owners[blame.test], names),
             together=(run,),
         )
@@ -230,10 +231,8 @@ class _Trial:
         return self.tree(items), self._tests[test]
 
 
-def _verdict(blame: Blame, run: TestRun, *, surroundings: bool) -> Verdict:
+def _verdict(blame: Blame, *, surroundings: bool) -> Verdict:
     """Only who breaks something, or is broken, has failed; the surroundings cost no attempt."""
-    if run.kind is RunKind.CANCELLED:
-        return Verdict.HALTED
     if blame.answer is Answer.FLAKY:
         return Verdict.FLAKY
     if blame.answer is Answer.SILENT or not blame.items or surroundings:

@@ -13,7 +13,15 @@ from tests.support.waves import Agent, Scene, Step, built, item, verdicts, write
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 EIGHT = "abcdefgh"
-INIT = "suite/__init__.py"
+NONE_BESIDE_B = """
+import os, unittest
+
+class T(unittest.TestCase):
+    def test(self): pass
+
+def load_tests(loader, tests, pattern):
+    return unittest.TestSuite() if os.path.exists("b.txt") else tests
+"""
 
 
 @pytest.fixture
@@ -120,14 +128,11 @@ def test_a_command_that_all_items_have_blames_only_those_that_break_it(scene: Sc
 
 
 def test_a_run_in_which_no_test_ran_is_not_green_together_either(tmp_path: Path) -> None:
-    case = "import unittest\n\nclass T(unittest.TestCase):\n    def test(self): pass\n"
-    scene = Scene(tmp_path, {"suite/test_t.py": case})
-    nothing = "import unittest\n\ndef load_tests(*_): return unittest.TestSuite()\n"
-    suite = f"{sys.executable} -m unittest discover -s suite -t ."
-    agents = {"a": writes(a__txt="x\n"), "b": lambda agent: agent.write({INIT: nothing})}
-    report, _ = scene.play(agents, [item("a", "a.txt", suite), item("b", INIT, f"test -e {INIT}")])
-    assert (verdicts(report)["a"], report["shipped"]) == ("verified", ["a"])
-    assert "b breaks a's test" in built(report)["b"]["error"]
+    scene = Scene(tmp_path, {"suite/test_t.py": NONE_BESIDE_B})
+    suite = f"{sys.executable} -m unittest discover -s suite"
+    report = wave_of(scene, {"a": suite, "b": "test -e b.txt"})
+    assert report["shipped"] == ["a"]
+    assert f"b breaks a's test `{suite}`: " in built(report)["b"]["error"]
 
 
 # The commands of [verify] integration
