@@ -40,6 +40,12 @@ def look(ground: RepositoryGround, known: str) -> Head:
     return Head(known, f"{repository.branch} and its like on the remote went different ways")
 
 
+def are_there(mine: Sequence[Change], theirs: Sequence[Change]) -> bool:
+    """Whether others made all these changes too, to the letter."""
+    changed = {(change.path, change.mode, change.blob) for change in theirs}
+    return all((change.path, change.mode, change.blob) in changed for change in mine)
+
+
 def conflicts(mine: Sequence[Change], theirs: Sequence[Change]) -> tuple[str, ...]:
     """The paths of an item that others changed too since, or that are in the way of theirs."""
     changed = {change.path: change for change in theirs}

@@ -18,6 +18,11 @@ def moved_under(branch: str | None, paths: Sequence[str]) -> str:
     )
 
 
+def there_already(branch: str | None) -> str:
+    """Why an item is not put where its work has come from elsewhere."""
+    return f"{branch or 'the branch'} moved on meanwhile and has these very changes already"
+
+
 def reason(blame: Blame, run: TestRun, owners: Items, names: Sequence[str]) -> str:
     """Why an item is left out; `owners` have the test of the blame as theirs."""
     company = ", ".join(names[item] for item in blame.company)

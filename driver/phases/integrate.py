@@ -15,13 +15,13 @@ from driver.belief import ALLOW
 from driver.git import CommitSpec
 from driver.ground import RepositoryGround
 from driver.guilty import Answer, Blame, Items, Question
-from driver.outcome import INTEGRATION, ItemOutcome, RunKind, TestRun, Verdict
+from driver.outcome import INTEGRATION, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.phases.prove import Test, run_on
 from driver.pool import Leaving, run_all
 from driver.prompts import command_text
 from driver.runners.summary import Counts
 from driver.subject import digest
-from driver.target import Head, conflicts
+from driver.target import Head, are_there, conflicts
 from driver.test_counts import judge_counts
 from driver.wave_context import Planned, Wave
 
@@ -92,9 +92,8 @@ class Integration:
         git, fitting, left_out = self._ground.git, list[Entry](), list[ItemOutcome]()
         theirs = git.changes(self._ground.base_tree, git.tree_of(self.head.commit))
         for planned, outcome in entries:
-            if paths := conflicts(outcome.changes, theirs):
-                reason = together.moved_under(self._ground.repository.branch, paths)
-                left_out.append(replace(outcome, verdict=Verdict.UNDECIDED, reason=reason))
+            if why := _misfit(self._ground.repository.branch, outcome, theirs):
+                left_out.append(replace(outcome, verdict=Verdict.UNDECIDED, reason=why))
             else:
                 fitting.append((planned, outcome))
         return fitting, left_out
@@ -229,6 +228,14 @@ class _Trial:
 
     def _key(self, items: Items, test: int) -> _Key:
         return self.tree(items), self._tests[test]
+
+
+def _misfit(branch: str | None, outcome: ItemOutcome, theirs: Sequence[Change]) -> str:
+    """Why an item cannot be put on commits that came meanwhile; "" when it can."""
+    if are_there(outcome.changes, theirs):
+        return together.there_already(branch)
+    paths = conflicts(outcome.changes, theirs)
+    return together.moved_under(branch, paths) if paths else ""
 
 
 def _verdict(blame: Blame, *, surroundings: bool) -> Verdict:

@@ -274,6 +274,13 @@ def test_who_changed_what_others_changed_meanwhile_starts_anew_and_the_rest_ship
     assert "a.txt" in record["error"]
 
 
+def test_work_that_came_from_elsewhere_meanwhile_makes_no_empty_commit(pushing: Scene) -> None:
+    steps = {"a": advancing(pushing, {"a.txt": "same\n"}, {"a.txt": "same\n"})}
+    report = wave_of(pushing, {s: f"test -e {s}.txt" for s in "ab"}, steps)
+    assert (report["shipped"], verdicts(report)["a"]) == (["b"], "undecided")
+    assert "has these very changes already" in built(report)["a"]["error"]
+
+
 def test_who_is_red_on_what_came_meanwhile_is_left_out_and_pays_no_attempt(
     pushing: Scene,
 ) -> None:
