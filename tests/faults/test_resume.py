@@ -76,7 +76,7 @@ def test_a_halt_while_resuming_costs_nothing_of_what_was_done(tmp_path: Path) ->
     assert yard.wrong() == []
 
 
-@pytest.mark.parametrize("where", ["git.after_push=kill", "git.before_ls-remote=kill"])
+@pytest.mark.parametrize("where", ["git.after_push=kill", "git.before_ls-remote@3=kill"])
 def test_what_was_shipped_and_not_tracked_is_only_tracked(tmp_path: Path, where: str) -> None:
     yard = Yard(tmp_path)
     assert yard.run(where).code == KILLED
