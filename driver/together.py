@@ -14,7 +14,7 @@ def moved_under(branch: str | None, paths: Sequence[str]) -> str:
     """Why an item cannot stand on the commits that came to the branch meanwhile."""
     return (
         f"{branch or 'the branch'} moved on meanwhile and changed what this item changes too:"
-        f" {', '.join(paths)}; the next run starts from there"
+        f" {', '.join(paths)}; pull, and the next run starts from there"
     )
 
 

@@ -128,7 +128,7 @@ def _moved_again(integration: Integration, ground: RepositoryGround) -> str:
         raise _MovedOnError(now)
     return (
         f"{ground.repository.branch} moved on twice while the wave ran, to {now.commit[:12]} now:"
-        " nothing was shipped, the next run starts from there"
+        " nothing was shipped; pull, and the next run starts from there"
     )
 
 
