@@ -14,6 +14,7 @@ from enum import Enum, auto
 
 Items = frozenset[int]
 
+_VICTIMS_AT_ONCE = 8  # of more, most have the same cause, and every one costs a test in every run
 _CONFIRMED_EACH = 2  # two victims of one suspect show already that the suspect has to go
 _EXACT_MEMBERS = 12
 
@@ -148,7 +149,7 @@ class _Search:
         """Find at least one core among `items`, or a reason why there is none to be found."""
         try:
             singles = [test for test in reds if len(self.owners[test] & items) == 1]
-            cores = self._by_halves(items, singles)
+            cores = self._by_halves(items, singles[:_VICTIMS_AT_ONCE])
             cores = cores or [self._by_steps(items, (singles or reds)[0])]
         except _UntoldError as untold:
             self._give_up(items, untold.question, untold.answer)

@@ -42,8 +42,8 @@ class Line:
 
 class Integration:
     """Proofs of one repository's items on one `head`; a test that ran on a tree is not run there
-    again. `receipts` are all runs so far, `runs` how many trees they took, with every tree that
-    was tested a second time counted again, both with those of the integration `before`."""
+    again. `notes` are for people; `receipts` are all runs so far and `runs` is how many trees they
+    took, each second look counted again, both with those of the integration `before`."""
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class Integration:
         before: Integration | None = None,
     ) -> None:
         self.head = head
+        self.notes: list[str] = [head.note] if head.note else []
         self.receipts: list[TestRun] = [*before.receipts] if before else []
         self.runs: int = before.runs if before else 0
         self._ground = ground
@@ -140,6 +141,7 @@ class Integration:
             self._believed.add(key[1])
         elif answer is Answer.GREEN and self._wave.settings.verify.flake_policy == ALLOW:
             self._runs[key], self._answers[key] = second, Answer.GREEN
+            self.notes.append(f"flaky, and allowed to be: `{second.command}` was red, then green")
         elif answer is Answer.GREEN:
             self._answers[key] = Answer.FLAKY
         else:
@@ -162,7 +164,7 @@ class Integration:
         with self._ground.trees.checkout(tree) as proving:
             run = run_on(test, proving, tree, self._wave, output, purpose=INTEGRATION)
         said = f"together: {run.command}: {run.kind} after {run.duration_s:.1f} s"
-        self._wave.recorder.say(f"{said}, asked again" if again else said)
+        self._wave.recorder.say(f"{said}, at a second look" if again else said)
         return run
 
 

@@ -28,10 +28,10 @@ FILE = "file "  # how a fingerprint names what is not a part of git's own
 
 @dataclass(frozen=True, slots=True)
 class _Cargo:
-    """A line of items as commits, in the same order, ready to be published on `head`."""
+    """A line of items as commits, in the same order, ready to be published with these `notes`."""
 
     ground: RepositoryGround
-    head: Head
+    notes: tuple[str, ...]
     line: Line
     commits: tuple[Commit, ...]
     wave: Wave
@@ -94,7 +94,7 @@ def _ship(
         return _failed(shipment, "checkout_changed", _told(touched))
     if moved := _moved_again(integration, ground):
         return _failed(shipment, TARGET_ADVANCED, moved)
-    cargo = _committed(ground, integration.head, line, wave)
+    cargo = _committed(ground, integration, line, wave)
     together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
     shipment = replace(shipment, files_count=_count_files(line.entries), together=together)
     publish = _to_current_branch if wave.shipping.mode == "current" else _to_wave_branch
@@ -193,11 +193,13 @@ def _told(touched: Sequence[str]) -> str:
     return f"your own checkout changed while agents were running, so nothing was shipped: {names}"
 
 
-def _committed(ground: RepositoryGround, head: Head, line: Line, wave: Wave) -> _Cargo:
-    commits = ground.git.import_commits(head.commit, _specs(line, wave))
+def _committed(
+    ground: RepositoryGround, integration: Integration, line: Line, wave: Wave
+) -> _Cargo:
+    commits = ground.git.import_commits(integration.head.commit, _specs(line, wave))
     if tuple(commit.tree for commit in commits) != line.trees:
         raise AssertionError("a commit's tree is not the tree that was proven")
-    return _Cargo(ground, head, line, commits, wave)
+    return _Cargo(ground, tuple(integration.notes), line, commits, wave)
 
 
 def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
@@ -220,7 +222,7 @@ def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
 def _to_wave_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
     ground, branch = cargo.ground, _keep_on_free_branch(cargo)
     shipment = _kept(shipment, branch, cargo.tip)
-    notes = [_detached(ground.repository), cargo.head.note]
+    notes = [_detached(ground.repository), *cargo.notes]
     if ground.remote is None:
         notes.append("no remote: the branch is in this repository only")
     else:
@@ -270,7 +272,7 @@ def _to_current_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
     if not shipment.error:
         shipment = _move_checkout(shipment, ground, cargo.tip)
     if not shipment.error:
-        warning = "; ".join(filter(None, (cargo.head.note, shipment.warning))) or None
+        warning = "; ".join(filter(None, (*cargo.notes, shipment.warning))) or None
         return _done(replace(shipment, branch=current), cargo, warning)
     return _saying_where(_kept(shipment, _keep_on_free_branch(cargo), cargo.tip))
 

@@ -200,6 +200,8 @@ def test_red_then_green_on_one_tree_is_flaky_and_shipped_only_by_policy(
     assert verdicts(report)["a"] == ("flaky" if policy == "refuse" else "verified")
     kinds = [r["kind"] for r in integration(report)["receipts"] if r["command"] == flaky]
     assert kinds[:2] == ["red", "green"]
+    told = built(report)["b"]["ship_warning"]
+    assert ("flaky, and allowed to be" in told) == (policy == "allow")
 
 
 # A branch that moved on meanwhile
