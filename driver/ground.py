@@ -127,6 +127,11 @@ class RepositoryGround:
         """A private clone at the base commit, prepared."""
         return _ClonePlace(self, self.workshop.workspace(slug), work_dir, owned)
 
+    def move_trees(self, commit: str) -> None:
+        """Have tests run in places that were set up on another commit than the base."""
+        self.trees.close()
+        self.trees = self.workshop.at(commit).proving_trees(self.trees.size)
+
     def close(self) -> None:
         """Remove the proving trees."""
         self.trees.close()

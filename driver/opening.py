@@ -21,7 +21,7 @@ from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
 from driver.phases.baseline import WaveBaselines
-from driver.phases.preflight import check_ready, preflight
+from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
 from driver.runs import RUN_VARIABLE, clear_up, noted
@@ -84,6 +84,7 @@ def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
     options, shipping = request.options, request.shipping
     base_dir = (options.repo or Path(shipping.expect_top or Path.cwd())).resolve()
     settings = options.settings or load_settings(project=base_dir)
+    check_integration(settings.verify.integration)
     survey = options.survey or Survey(settings.environ)
     items = preflight(manifest, request.driver, shipping, base_dir, survey)
     return _Plan(items, settings, survey)

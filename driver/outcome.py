@@ -201,7 +201,8 @@ class Shipment:
     vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped;
     `kept` is the commit that `branch` then holds in this repository only. `left_out` are items
     that were verified alone, with the verdict they have beside the others; `together` holds
-    (slug, test runs) on the line of the others.
+    (slug, test runs) on the line of the others. `onto` is the commit that the line stands on;
+    `integration` are all test runs on trees of several items, on so many trees.
     """
 
     repo: str
@@ -216,6 +217,9 @@ class Shipment:
     kept: str | None = None
     left_out: tuple[ItemOutcome, ...] = ()
     together: tuple[tuple[str, tuple[TestRun, ...]], ...] = ()
+    onto: str | None = None
+    integration: tuple[TestRun, ...] = ()
+    integration_runs: int = 0
 
     @property
     def tip(self) -> str | None:

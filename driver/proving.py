@@ -117,7 +117,7 @@ class ProvingTrees:
     ) -> None:
         self._make = make
         self._show_git = show_git
-        self._size = size
+        self.size = size
         self._places = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[ProvingTree] = []
@@ -185,7 +185,7 @@ class ProvingTrees:
 
     def _give_back(self, place: ProvingTree) -> None:
         with self._lock:
-            if not self._closed and len(self._idle) < self._size:
+            if not self._closed and len(self._idle) < self.size:
                 self._idle.append(place)
                 return
         _discard(place)

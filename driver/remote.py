@@ -30,6 +30,7 @@ from state_store import failpoints
 from state_store.errors import InputError
 
 _FROZEN = re.compile(r"(credential|http|ssh)\..*|core\.(sshcommand|askpass|gitproxy)", re.DOTALL)
+_FETCHED = "refs/tidegate/target"
 _ANSWERED = ("moved", "hook", "failed")
 _LOGIN_PROBLEMS = (
     "authentication failed",
@@ -142,7 +143,7 @@ def push_commit(
     if failpoints.active() and not _is_folder(remote.url):
         return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", "failed")
     env = _push_environment(environ, git_dir, remote)
-    if expected is not None and not _contains(git_dir, env, commit, expected):
+    if expected is not None and not contains(git_dir, env, commit, expected):
         return PushResult(False, f"{branch} was not pushed: it would lose {expected[:12]}", "moved")
     lease = f"--force-with-lease={ref}:{expected or ''}"
     sent = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
@@ -201,7 +202,28 @@ def _push_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote)
     return env
 
 
-def _contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str) -> bool:
+def fetch_head(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str, known: str
+) -> str | PushResult:
+    """The commit that `branch` is at on the remote, with its objects in `git_dir` afterwards; ""
+    when there is no such branch. Nothing is fetched when it is at `known`."""
+    env, ref = _push_environment(environ, git_dir, remote), f"refs/heads/{branch}"
+    there = _head_there(git_dir, env, remote, ref)
+    if isinstance(there, PushResult) or there in ("", known):
+        return there
+    wanted = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
+              "--no-auto-gc", remote.url, f"+{ref}:{_FETCHED}")  # fmt: skip
+    done = _talk(git_dir, env, remote, wanted)
+    if isinstance(done, PushResult):
+        return done
+    if not done.ok:
+        return PushResult(False, last_words(redacted(text(done.stderr))), "unreachable")
+    asked = (f"--git-dir={git_dir}", "rev-parse", "--verify", "-q", _FETCHED)
+    return text(run_git(asked, cwd=git_dir, env=env).stdout).strip()
+
+
+def contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str) -> bool:
+    """Whether the history of `commit` has `expected` in it."""
     asked = (f"--git-dir={git_dir}", "merge-base", "--is-ancestor", expected, commit)
     return run_git(asked, cwd=git_dir, env=env, accept=(0, 1, 128)).ok
 

@@ -246,6 +246,11 @@ def _shipped_repo(shipment: Shipment) -> dict[str, Any]:
         "error_detail": shipment.detail[:300] or None,
         "files_count": shipment.files_count,
         "warning": shipment.warning,
+        "onto": shipment.onto,
+        "integration": {
+            "runs": shipment.integration_runs,
+            "receipts": [receipt.to_json(run) for run in shipment.integration],
+        },
     }
 
 

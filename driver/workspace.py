@@ -137,11 +137,17 @@ class Workshop:
         self._base = base
         self._base_tree = git.tree_of(base)
         self._prepare = prepare
+        self._environ = environ
         self.tracked = frozenset(git.paths_in(self._base_tree))
         _check_copies(repo.top, prepare.copy, self.tracked)
         _own_folder(root, environ)
         for name in ("items", "proving", "indexes"):
             (root / name).mkdir(exist_ok=True)
+
+    def at(self, commit: str) -> Workshop:
+        """The same for another base commit."""
+        root = self._root / f"at-{commit[:12]}"
+        return Workshop(root, self._git, self._repo, commit, self._prepare, self._environ)
 
     def workspace(self, name: str) -> Workspace:
         """A fresh clone called `name`, a slug; what an earlier one left there is removed."""

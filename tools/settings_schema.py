@@ -235,6 +235,7 @@ class VerifySettings:
     canary: bool = _key(SWITCH, True)
     flake_policy: str = _key(one_of("refuse", "allow"), "refuse")
     protected: tuple[str, ...] = _key(PATTERNS, ())
+    integration: tuple[Command, ...] = _key(COMMANDS, ())
 
 
 @dataclass(frozen=True, slots=True)

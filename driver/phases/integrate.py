@@ -1,26 +1,34 @@
-"""Put all verified items of a repository on one line of commits and prove every one of them.
+"""Put all verified items of a repository on one line of commits and prove that line.
 
-Items are proven alone, so two that are green alone may break together. The line is base, then one
-commit an item; each commit's tree is proven with its own item's test and the last one with every
-item's. Where that is red, items are taken one by one and the one that breaks the rest is left out.
+Items are proven alone, so two that are green alone may break together. The last tree is proven
+with every item's test and the commands of `[verify] integration`, each other commit's tree with
+its own item's test. Where that is red, `driver.guilty` finds who has to stay out.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from driver.git import Commit, CommitSpec
+from driver import guilty, together
+from driver.belief import ALLOW
+from driver.git import CommitSpec
 from driver.ground import RepositoryGround
-from driver.outcome import INTEGRATION, ItemOutcome, RunKind, TestRun, Verdict
-from driver.phases.prove import run_test
+from driver.guilty import Answer, Blame, Items, Question
+from driver.outcome import INTEGRATION, Change, ItemOutcome, RunKind, TestRun, Verdict
+from driver.phases.prove import Test, run_on
 from driver.pool import Leaving, run_all
 from driver.prompts import command_text
+from driver.runners.summary import Counts
+from driver.subject import digest
+from driver.target import Head, are_there, conflicts
+from driver.test_counts import judge_counts
 from driver.wave_context import Planned, Wave
 
 Entry = tuple[Planned, ItemOutcome]
+_Key = tuple[str, Test]  # a tree, and what runs on it
 _TRIAL_DATE = "0 +0000"
+_NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,112 +40,223 @@ class Line:
     left_out: tuple[ItemOutcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    planned: Planned
-    tree: str
-
-
 class Integration:
-    """Proofs of one repository's items; a test that ran on a tree is not run there again."""
+    """Proofs of one repository's items on one `head`; a test that ran on a tree is not run there
+    again. `notes` are for people; `receipts` are all runs so far and `runs` is how many trees they
+    took, each second look counted again, both with those of the integration `before`."""
 
-    def __init__(self, ground: RepositoryGround, wave: Wave) -> None:
+    def __init__(
+        self,
+        ground: RepositoryGround,
+        wave: Wave,
+        head: Head,
+        before: Integration | None = None,
+    ) -> None:
+        self.head = head
+        self.notes: list[str] = [head.note] if head.note else []
+        self.receipts: list[TestRun] = [*before.receipts] if before else []
+        self.runs: int = before.runs if before else 0
         self._ground = ground
         self._wave = wave
-        self._runs: dict[tuple[str, str, str], TestRun] = {}
+        self._runs: dict[_Key, TestRun] = {}
+        self._answers: dict[_Key, Answer] = {}
+        self._believed: set[Test] = set()
+
+    @property
+    def commands(self) -> tuple[str | tuple[str, ...], ...]:
+        """What is to be green on the last tree besides the items' own tests."""
+        return self._wave.settings.verify.integration
+
+    @property
+    def moved(self) -> bool:
+        """Whether the items stand on another commit than the one they were built on."""
+        return self.head.commit != self._ground.base
 
     def line_up(self, entries: Sequence[Entry]) -> Line:
         """The longest line found that is green everywhere; `left_out` have their reasons."""
+        fitting, left_out = self._fitting(entries)
+        if not fitting:
+            return Line((), (), tuple(left_out))
+        trial = _Trial(self, fitting)
+        found = guilty.find_guilty(trial.owners, trial.ask)
+        left_out += [trial.blamed(blame, self.moved) for blame in found.blamed]
+        for outcome in left_out:
+            self._wave.recorder.say(f"{outcome.slug}: left out: {outcome.reason}")
+        told = [(fitting[item][0], trial.with_runs(item, found.kept)) for item in found.kept]
+        trees = [trial.tree(frozenset(found.kept[: at + 1])) for at in range(len(told))]
+        return Line(tuple(told), tuple(trees), tuple(left_out))
+
+    def _fitting(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[ItemOutcome]]:
+        """The entries that can stand on the head, and the others with their reason."""
+        if not self.moved:
+            return [*entries], []
+        git, fitting, left_out = self._ground.git, list[Entry](), list[ItemOutcome]()
+        theirs = git.changes(self._ground.base_tree, git.tree_of(self.head.commit))
         for planned, outcome in entries:
-            self._remember(planned, outcome)
-        trees = self._trees(entries)
-        if all(run.green for run in self._prove(entries, trees)):
-            return self._line(entries, trees, ())
-        return self._one_by_one(entries)
-
-    def _one_by_one(self, entries: Sequence[Entry]) -> Line:
-        kept: list[Entry] = []
-        left_out: list[ItemOutcome] = []
-        for entry in entries:
-            trial = [*kept, entry]
-            runs = self._prove(trial, self._trees(trial), only_last=True)
-            bad = next((run for run in runs if not run.green), None)
-            if bad is None:
-                kept.append(entry)
+            if why := _misfit(self._ground.repository.branch, outcome, theirs):
+                left_out.append(replace(outcome, verdict=Verdict.UNDECIDED, reason=why))
             else:
-                left_out.append(_evicted(entry[1], bad, kept))
-        return self._line(kept, self._trees(kept), left_out)
+                fitting.append((planned, outcome))
+        return fitting, left_out
 
-    def _line(
-        self, entries: Sequence[Entry], trees: tuple[str, ...], left_out: Sequence[ItemOutcome]
-    ) -> Line:
-        """The line, each item with the receipts for its own commit and for the last one."""
-        told = []
-        for (planned, outcome), tree in zip(entries, trees, strict=True):
-            keys = dict.fromkeys((_key(planned, tree), _key(planned, trees[-1])))
-            runs = tuple(self._runs[key] for key in keys if key in self._runs)
-            told.append((planned, dataclasses.replace(outcome, together=runs)))
-        return Line(tuple(told), trees, tuple(left_out))
-
-    def _remember(self, planned: Planned, outcome: ItemOutcome) -> None:
-        test = outcome.last_test
-        if test is not None and test.tree is not None:
-            self._runs[_key(planned, test.tree)] = test
-
-    def _trees(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+    def trees_of(self, entries: Sequence[Entry]) -> tuple[str, ...]:
+        """The tree of each commit of a line of these items; of the head for none."""
+        if not entries:
+            return (self._ground.git.tree_of(self.head.commit),)
         specs = [
             CommitSpec(planned.slug, outcome.changes, "trial", "trial@localhost", _TRIAL_DATE)
             for planned, outcome in entries
         ]
-        return tuple(commit.tree for commit in self._import(specs))
+        return tuple(c.tree for c in self._ground.git.import_commits(self.head.commit, specs))
 
-    def _import(self, specs: Sequence[CommitSpec]) -> tuple[Commit, ...]:
-        return self._ground.git.import_commits(self._ground.base, specs) if specs else ()
+    def remember(self, key: _Key, run: TestRun) -> None:
+        """A proof of before, where there is none of this phase."""
+        self._runs.setdefault(key, run)
+        self._answers.setdefault(key, Answer.GREEN)
 
-    def _prove(
-        self, entries: Sequence[Entry], trees: Sequence[str], *, only_last: bool = False
-    ) -> list[TestRun]:
-        """Each item on its own commit's tree (unless `only_last`) and all items on the last."""
-        jobs = {
-            _key(planned, tree): _Job(planned, tree)
-            for planned, tree in [
-                *(() if only_last else zip((e[0] for e in entries), trees, strict=True)),
-                *((planned, trees[-1]) for planned, _ in entries),
-            ]
-        }
-        missing = [job for key, job in jobs.items() if key not in self._runs]
+    def answers(self, keys: Iterable[_Key]) -> Mapping[_Key, Answer]:
+        """What each test says of its tree. A test that is red for the first time is asked again."""
+        missing = [key for key in dict.fromkeys(keys) if key not in self._answers]
+        first = self._run_all(missing, again=False)
+        doubted = [key for key, run in first.items() if self._is_doubted(key, run)]
+        second = self._run_all(doubted, again=True)
+        for key, run in first.items():
+            self._runs[key] = run
+            self._answers[key] = _answer(run)
+        for key, run in second.items():
+            self._settle(key, run)
+        return self._answers
+
+    def run_of(self, tree: str, test: Test) -> TestRun | None:
+        """The run that was believed, if there was one."""
+        return self._runs.get((tree, test))
+
+    def _is_doubted(self, key: _Key, run: TestRun) -> bool:
+        return _answer(run) is Answer.RED and key[1] not in self._believed
+
+    def _settle(self, key: _Key, second: TestRun) -> None:
+        """A red test asked once more: red is believed, green is a contradiction."""
+        answer = _answer(second)
+        if answer is Answer.RED:
+            self._believed.add(key[1])
+        elif answer is Answer.GREEN and self._wave.settings.verify.flake_policy == ALLOW:
+            self._runs[key], self._answers[key] = second, Answer.GREEN
+            self.notes.append(f"flaky, and allowed to be: `{second.command}` was red, then green")
+        elif answer is Answer.GREEN:
+            self._answers[key] = Answer.FLAKY
+        else:
+            self._runs[key], self._answers[key] = second, Answer.SILENT
+
+    def _run_all(self, keys: Sequence[_Key], *, again: bool) -> dict[_Key, TestRun]:
         stop = self._wave.gates.stop
         leaving = Leaving(lambda: stop.is_set, stop.insist, _left_behind)
-        runs = run_all(missing, self._run, width=len(missing), leaving=leaving)
-        for job, run in zip(missing, runs, strict=True):
-            self._runs[_key(job.planned, job.tree)] = run
-        return [self._runs[key] for key in jobs]
+        runs = run_all(keys, lambda key: self._run(key, again), width=len(keys), leaving=leaving)
+        stop.check()  # what was cut off says nothing of anybody
+        self.receipts += runs
+        self.runs += len({tree for tree, _ in keys})
+        return dict(zip(keys, runs, strict=True))
 
-    def _run(self, job: _Job) -> TestRun:
+    def _run(self, key: _Key, again: bool) -> TestRun:
         self._wave.gates.stop.check()
-        output = self._wave.scratch(job.planned.slug) / f"together-{job.tree[:12]}"
-        with self._ground.trees.checkout(job.tree) as proving:
-            run = run_test(job.planned, proving, job.tree, self._wave, output, purpose=INTEGRATION)
-        self._wave.recorder.say(f"{job.planned.slug}: together with the others: {run.kind}")
+        tree, test = key
+        name = f"{tree[:12]}-{digest(test.command, test.work_dir)[:8]}"
+        output = self._wave.scratch(together.FOLDER) / (f"{name}-again" if again else name)
+        with self._ground.trees.checkout(tree) as proving:
+            run = run_on(test, proving, tree, self._wave, output, purpose=INTEGRATION)
+        said = f"together: {run.command}: {run.kind} after {run.duration_s:.1f} s"
+        self._wave.recorder.say(f"{said}, at a second look" if again else said)
         return run
 
 
-def _left_behind(job: _Job) -> TestRun:
-    command = command_text(job.planned.item.test_command)
-    return TestRun(RunKind.CANCELLED, command, None, "", 0.0, job.tree, reason="interrupted")
+class _Trial:
+    """Some items as numbers, their tests as numbers, and how to ask for them."""
+
+    def __init__(self, integration: Integration, entries: Sequence[Entry]) -> None:
+        self._integration = integration
+        self._entries = entries
+        base = integration.head.commit
+        own = [Test(p.item.test_command, p.home.work_dir, base) for p, _ in entries]
+        common = [Test(command, ".", base) for command in integration.commands]
+        self._tests = [*dict.fromkeys(own), *dict.fromkeys(common)]
+        self._own = [self._tests.index(test) for test in own]
+        self._trees: dict[Items, str] = {}
+        self.owners = [
+            frozenset(item for item, test in enumerate(self._own) if test == number)
+            for number in range(len(self._tests))
+        ]
+        for item, (_, outcome) in enumerate(entries):
+            proof = outcome.last_test
+            if proof is not None and proof.tree is not None:
+                integration.remember((proof.tree, own[item]), proof)
+
+    def ask(self, questions: Sequence[Question]) -> dict[Question, Answer]:
+        """The answers, from a run wherever none is known."""
+        keys = {question: self._key(question.items, question.test) for question in questions}
+        answers = self._integration.answers(keys.values())
+        return {question: answers[key] for question, key in keys.items()}
+
+    def tree(self, items: Items) -> str:
+        """The tree of a line of these items."""
+        if items not in self._trees:
+            line = sorted(items)
+            trees = self._integration.trees_of([self._entries[item] for item in line])
+            beginnings = [frozenset(line[: at + 1]) for at in range(len(line))] or [items]
+            self._trees |= dict(zip(beginnings, trees, strict=True))
+        return self._trees[items]
+
+    def with_runs(self, item: int, kept: Sequence[int]) -> ItemOutcome:
+        """The outcome with the receipts for the item's own commit and for the last one."""
+        places = dict.fromkeys((frozenset(i for i in kept if i <= item), frozenset(kept)))
+        runs = [self._run_of(items, self._own[item]) for items in places]
+        known = tuple(run for run in runs if run is not None)
+        return replace(self._entries[item][1], together=known)
+
+    def blamed(self, blame: Blame, moved: bool) -> ItemOutcome:
+        """The outcome of an item that is left out."""
+        run = self._run_of(blame.items, blame.test)
+        if run is None:
+            raise AssertionError("an item is blamed for a run that was never made")
+        alone = blame.answer is Answer.RED and blame.items == {blame.item}
+        names = [planned.slug for planned, _ in self._entries]
+        return replace(
+            self._entries[blame.item][1],
+            verdict=_verdict(blame, surroundings=alone and moved),
+            reason=together.reason(blame, run, self.owners[blame.test], names),
+            together=(run,),
+        )
+
+    def _run_of(self, items: Items, test: int) -> TestRun | None:
+        return self._integration.run_of(*self._key(items, test))
+
+    def _key(self, items: Items, test: int) -> _Key:
+        return self.tree(items), self._tests[test]
 
 
-def _key(planned: Planned, tree: str) -> tuple[str, str, str]:
-    return tree, command_text(planned.item.test_command), planned.home.work_dir
+def _misfit(branch: str | None, outcome: ItemOutcome, theirs: Sequence[Change]) -> str:
+    """Why an item cannot be put on commits that came meanwhile; "" when it can."""
+    if are_there(outcome.changes, theirs):
+        return together.there_already(branch)
+    paths = conflicts(outcome.changes, theirs)
+    return together.moved_under(branch, paths) if paths else ""
 
 
-def _evicted(outcome: ItemOutcome, bad: TestRun, kept: Sequence[Entry]) -> ItemOutcome:
-    others = ", ".join(planned.slug for planned, _ in kept)
-    verdicts = {RunKind.COULD_NOT_RUN: Verdict.UNDECIDED, RunKind.CANCELLED: Verdict.HALTED}
-    reason = f"green alone, but together with {others}: `{bad.command}`: {bad.reason}"
-    return dataclasses.replace(
-        outcome,
-        verdict=verdicts.get(bad.kind, Verdict.FAILED),
-        reason=reason,
-        together=(bad,),
-    )
+def _verdict(blame: Blame, *, surroundings: bool) -> Verdict:
+    """Only who breaks something, or is broken, has failed; the surroundings cost no attempt."""
+    if blame.answer is Answer.FLAKY:
+        return Verdict.FLAKY
+    if blame.answer is Answer.SILENT or not blame.items or surroundings:
+        return Verdict.UNDECIDED
+    return Verdict.FAILED
+
+
+def _answer(run: TestRun) -> Answer:
+    if run.kind in _NO_ANSWER:
+        return Answer.SILENT
+    none_ran = isinstance(run.counts, Counts) and judge_counts(run.counts, None)
+    return Answer.GREEN if run.green and not none_ran else Answer.RED
+
+
+def _left_behind(key: _Key) -> TestRun:
+    tree, test = key
+    command = command_text(test.command)
+    return TestRun(RunKind.CANCELLED, command, None, "", 0.0, tree, reason="interrupted")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,9 @@ from driver.ownership import (
     leaves_tree,
     parse_owned,
 )
+from driver.prompts import command_text
 from driver.survey import Survey
+from driver.test_command import command_problems
 from driver.verification_policy import policy_for
 from driver.wave_context import SHIP_MODES, Home, Planned, Shipping
 from state_store.errors import ExitCode, InputError
@@ -65,6 +68,17 @@ def check_ready(driver: AgentDriver) -> None:
         error = PreflightError("backend_not_ready", problems)
         error.exit_code = ExitCode.CANNOT_RUN_HERE
         raise error
+
+
+def check_integration(commands: Sequence[str | tuple[str, ...]]) -> None:
+    """Raise PreflightError for commands of `[verify] integration` that could hide red."""
+    problems = [
+        f"[verify] integration: `{command_text(command)}`: {problem}"
+        for command in commands
+        for problem in command_problems(command, pipefail=os.name != "nt")
+    ]
+    if problems:
+        raise PreflightError("invalid_input", problems)
 
 
 def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:

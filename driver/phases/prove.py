@@ -47,6 +47,17 @@ def prove(planned: Planned, place: Place, tree: str | None, wave: Wave, ask: Ask
         return run_test(planned, proving, tree, wave, output, purpose=ask.purpose)
 
 
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A command to be run on trees, in `work_dir` of each; `base` is where its work started."""
+
+    __test__ = False  # pytest collects classes by this name otherwise
+
+    command: str | tuple[str, ...]
+    work_dir: str
+    base: str
+
+
 def run_test(
     planned: Planned,
     proving: ProvingPlace,
@@ -57,18 +68,32 @@ def run_test(
     purpose: str = PROOF,
 ) -> TestRun:
     """The test command of `planned` in a checkout of `tree`; all it prints goes to `output`."""
-    command = planned.item.test_command
+    base = wave.ground_of(planned).base
+    test = Test(planned.item.test_command, planned.home.work_dir, base)
+    return run_on(test, proving, tree, wave, output, purpose=purpose)
+
+
+def run_on(
+    test: Test,
+    proving: ProvingPlace,
+    tree: str | None,
+    wave: Wave,
+    output: Path,
+    *,
+    purpose: str = PROOF,
+) -> TestRun:
+    """The same for any test."""
     environment = test_environment(wave.settings, wave.wave_id)
     result = wave_bridge.run_test_command(
         wave.driver,
-        command,
-        proving.path / planned.home.work_dir,
+        test.command,
+        proving.path / test.work_dir,
         CommandLimits(wave.settings.verify.timeout_s, environment, output),
     )
     kind, reason = run_kind(result, proving.tampered())
     return TestRun(
         kind=kind,
-        command=command_text(command),
+        command=command_text(test.command),
         exit_code=None if result.could_not_run or result.timed_out else result.exit_code,
         output=bounded(_output(result.stdout, result.stderr, str(proving.path)), MAX_KEPT_CHARS),
         duration_s=result.duration_s,
@@ -76,11 +101,11 @@ def run_test(
         output_file=result.output_file,
         reason=reason,
         purpose=purpose,
-        base=wave.ground_of(planned).base,
-        work_dir=planned.home.work_dir,
+        base=test.base,
+        work_dir=test.work_dir,
         environment=tuple(sorted(environment)),
         output_digest=output_digest(result.output_file),
-        counts=counts_of(command, result),
+        counts=counts_of(test.command, result),
     )
 
 

@@ -19,16 +19,19 @@ from driver.own_files import is_own
 from driver.phases.integrate import Entry, Integration, Line
 from driver.remote import push_forward
 from driver.ship_names import branch_names, commit_message, on_the_way
+from driver.target import Head, look
 from driver.wave_context import Wave
 
+TARGET_ADVANCED = "target_advanced"
 FILE = "file "  # how a fingerprint names what is not a part of git's own
 
 
 @dataclass(frozen=True, slots=True)
 class _Cargo:
-    """A line of items as commits, in the same order, ready to be published."""
+    """A line of items as commits, in the same order, ready to be published with these `notes`."""
 
     ground: RepositoryGround
+    notes: tuple[str, ...]
     line: Line
     commits: tuple[Commit, ...]
     wave: Wave
@@ -38,12 +41,20 @@ class _Cargo:
         return self.commits[-1].commit
 
 
+class _MovedOnError(Exception):
+    """The branch is further now, and nothing has been published."""
+
+    def __init__(self, head: Head) -> None:
+        super().__init__(head)
+        self.head = head
+
+
 def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Shipment:
     """Integrate, commit and publish the verified `entries` of one repository.
 
     Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
     """
-    integration, lost = Integration(ground, wave), list[ItemOutcome]()
+    integration, lost = _on(ground, wave, look(ground, ground.base)), list[ItemOutcome]()
     while True:
         entries, taken = _still_ours(entries, wave)
         lost += taken
@@ -51,6 +62,20 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
             return _ship(integration, ground, entries, lost, wave)
         except LeasedElsewhereError:  # since we asked, and nothing has been published
             continue
+        except _MovedOnError as moved:
+            integration = _on(ground, wave, moved.head, integration)
+
+
+def _on(
+    ground: RepositoryGround, wave: Wave, head: Head, before: Integration | None = None
+) -> Integration:
+    if head.note:
+        wave.recorder.say(head.note)
+    if head.commit != ground.base:
+        ground.move_trees(head.commit)
+        branch, short = ground.repository.branch, head.commit[:12]
+        wave.recorder.say(f"{branch} moved on to {short}: everything is proven again on that")
+    return Integration(ground, wave, head, before)
 
 
 def _ship(
@@ -61,13 +86,15 @@ def _ship(
     wave: Wave,
 ) -> Shipment:
     line = integration.line_up(entries)
-    shipment = Shipment(str(ground.repository.top), left_out=(*lost, *line.left_out))
+    shipment = _told_of(integration, ground, (*lost, *line.left_out))
     if not line.entries:
         return _failed(shipment, "nothing_green_together", "no item left")
     wave.gates.check()
     if touched := _touched_by_others(ground, wave):
         return _failed(shipment, "checkout_changed", _told(touched))
-    cargo = _committed(ground, line, wave)
+    if moved := _moved_again(integration, ground):
+        return _failed(shipment, TARGET_ADVANCED, moved)
+    cargo = _committed(ground, integration, line, wave)
     together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
     shipment = replace(shipment, files_count=_count_files(line.entries), together=together)
     publish = _to_current_branch if wave.shipping.mode == "current" else _to_wave_branch
@@ -75,6 +102,34 @@ def _ship(
         return publish(shipment, cargo)
     except GitError as error:
         return _failed(shipment, "git_commit_failed", str(error))
+
+
+def _told_of(
+    integration: Integration, ground: RepositoryGround, left_out: tuple[ItemOutcome, ...]
+) -> Shipment:
+    return Shipment(
+        str(ground.repository.top),
+        left_out=left_out,
+        onto=integration.head.commit,
+        integration=tuple(integration.receipts),
+        integration_runs=integration.runs,
+    )
+
+
+def _moved_again(integration: Integration, ground: RepositoryGround) -> str:
+    """Why to stop, as the branch moved on once more; "" where it did not.
+
+    Raises _MovedOnError when it did for the first time.
+    """
+    now = look(ground, integration.head.commit)
+    if now.commit == integration.head.commit:
+        return ""
+    if not integration.moved:
+        raise _MovedOnError(now)
+    return (
+        f"{ground.repository.branch} moved on twice while the wave ran, to {now.commit[:12]} now:"
+        " nothing was shipped; pull, and the next run starts from there"
+    )
 
 
 def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list[ItemOutcome]]:
@@ -138,11 +193,13 @@ def _told(touched: Sequence[str]) -> str:
     return f"your own checkout changed while agents were running, so nothing was shipped: {names}"
 
 
-def _committed(ground: RepositoryGround, line: Line, wave: Wave) -> _Cargo:
-    commits = ground.git.import_commits(ground.base, _specs(line, wave))
+def _committed(
+    ground: RepositoryGround, integration: Integration, line: Line, wave: Wave
+) -> _Cargo:
+    commits = ground.git.import_commits(integration.head.commit, _specs(line, wave))
     if tuple(commit.tree for commit in commits) != line.trees:
         raise AssertionError("a commit's tree is not the tree that was proven")
-    return _Cargo(ground, line, commits, wave)
+    return _Cargo(ground, tuple(integration.notes), line, commits, wave)
 
 
 def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
@@ -165,7 +222,7 @@ def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
 def _to_wave_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
     ground, branch = cargo.ground, _keep_on_free_branch(cargo)
     shipment = _kept(shipment, branch, cargo.tip)
-    notes = [_detached(ground.repository)]
+    notes = [_detached(ground.repository), *cargo.notes]
     if ground.remote is None:
         notes.append("no remote: the branch is in this repository only")
     else:
@@ -210,10 +267,13 @@ def _to_current_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
     if current is not None and ground.remote is not None:
         answer = push_forward(ground.git.path, ground.environ, ground.remote, cargo.tip, current)
         shipment = _pushed(shipment, answer)
+        if answer.kind == "moved":
+            shipment = replace(shipment, error=TARGET_ADVANCED)
     if not shipment.error:
         shipment = _move_checkout(shipment, ground, cargo.tip)
     if not shipment.error:
-        return _done(replace(shipment, branch=current), cargo, shipment.warning)
+        warning = "; ".join(filter(None, (*cargo.notes, shipment.warning))) or None
+        return _done(replace(shipment, branch=current), cargo, warning)
     return _saying_where(_kept(shipment, _keep_on_free_branch(cargo), cargo.tip))
 
 

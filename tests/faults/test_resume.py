@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from state_store.journal import entry_path, load_entries
-from tests.support.killing import Yard
+from tests.support.killing import AGENT, Yard
 from tests.support.programs import Ran
+from tests.support.repos import Checkout
 from tests.support.rewound import Rewound
 from tools import halt
 
@@ -125,7 +126,7 @@ def test_what_was_shipped_and_not_tracked_is_only_tracked(shipped: Yard) -> None
 
 def test_what_was_pushed_and_not_looked_at_is_only_tracked(tmp_path: Path) -> None:
     yard = Yard(tmp_path, slugs=("a",))
-    assert yard.run("git.before_ls-remote=kill").code == KILLED
+    assert yard.run("git.before_ls-remote@3=kill").code == KILLED
     is_only_tracked(yard)
 
 
@@ -166,6 +167,38 @@ def test_what_people_added_to_a_shipped_branch_is_left_to_them(tmp_path: Path) -
     assert "has moved on the remote" in again.err
     assert yard.dispatched()["a"] == 1
     assert yard.remote.git("for-each-ref", "--format=%(objectname)", "refs/heads/wave") == fix
+
+
+PUSHES_ONCE = "mkdir {folder}/pushed 2>/dev/null && git -C {folder}/other push -q origin main\n"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "git.before_fetch=kill",
+        "git.after_fetch=kill",
+        "git.before_push=kill",
+        "git.after_push=kill",
+    ],
+)
+def test_a_kill_on_the_way_to_a_branch_that_moved_on_costs_no_agent_and_no_second_commit(
+    tmp_path: Path, where: str
+) -> None:
+    yard = Yard(tmp_path, agent=PUSHES_ONCE + AGENT)
+    yard.repo.git("clone", "-q", str(yard.remote.path), str(tmp_path / "other"))
+    theirs = Checkout(tmp_path / "other", yard.environ).commit({"theirs.txt": "t\n"})
+    assert yard.run(where).code == KILLED
+    agents = yard.dispatched()
+    done = yard.run()
+    assert done.code == 0, done.err
+    assert yard.dispatched() == agents
+    commits = [one for several in yard.commits().values() for one in several]
+    assert len(commits) == len(yard.slugs)
+    assert all(one.tree == one.proved for one in commits)
+    assert set(yard.statuses().values()) == {"in_progress"}
+    (branch,) = {one.branch for one in commits}
+    assert yard.remote.git("rev-parse", "main") == theirs
+    assert yard.remote.git("merge-base", "main", branch) == theirs
 
 
 @pytest.mark.parametrize("new", ["prompt", "base"])

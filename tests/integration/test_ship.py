@@ -344,16 +344,9 @@ def test_with_a_remote_unsaved_changes_only_keep_the_checkout_behind(pushing: Sc
     assert (pushing.repo.path / "a.txt").read_text() == "unsaved\n"
 
 
-@pytest.mark.parametrize("why", ["hook", "moved"])
-def test_a_refused_push_ships_nothing_and_keeps_the_commits_here(pushing: Scene, why: str) -> None:
+def test_a_refused_push_ships_nothing_and_keeps_the_commits_here(pushing: Scene) -> None:
     assert pushing.remote
-    if why == "hook":
-        hook(pushing.remote.path / "hooks", "pre-receive", "exit 1")
-    else:
-        other = pushing.folder / "other"
-        pushing.repo.git("clone", "-q", str(pushing.remote.path), str(other))
-        Checkout(other, pushing.environ).commit({"b.txt": "theirs\n"})
-        Checkout(other, pushing.environ).git("push", "-q")
+    hook(pushing.remote.path / "hooks", "pre-receive", "exit 1")
     before = frozen(pushing.repo.path), heads(pushing.remote)
     report = ship_a(pushing, git=current(pushing))
     assert (report["shipped"], report["exit_code"]) == ([], 1)
