@@ -119,6 +119,7 @@ class LocalDriver(AgentDriver):
         self.timeout_s = timeout_s
         self._meter = TokenMeter()
         self._states: dict[str, str] = {}
+        self._left: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
 
@@ -140,6 +141,7 @@ class LocalDriver(AgentDriver):
         finally:
             self._mark(worker_id, state)
         result.status = state
+        result.survivors = self._left.pop(worker_id, ())
         result.tokens_spent = result.usage.total_tokens
         self._meter.add(result.usage)
         return result
@@ -190,7 +192,9 @@ class LocalDriver(AgentDriver):
             output=call.folder / "agent",
             first_signal=call.first_signal,
         )
-        return self.processes.run(command, name=worker_id)
+        finished = self.processes.run(command, name=worker_id)
+        self._left[worker_id] = left_running(finished)
+        return finished
 
     def find_program(self, program: str, base: Path) -> str | None:
         """The absolute path of `program`: one with a folder counts from `base`, else PATH."""
@@ -227,6 +231,11 @@ def dispatch_folder(request: WorkerRequest) -> Iterator[Path]:
         yield Path(folder)
 
 
+def left_running(finished: Finished) -> tuple[str, ...]:
+    """What a command left that came to its own end; a broken off one had no time to tidy up."""
+    return finished.survivors_named if finished.ending is Ending.EXITED else ()
+
+
 def command_result(finished: Finished) -> CommandResult:
     """The contract's view of how a process ended."""
     code = finished.exit_code
@@ -239,6 +248,7 @@ def command_result(finished: Finished) -> CommandResult:
         could_not_run=could_not_run_reason(finished),
         duration_s=finished.duration_s,
         output_file=None if finished.stdout_file is None else str(finished.stdout_file),
+        survivors=left_running(finished),
     )
 
 

@@ -68,7 +68,8 @@ class Finished:
     """How a run ended. `exit_code` is negative for a signal and None unless `ending` is EXITED.
 
     `survivors` counts the processes that outlived the leader (on time-out or cancel: the grace)
-    and had to be killed. `reason` is one sentence for every ending that has no exit code.
+    and had to be killed, `survivors_named` says `COMMAND (PID)` of the first of them. `reason` is
+    one sentence for every ending that has no exit code.
     """
 
     ending: Ending
@@ -77,6 +78,7 @@ class Finished:
     stderr: str
     duration_s: float
     survivors: int = 0
+    survivors_named: tuple[str, ...] = ()
     reason: str = ""
     stdout_file: Path | None = None
     stderr_file: Path | None = None

@@ -20,6 +20,7 @@ from driver.outcome import MODE_NESTED, Change, RunKind, TestRun, Verdict
 from driver.ownership import OwnedPath, covers
 
 _MAX_NAMED = 20
+LEFT_RUNNING = "left processes running: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,9 @@ def _named(what: str, paths: Sequence[str]) -> list[str]:
     return [what + ", ".join(paths[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")]
 
 
-def run_kind(result: CommandResult, tampered: Sequence[str]) -> tuple[RunKind, str]:
+def run_kind(
+    result: CommandResult, tampered: Sequence[str], *, survivors_allowed: bool = False
+) -> tuple[RunKind, str]:
     """How a test run counts, and the sentence that says so; green means exit code 0 and no more."""
     if result.cancelled:
         return RunKind.CANCELLED, "the test was ended because the wave was stopped"
@@ -98,9 +101,12 @@ def run_kind(result: CommandResult, tampered: Sequence[str]) -> tuple[RunKind, s
         return RunKind.TIMED_OUT, f"the test timed out after {result.duration_s:.0f} s"
     if result.exit_code != 0:
         return RunKind.RED, f"test failed with exit {result.exit_code}"
-    if tampered:
-        return RunKind.RED, "".join(_named("the test run changed tracked files: ", tampered))
-    return RunKind.GREEN, ""
+    left = () if survivors_allowed else result.survivors
+    problems = [
+        *_named("the test run changed tracked files: ", tampered),
+        *_named(LEFT_RUNNING, left),
+    ]
+    return RunKind.RED if problems else RunKind.GREEN, "; ".join(problems)
 
 
 _RUN_VERDICTS = {

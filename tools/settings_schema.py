@@ -207,6 +207,7 @@ class VerifySettings:
     canary: bool = _key(SWITCH, True)
     flake_policy: str = _key(one_of("refuse", "allow"), "refuse")
     protected: tuple[str, ...] = _key(PATTERNS, ())
+    survivors: str = _key(one_of("refuse", "allow"), "refuse")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,9 @@ def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: s
     wave.recorder.dispatched(wave.subject(planned), phase, number, planned.item.model)
     started = time.monotonic()
     result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
+    if result.survivors:
+        left = ", ".join(result.survivors)
+        wave.recorder.say(f"{planned.slug}: the agent left processes running, now ended: {left}")
     return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
 
 
@@ -141,6 +144,7 @@ def _attempt(sent: _Dispatched, seen: Observed, judgement: Judgement) -> Attempt
         duration_s=sent.duration_s,
         tree=seen.tree,
         changes=seen.changes,
+        survivors=sent.result.survivors,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from driver import wave_bridge
 from driver.agent_driver import CommandLimits, CommandResult
+from driver.belief import ALLOW
 from driver.ground import Place, ProvingPlace
 from driver.outcome import PROOF, TestRun
 from driver.process import child_environment
@@ -65,7 +66,8 @@ def run_test(
         proving.path / planned.home.work_dir,
         CommandLimits(wave.settings.verify.timeout_s, environment, output),
     )
-    kind, reason = run_kind(result, proving.tampered())
+    allowed = wave.settings.verify.survivors == ALLOW
+    kind, reason = run_kind(result, proving.tampered(), survivors_allowed=allowed)
     return TestRun(
         kind=kind,
         command=command_text(command),
@@ -81,6 +83,7 @@ def run_test(
         environment=tuple(sorted(environment)),
         output_digest=output_digest(result.output_file),
         counts=counts_of(command, result),
+        survivors=result.survivors,
     )
 
 
