@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from driver.agent_git import head_moved, put_back_head
+from driver.agent_git import head_moved, left_behind, put_back_head
 from driver.git import CheckoutFingerprint, PrivateGit, Remote, Repository, checkout_fingerprint
 from driver.outcome import MODE_FILE, MODE_LINK, Change
 from driver.ownership import OwnedPath, leaves_tree
@@ -29,11 +29,15 @@ IN_PLACE = "in_place"
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is on disk after an agent ran, compared with the base; never what the agent says."""
+    """What is on disk after an agent ran, compared with the base; never what the agent says.
+
+    `git_left` names the branches, tags, stashes and worktrees that it made in its clone.
+    """
 
     changes: tuple[Change, ...]
     tree: str | None = None
     head_moved: str = ""
+    git_left: tuple[str, ...] = ()
     links_outside: tuple[str, ...] = ()
 
 
@@ -72,7 +76,8 @@ class Place(Protocol):
         """The difference of base and `tree`, as git prints it; empty in place."""
 
     def forget_commits(self) -> None:
-        """Put the agent's own branch back on the base, files left as they are."""
+        """Put the agent's own branch back on the base, files left as they are. What else it left
+        in its git dir has been told, and is not told again."""
 
     def close(self) -> None:
         """Remove what was made for this item."""
@@ -147,6 +152,7 @@ class _ClonePlace:
         self._owned = [path.path + ("/" if path.is_dir else "") for path in owned]
         self.top = workspace.path
         self.workdir = workspace.path / work_dir
+        self._branch, self._told = ground.repository.branch, set[str]()
         self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
 
     def observe(self) -> Observed:
@@ -155,7 +161,8 @@ class _ClonePlace:
         return Observed(
             collected.changes,
             collected.tree,
-            head_moved(self.top, self._ground.base, self._ground.repository.branch),
+            head_moved(self.top, self._ground.base, self._branch),
+            tuple(name for name in self._git_left() if name not in self._told),
             tuple(path for path in links if leaves_tree(self.top, path)),
         )
 
@@ -191,7 +198,11 @@ class _ClonePlace:
         return self._ground.git.patch(self._ground.base_tree, tree) if tree else b""
 
     def forget_commits(self) -> None:
-        put_back_head(self.top, self._ground.base, self._ground.repository.branch)
+        self._told |= set(self._git_left())
+        put_back_head(self.top, self._ground.base, self._branch)
+
+    def _git_left(self) -> tuple[str, ...]:
+        return left_behind(self.top, self._branch)
 
     def close(self) -> None:
         self._workspace.remove()

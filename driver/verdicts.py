@@ -53,6 +53,7 @@ def of_changes(
     owned: tuple[OwnedPath, ...],
     *,
     head_moved: str = "",
+    git_left: Sequence[str] = (),
     links_outside: Sequence[str] = (),
     protected: str = "",
 ) -> Judgement | None:
@@ -62,8 +63,10 @@ def of_changes(
     """
     problems = [
         *([head_moved + _touching(changes)] if head_moved else []),
+        *_named("left in the git dir of its workspace: ", git_left),
         *_named("changed outside its files: ", [c.path for c in changes if not _owns(owned, c)]),
         *_named("a nested repository: ", [c.path for c in changes if c.mode == MODE_NESTED]),
+        *_named("a submodule taken away: ", [c.path for c in changes if _was_nested(c)]),
         *_named("links that leave the repository: ", links_outside),
         *([protected] if protected else []),
     ]
@@ -76,6 +79,10 @@ def of_changes(
 
 def _owns(owned: tuple[OwnedPath, ...], change: Change) -> bool:
     return covers(owned, change.path)
+
+
+def _was_nested(change: Change) -> bool:
+    return change.base_mode == MODE_NESTED and change.mode != MODE_NESTED
 
 
 def _touching(changes: Sequence[Change]) -> str:

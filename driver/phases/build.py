@@ -114,6 +114,7 @@ def _judge(
         seen.changes,
         planned.owned,
         head_moved=seen.head_moved,
+        git_left=seen.git_left,
         links_outside=seen.links_outside,
         protected=refusal(wave.protection(planned).touched(seen.changes, planned.owned)),
     )

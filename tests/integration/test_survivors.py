@@ -36,7 +36,8 @@ def test_a_test_that_leaves_a_process_running_is_red_and_names_it(tmp_path: Path
 
 
 def _receipts(record: dict[str, Any]) -> list[dict[str, Any]]:
-    return record["attempts"][-1]["evidence"]["receipts"]
+    found: list[dict[str, Any]] = record["attempts"][-1]["evidence"]["receipts"]
+    return found
 
 
 def test_the_agent_is_told_what_its_test_left_running(tmp_path: Path) -> None:
