@@ -1,4 +1,4 @@
-"""What an agent does with git in its clone, and changes that are no plain files: refused and named."""
+"""What agents do with git in their clones, and changes that are no plain files: refused, named."""
 
 from __future__ import annotations
 
@@ -150,7 +150,6 @@ def test_what_is_not_the_items_own_is_refused_and_named(scene: Scene, name: str)
 def _file_for_submodule(folder: Path) -> None:
     (folder / "vendored").rmdir()
     (folder / "vendored").write_text("x\n")
-
 
 
 @pytest.mark.parametrize(
