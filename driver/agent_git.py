@@ -30,7 +30,7 @@ def head_moved(clone: Path, base: str, branch: str | None) -> str:
 
 
 def left_behind(clone: Path, branch: str | None) -> tuple[str, ...]:
-    """Branches, tags, stashes, other refs and worktrees that the clone was not made with, by name."""
+    """Branches, tags, stashes, other refs and worktrees that a clone was not made with, by name."""
     git_dir = clone / ".git"
     if not _is_own(clone, ".git"):
         return ()  # `head_moved` has said so

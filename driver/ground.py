@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Protocol
 
 from driver.agent_git import head_moved, left_behind, put_back_head
-from driver.git import CheckoutFingerprint, PrivateGit, Remote, Repository, checkout_fingerprint
+from driver.git import PrivateGit, Remote, Repository
 from driver.outcome import MODE_FILE, MODE_LINK, Change
 from driver.ownership import OwnedPath, leaves_tree
 from driver.proving import ProvingTrees
+from driver.tripwire import Tripwire
 from driver.workspace import Workshop, Workspace
 
 CLONE = "clone"
@@ -85,9 +86,10 @@ class Place(Protocol):
 
 class Ground(Protocol):
     """Where a set of items lives. `base` is the commit they start from, "" in a plain folder;
-    `paths` is every path in it."""
+    `paths` is every path in it; `tripwire` watches the user's own checkout, where it is another."""
 
     base: str
+    tripwire: Tripwire | None
     paths: frozenset[str]
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
@@ -107,9 +109,9 @@ class RepositoryGround:
         workshop: Workshop,
         trees: ProvingTrees,
         remote: Remote | None,
-        folder: Path,
+        tripwire: Tripwire,
     ) -> None:
-        self.folder = folder
+        self.folder = workshop.root
         self.repository = repository
         self.git = git
         self.workshop = workshop
@@ -119,14 +121,7 @@ class RepositoryGround:
         self.base_tree = git.tree_of(repository.head)
         self.paths = workshop.tracked
         self.environ = git.environ
-        self._before = self._fingerprint()
-
-    def _fingerprint(self) -> CheckoutFingerprint:
-        return checkout_fingerprint(self.repository, self.environ)
-
-    def touched_checkout(self) -> tuple[str, ...]:
-        """What differs by now in the user's own checkout, index, config, hooks, branch, stash."""
-        return self._before.differences(self._fingerprint())
+        self.tripwire: Tripwire | None = tripwire
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """A private clone at the base commit, prepared."""
@@ -213,6 +208,7 @@ class FolderGround:
 
     base = ""
     paths: frozenset[str] = frozenset()
+    tripwire: Tripwire | None = None
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -138,7 +138,8 @@ class Evidence:
 class Attempt:
     """One dispatch of an item and what became of it; `phase` is BUILD or REPAIR.
 
-    `survivors` are the processes that its agent left running, which is no fault of the work.
+    `survivors` are the processes that its agent left running, which is no fault of the work;
+    `final` work is not repaired, whatever its verdict.
     """
 
     number: int
@@ -154,6 +155,7 @@ class Attempt:
     test: TestRun | None = None
     evidence: Evidence = field(default_factory=Evidence)
     survivors: tuple[str, ...] = ()
+    final: bool = False
 
     @property
     def receipts(self) -> tuple[TestRun, ...]:

@@ -77,6 +77,17 @@ def of_changes(
     return None
 
 
+def of_strays(judgement: Judgement, accusation: str) -> Judgement:
+    """The verdict of work whose agent or test reached out of its place, as `accusation` says.
+
+    What was not judged at all stays so; it does not ship either.
+    """
+    told = "; ".join(filter(None, (accusation, judgement.reason)))
+    if judgement.verdict in (Verdict.HALTED, Verdict.UNDECIDED, Verdict.REFUSED):
+        return Judgement(judgement.verdict, told)
+    return Judgement(Verdict.REFUSED, accusation)
+
+
 def _owns(owned: tuple[OwnedPath, ...], change: Change) -> bool:
     return covers(owned, change.path)
 

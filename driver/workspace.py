@@ -131,7 +131,7 @@ class Workshop:
         prepare: Preparation,
         environ: Mapping[str, str],
     ) -> None:
-        self._root = root
+        self.root = root
         self._git = git
         self._repo = repo
         self._base = base
@@ -145,7 +145,7 @@ class Workshop:
 
     def workspace(self, name: str) -> Workspace:
         """A fresh clone called `name`, a slug; what an earlier one left there is removed."""
-        path, index = self._root / "items" / name, self._root / "indexes" / name
+        path, index = self.root / "items" / name, self.root / "indexes" / name
         self._furnish(path, index)
         start, started_ns = self._base_tree, 0
         if self._starts_dirty():
@@ -160,8 +160,8 @@ class Workshop:
         return ProvingTrees(size, self._proving_tree, self._renew_git)
 
     def _proving_tree(self, number: int) -> ProvingTree:
-        path = self._root / "proving" / str(number)
-        index = self._root / "indexes" / f"proving-{number}.index"
+        path = self.root / "proving" / str(number)
+        index = self.root / "indexes" / f"proving-{number}.index"
         self._furnish(path, index)
         folders = {str(above) for path in self.tracked for above in PurePosixPath(path).parents}
         for cache in folders:

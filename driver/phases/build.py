@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,10 +29,13 @@ from driver.prompts import build_prompt
 from driver.protected import refusal
 from driver.recorded import Recorded, RecordedFile
 from driver.saved_work import WORK, Origin, headed
+from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_bytes_atomic
+
+Strays = Callable[[], tuple[Stray, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +64,23 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
     anything is spent; once an agent ran, every trouble is part of the answer."""
     wave.gates.check()
-    sent = _dispatch(planned, place, wave, number, prompt)
-    seen, test, found = Observed(()), None, Evidence()
-    try:
-        seen = place.observe()
-        _save(planned, place, wave, seen.tree)
-        _record(planned, place, wave, sent, seen)
-        judgement, test, found = _judge(planned, place, wave, sent, seen)
-    except TidegateError as error:
-        judgement = Judgement(Verdict.UNDECIDED, str(error))
-    except OSError as trouble:  # folders without rights, too deep for a path, a full disk
-        judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
-    done = replace(_attempt(sent, seen, judgement), test=test, evidence=found)
+    with _watched(planned, wave) as strays:
+        sent = _dispatch(planned, place, wave, number, prompt)
+        seen, test, found, blamed = Observed(()), None, Evidence(), tuple[Stray, ...]()
+        try:
+            seen = place.observe()
+            _save(planned, place, wave, seen.tree)
+            _record(planned, place, wave, sent, seen)
+            judgement, test, found = _judge(planned, place, wave, sent, seen, strays)
+            blamed = strays()
+        except TidegateError as error:
+            judgement = Judgement(Verdict.UNDECIDED, str(error))
+        except OSError as trouble:  # folders without rights, too deep for a path, a full disk
+            judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
+    if blamed:
+        judgement = verdicts.of_strays(judgement, accusation(blamed))
+    final = any(stray.grave for stray in blamed)
+    done = replace(_attempt(sent, seen, judgement), test=test, evidence=found, final=final)
     final = not may_repair(done, planned.policy.repair_cap)
     wave.recorder.judged(wave.subject(planned), done, final=final)
     return done
@@ -78,12 +88,23 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
 
 def may_repair(last: Attempt, repair_cap: int) -> bool:
     """Another round is allowed for the work's own faults only, at most `repair_cap` times."""
-    return last.verdict in REPAIRABLE and last.number <= repair_cap
+    return last.verdict in REPAIRABLE and last.number <= repair_cap and not last.final
 
 
 def work_patch(planned: Planned, wave: Wave) -> Path:
     """Where an item's work is kept as a patch against the base."""
     return wave.scratch_path(planned.slug) / WORK
+
+
+@contextmanager
+def _watched(planned: Planned, wave: Wave) -> Iterator[Strays]:
+    """While the block runs this item is at work; what it gives tells what is held against it."""
+    tripwire = wave.ground_of(planned).tripwire
+    if tripwire is None:
+        yield lambda: ()
+        return
+    with tripwire.at_work(planned.slug, planned.owned):
+        yield lambda: tripwire.strays(planned.slug)
 
 
 def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: str) -> _Dispatched:
@@ -108,7 +129,12 @@ def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
 
 
 def _judge(
-    planned: Planned, place: Place, wave: Wave, sent: _Dispatched, seen: Observed
+    planned: Planned,
+    place: Place,
+    wave: Wave,
+    sent: _Dispatched,
+    seen: Observed,
+    strays: Strays,
 ) -> tuple[Judgement, TestRun | None, Evidence]:
     changes = verdicts.of_changes(
         seen.changes,
@@ -122,6 +148,8 @@ def _judge(
     # only when the agent says that it worked.
     if changes is not None and changes.verdict is Verdict.REFUSED:
         return changes, None, Evidence()
+    if strays():  # before anything is run that such an agent has written
+        return Judgement(Verdict.REFUSED), None, Evidence()
     if (failed := verdicts.of_dispatch(sent.result)) is not None:
         return failed, None, Evidence()
     if changes is not None:

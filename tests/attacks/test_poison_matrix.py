@@ -2,7 +2,8 @@
 
 A poison is laid in an agent's clone. First every verb runs over the clone's files through our own
 git dir, then plain git runs the one command that the poison is made for: there it has to act, or
-it would show nothing. `python -m pytest -s tests/attacks/test_poison_matrix.py` prints the numbers.
+it would show nothing. The default run has every fourth poison; all of them:
+`python -m pytest -m "sweep or not sweep" -s tests/attacks/test_poison_matrix.py`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Lab:
     def hook(self, name: str) -> None:
         # A clone says hooksPath = nowhere; who poisons it takes that away first.
         self.clone.git("config", "--unset", "core.hooksPath", ok=False)
-        hook(self.git_dir / "hooks", name, f"touch {self.marker}; cat >/dev/null")
+        hook(self.git_dir / "hooks", name, f"touch {self.marker}")
 
 
 Poison = Callable[[Lab], Trigger]
@@ -101,9 +102,7 @@ KEYS: dict[str, tuple[tuple[str, ...], str, Trigger]] = {
         ("trailer.x.key", "X", "trailer.x.cmd", "@"), "", ("interpret-trailers", "--trailer", "x"),
     ),
     "difftool": (("difftool.x.cmd", "@"), "", ("difftool", "-y", "-t", "x")),
-    "interactive.diffFilter": (
-        ("interactive.diffFilter", "@", "color.ui", "always"), "", ("add", "-p"),
-    ),
+    "interactive.diffFilter": (("interactive.diffFilter", "@"), "", None),
     "url.insteadOf": (("url./nowhere/.insteadOf", "/"), "", None),
     "core.worktree": (("core.worktree", "/nowhere"), "", None),
     "core.pager": (("core.pager", "@", "pager.log", "true"), "", None),
@@ -280,7 +279,7 @@ def workspace(user: Checkout, repo: Repository, tmp_path: Path) -> Workspace:
 @pytest.fixture
 def lab(workspace: Workspace, user: Checkout, tmp_path: Path) -> Lab:
     program, marker = tmp_path / "evil.sh", tmp_path / "EXECUTED"
-    program.write_text(f"#!/bin/sh\ntouch {marker}\nexec cat 2>/dev/null\n")
+    program.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n")
     program.chmod(0o755)
     return Lab(Checkout(workspace.path, user.environ), program, marker)
 
@@ -298,7 +297,14 @@ def run_verbs(workspace: Workspace, repo: Repository, remote: Path) -> Iterator[
         yield verb[0]
 
 
-@pytest.mark.parametrize("name", POISONS)
+# Every fourth in the default run, for they take a while.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.sweep] if number % 4 else [])
+        for number, name in enumerate(POISONS)
+    ],
+)
 def test_no_verb_runs_what_an_agent_planted(
     lab: Lab, workspace: Workspace, repo: Repository, user: Checkout, name: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -122,20 +123,6 @@ def test_a_remote_that_is_gone_leaves_the_branch_here(pushing: Scene) -> None:
     assert report["branch"] in heads(pushing.repo)
 
 
-def test_an_item_that_writes_into_the_user_s_checkout_stops_the_ship(scene: Scene) -> None:
-    stray = scene.repo.path / "b.txt"
-
-    def strays(agent: Agent) -> None:
-        agent.write({"a.txt": "good\n"})
-        stray.write_text("by absolute path\n", encoding="utf-8")
-
-    report, _ = scene.play({"a": strays}, [item("a", "a.txt", A_GOOD)])
-    assert (report["shipped"], report["branch"], report["exit_code"]) == ([], None, 1)
-    assert "file b.txt" in built(report)["a"]["ship_error"]
-    assert report["shipped_repos"][0]["error"] == "checkout_changed"
-    assert list(heads(scene.repo)) == ["main"]
-
-
 def test_files_that_the_wave_itself_writes_into_the_checkout_blame_nobody(scene: Scene) -> None:
     scene.state = scene.repo.path / "state"
     recording = RecordingWriter(scene.repo.path / "wave.record")
@@ -161,26 +148,6 @@ def test_progress_sent_into_a_file_of_the_checkout_blames_nobody(scene: Scene) -
         )
     assert done.returncode == 0, progress.read_text()
     assert json.loads(report.read_text())["shipped"] == ["a"]
-
-
-@pytest.mark.parametrize("what", ["config", "hooks", "stash", "HEAD"])
-def test_an_agent_that_changes_the_user_s_git_dir_stops_the_ship(scene: Scene, what: str) -> None:
-    repo = scene.repo
-
-    def strays(agent: Agent) -> None:
-        agent.write({"a.txt": "good\n"})
-        if what == "config":
-            repo.git("config", "core.sshCommand", "evil")
-        elif what == "hooks":
-            hook(repo.path / ".git" / "hooks", "pre-commit", "evil")
-        elif what == "stash":
-            repo.git("update-ref", "refs/stash", "HEAD")
-        else:
-            repo.commit({"b.txt": "moved on\n"})
-
-    report, _ = scene.play({"a": strays}, [item("a", "a.txt", A_GOOD)])
-    assert report["shipped"] == []
-    assert what in built(report)["a"]["ship_error"]
 
 
 # Checkouts that are not as in a book
@@ -467,7 +434,7 @@ def test_a_repository_that_breaks_on_the_way_leaves_the_others_alone(tmp_path: P
 
     def breaks(agent: Agent) -> None:
         agent.write({"a.txt": "good\n"})
-        (scene.repo.path / ".git" / "HEAD").unlink()
+        shutil.rmtree(scene.repo.path / ".git" / "objects")
 
     report, _ = scene.play(
         {"a": breaks, "b": writes(b__txt="good\n")},
