@@ -39,6 +39,7 @@ CONFIG = "config "
 REF = "ref "
 TAG = "ref refs/tags/"
 WORKTREE = "worktree "
+STATE = "state "  # not of the checkout, but watched like it
 HOOKS = "hooks"
 _INFO = ("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _ALTERNATES = "objects/info/alternates"
@@ -57,7 +58,7 @@ def is_grave(name: str) -> bool:
     if name.startswith(CONFIG):
         return not _EVERYDAY_CONFIG.fullmatch(name)
     others = (HOOKS, _INFO[0], _INFO[2], _ALTERNATES)
-    return name in others or name.startswith((WORKTREE, _REPLACED))
+    return name in others or name.startswith((WORKTREE, STATE, _REPLACED))
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class Recorder:
         self.problem: str | None = None
         self._started: dict[str, tuple[str, int]] = {}
         self._announced: dict[str, _Announced] = {}
+        self._written: dict[Subject, tuple[Path, bytes]] = {}
 
     @property
     def anchor(self) -> str | None:
@@ -137,6 +138,16 @@ class Recorder:
         self._told(subject, lambda: self._memory.shipped(subject, commit, note))
         self.say(f"{subject.slug}: shipped as {commit[:12]}")
 
+    def altered_entry(self, subject: Subject) -> Path | None:
+        """The item's entry in the journal, where it is no longer what was written last, and no
+        other run has the item; asked between writes."""
+        path, body = self._written.get(subject, (None, b""))
+        try:
+            same = path is None or path.read_bytes() == body
+        except OSError:
+            same = False
+        return None if same or not self.still_ours(subject) else path
+
     def ended(self, abort_reason: str | None) -> None:
         """The wave is over, and its report is about to be given."""
         try:
@@ -159,7 +170,11 @@ class Recorder:
     def _write(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> None:
         if self._state_dir is not None:
             entry = self._entry(subject, data)
-            journal.write_entry(self._state_dir, subject.slug, phase, entry, repo=subject.repo)
+            path = journal.write_entry(
+                self._state_dir, subject.slug, phase, entry, repo=subject.repo
+            )
+            with suppress(OSError):
+                self._written[subject] = path, path.read_bytes()
 
     def _write_together(self, tip: str, entries: Mapping[Subject, Mapping[str, Any]]) -> None:
         if self._state_dir is None:

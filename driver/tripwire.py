@@ -78,6 +78,12 @@ class Tripwire:
             at_work = self._at_work.get(who)
             return tuple(at_work.strays) if at_work else ()
 
+    def report(self, name: str) -> None:
+        """Something that is watched elsewhere has changed."""
+        with self._looking():
+            if name not in self._told:
+                self._note(name)
+
     def all_strays(self) -> tuple[Stray, ...]:
         """Every change so far, whoever made it."""
         with self._looking():

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from driver.folders import copy_into, newest_ns, remove_tree, snapshot
+from driver.folders import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git import PrivateGit, Repository, toplevel_of
 from driver.outcome import Change
 from driver.proving import ProvingTree, ProvingTrees
@@ -139,6 +139,7 @@ class Workshop:
         self._prepare = prepare
         self.tracked = frozenset(git.paths_in(self._base_tree))
         _check_copies(repo.top, prepare.copy, self.tracked)
+        self._copied = self._sources()
         _own_folder(root, environ)
         for name in ("items", "proving", "indexes"):
             (root / name).mkdir(exist_ok=True)
@@ -158,6 +159,14 @@ class Workshop:
     def proving_trees(self, size: int) -> ProvingTrees:
         """A pool of at most `size` trees to test in; each is made when first needed."""
         return ProvingTrees(size, self._proving_tree, self._renew_git)
+
+    def changed_sources(self) -> tuple[str, ...]:
+        """The `copy` paths that are other than when this was made: not all places are alike."""
+        now = self._sources()
+        return tuple(name for name in self._prepare.copy if now[name] != self._copied[name])
+
+    def _sources(self) -> dict[str, object]:
+        return {name: _signatures(self._repo.top / name) for name in self._prepare.copy}
 
     def _proving_tree(self, number: int) -> ProvingTree:
         path = self.root / "proving" / str(number)
@@ -224,6 +233,15 @@ def _all_or_nothing(path: Path) -> Iterator[None]:
         if isinstance(trouble, OSError):
             raise WorkspaceError(f"the workspace {path} was not made: {trouble}") from trouble
         raise
+
+
+def _signatures(path: Path) -> object:
+    """Stat data of a path and all below it, or why there are none."""
+    try:
+        own = signature_of(path.lstat())
+        return own, snapshot(path) if len(own) == 1 else None
+    except OSError as trouble:
+        return trouble.errno
 
 
 def _file_system_time(probe: Path) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from driver import verdicts, wave_bridge
 from driver.agent_driver import WorkerResult
 from driver.belief import of_no_change
+from driver.checkout_watch import STATE
 from driver.ground import Observed, Place
 from driver.outcome import (
     BUILD,
@@ -103,8 +104,14 @@ def _watched(planned: Planned, wave: Wave) -> Iterator[Strays]:
     if tripwire is None:
         yield lambda: ()
         return
+
+    def strays() -> tuple[Stray, ...]:
+        if entry := wave.recorder.altered_entry(wave.subject(planned)):
+            tripwire.report(f"{STATE}{entry.parent.name}/{entry.name}")
+        return tripwire.strays(planned.slug)
+
     with tripwire.at_work(planned.slug, planned.owned):
-        yield lambda: tripwire.strays(planned.slug)
+        yield strays
 
 
 def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: str) -> _Dispatched:

@@ -67,7 +67,7 @@ def _ship(
     if not line.entries:
         return _failed(shipment, "nothing_green_together", "no item left")
     wave.gates.check()
-    if stop := _reason_to_stop(strays, wave.shipping.mode):
+    if stop := _reason_to_stop(strays, ground, wave):
         return _failed(shipment, "checkout_changed", stop)
     cargo = _committed(ground, line, wave)
     together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
@@ -122,16 +122,20 @@ def _strays(ground: RepositoryGround) -> tuple[Stray, ...]:
     return ground.tripwire.all_strays() if ground.tripwire else ()
 
 
-def _reason_to_stop(strays: Sequence[Stray], mode: str) -> str:
+def _reason_to_stop(strays: Sequence[Stray], ground: RepositoryGround, wave: Wave) -> str:
     """Why nothing may be shipped although it is proven; "" when nothing is in the way.
 
     Tests of all items together that plant something may be any item's. And who moves the user's
-    own checkout runs the programs that its git dir names, so these must be the user's.
+    own checkout runs the programs that its git dir names, so these must be the user's. What is
+    copied from there into proving trees has a say in every proof.
     """
     grave = [stray for stray in strays if stray.grave]
     if by_tests := [stray for stray in grave if TOGETHER in stray.blamed]:
         return f"your checkout changed while all tests ran together: {told(by_tests)}"
-    if mode == "current" and grave:
+    if changed := ground.workshop.changed_sources():
+        names = ", ".join(changed)
+        return f"what [workspace] copy takes from your checkout changed meanwhile: {names}"
+    if wave.shipping.mode == "current" and grave:
         return f"your checkout changed in a way that may run programs: {told(grave)}"
     return ""
 

@@ -212,3 +212,26 @@ def test_a_planted_program_never_runs_when_the_checkout_is_moved_ahead(scene: Sc
     report, _ = scene.play({"a": strays, "b": fine}, items, git=here, settings=one_at_a_time(scene))
     assert (verdicts(report), report["shipped"]) == ({"a": "refused", "b": "verified"}, [])
     assert "may run programs: config filter.x.smudge" in built(report)["b"]["ship_error"]
+
+
+def test_what_is_copied_into_proving_trees_may_not_change_meanwhile(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config='[workspace]\ncopy = ["ignored"]\n')
+    scene.repo.write({"ignored": "needed by tests\n"})
+    strays = a_good(then=lambda: scene.repo.write({"ignored": "forged\n"}))
+    report, _ = scene.play({"a": strays}, [item("a", "a.txt", A_GOOD)])
+    assert report["shipped"] == []
+    assert "[workspace] copy" in built(report)["a"]["ship_error"]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_who_alters_the_journal_is_refused(scene: Scene, gone: bool) -> None:
+    entry = scene.state / "journal" / "a.json"
+
+    def forge() -> None:
+        entry.unlink()
+        if not gone:
+            entry.write_text('{"slug": "a", "phase": "verified", "verified": true}')
+
+    report, _ = scene.play({"a": a_good(then=forge)}, [item("a", "a.txt", A_GOOD)])
+    assert (verdicts(report), report["shipped"]) == ({"a": "refused"}, [])
+    assert "state journal/a.json" in built(report)["a"]["error"]
