@@ -41,6 +41,8 @@ def _rules(item: WorkItem) -> str:
     return (
         "Rules of this workspace:\n"
         f"- Change only these files (they may be new; a name ending in / is a folder):\n{files}\n"
+        "- Below a folder of yours, tests that are there already and configuration of tests,"
+        " builds, CI and agents stay as they are, unless listed above by name. You may add tests.\n"
         f"- Your work counts only when this command succeeds: {command_text(item.test_command)}\n"
         "  It is run for you afterwards, in a fresh checkout that has your changes to these files"
         " and nothing else.\n"

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from driver.belief import is_chosen
 from state_store.api import StateAPI
 from state_store.events import ATTEMPT_JUDGED, wave_stream
 from state_store.write_api import STATE_DB_FILENAME
@@ -311,14 +310,6 @@ def test_flaky_work_ships_where_that_is_allowed_and_the_report_says_so(tmp_path:
     assert "flaky, and allowed" in record["attempts"][-1]["reason"]
 
 
-def test_the_tiers_share_of_items_is_checked_and_no_name_helps(scene: Scene) -> None:
-    chosen = [f"item-{n}" for n in range(1000) if is_chosen("w", f"item-{n}", 0.1)]
-    assert 60 < len(chosen) < 140
-    assert chosen != [f"item-{n}" for n in range(1000) if is_chosen("w2", f"item-{n}", 0.1)]
-    assert not any(is_chosen("w", f"item-{n}", 0) for n in range(100))
-    assert all(is_chosen("w", f"item-{n}", 1) for n in range(100))
-
-
 # Counts
 
 THREE = """\
@@ -432,6 +423,17 @@ def test_a_failing_test_planted_beside_the_real_ones_turns_an_honest_run_red(app
     assert planted["counts"]["failed"] > 0
     tree = app.repo.git("ls-tree", "-r", "--name-only", report["sha"]).split()
     assert sorted(tree) == sorted(APP)
+
+
+def test_a_planted_test_and_a_spot_check_run_beside_each_other(tmp_path: Path) -> None:
+    slow = APP["tests/test_app.py"].replace("import app", "import app, time; time.sleep(0.5)")
+    scene = Scene(
+        tmp_path, {**APP, "tests/test_app.py": slow}, config="[limits]\nmax_parallel_tests = 4\n"
+    )
+    report, _ = scene.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", DISCOVER, **ALWAYS)])
+    found = evidence(report)
+    assert (report["shipped"], found["canary"], found["spotChecked"]) == (["a"], "red", True)
+    assert [r["kind"] for r in receipts(report, "spot_check")] == ["green"]
 
 
 @pytest.mark.parametrize(
