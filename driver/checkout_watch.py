@@ -54,11 +54,11 @@ _NOT_WATCHED = ("refs/remotes/", "refs/tidegate/", "refs/heads/wave/", "refs/hea
 
 def is_grave(name: str) -> bool:
     """Whether a change of this part can have a program run later, or change what git shows: not
-    files, index, branches, tags, stashes and what git itself notes of branches."""
+    files, index, branches, tags, stashes, worktrees and what git itself notes of branches."""
     if name.startswith(CONFIG):
         return not _EVERYDAY_CONFIG.fullmatch(name)
     others = (HOOKS, _INFO[0], _INFO[2], _ALTERNATES)
-    return name in others or name.startswith((WORKTREE, STATE, _REPLACED))
+    return name in others or name.startswith((STATE, _REPLACED))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,10 @@ PLAIN: dict[str, tuple[Callable[[Checkout], object], str]] = {
     "a commit": (lambda u: u.git("commit", "-q", "--allow-empty", "-m", "x"), "HEAD"),
     "another branch": (lambda u: u.git("checkout", "-qb", "other"), "branch"),
     "a branch": (lambda u: u.git("branch", "side"), "ref refs/heads/side"),
+    "a worktree": (
+        lambda u: u.git("worktree", "add", "-q", "--detach", "../beside"),
+        "worktree beside",
+    ),
     "a stash": (lambda u: u.git("update-ref", "refs/stash", "HEAD"), "stash"),
 }
 GRAVE: dict[str, tuple[Callable[[Checkout], object], str]] = {
@@ -73,10 +77,6 @@ GRAVE: dict[str, tuple[Callable[[Checkout], object], str]] = {
     "a replaced object": (
         lambda u: u.git("replace", "-f", "HEAD:a.txt", "HEAD:.gitignore"),
         "ref refs/replace/",
-    ),
-    "a worktree": (
-        lambda u: u.git("worktree", "add", "-q", "--detach", "../beside"),
-        "worktree beside",
     ),
 }
 

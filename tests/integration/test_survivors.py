@@ -62,7 +62,8 @@ def test_what_ends_by_itself_or_was_ended_counts_against_nobody(tmp_path: Path, 
 def test_a_test_that_leaves_processes_on_the_base_too_blames_no_work(tmp_path: Path) -> None:
     scene = scene_of(tmp_path, test=LEAVES)
     agent = writes(a__txt="good\n")
-    report, driver = scene.play({"a": agent}, [item("a", "a.txt", TEST, baseline="green")])
+    items = [item("a", "a.txt", TEST, baseline="green")]
+    report, driver = scene.play({"a": agent}, items)
     assert verdicts(report) == {"a": "undecided"}
     assert "[verify] survivors" in built(report)["a"]["error"]
     assert len(driver.rounds_of("a")) == 1

@@ -129,7 +129,7 @@ def test_many_who_ask_at_once_share_their_looks() -> None:
         ("info/attributes", True),
         ("info/exclude", False),
         ("objects/info/alternates", True),
-        ("worktree x", True),
+        ("worktree x", False),
         ("ref refs/replace/1234", True),
         ("ref refs/heads/main", False),
         ("HEAD", False),
