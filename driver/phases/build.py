@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver import verdicts, wave_bridge
 from driver.agent_driver import WorkerResult
 from driver.belief import of_no_change
-from driver.checkout_watch import STATE
 from driver.ground import Observed, Place
 from driver.outcome import (
     BUILD,
@@ -25,6 +22,7 @@ from driver.outcome import (
     Verdict,
 )
 from driver.phases.prove import Asked, prove
+from driver.phases.watched import Strays, watched
 from driver.phases.weigh import Weighed, weigh
 from driver.prompts import build_prompt
 from driver.protected import refusal
@@ -35,8 +33,6 @@ from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_bytes_atomic
-
-Strays = Callable[[], tuple[Stray, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
     anything is spent; once an agent ran, every trouble is part of the answer."""
     wave.gates.check()
-    with _watched(planned, wave) as strays:
+    with watched(planned, wave) as strays:
         sent = _dispatch(planned, place, wave, number, prompt)
         seen, test, found, blamed = Observed(()), None, Evidence(), tuple[Stray, ...]()
         try:
@@ -95,23 +91,6 @@ def may_repair(last: Attempt, repair_cap: int) -> bool:
 def work_patch(planned: Planned, wave: Wave) -> Path:
     """Where an item's work is kept as a patch against the base."""
     return wave.scratch_path(planned.slug) / WORK
-
-
-@contextmanager
-def _watched(planned: Planned, wave: Wave) -> Iterator[Strays]:
-    """While the block runs this item is at work; what it gives tells what is held against it."""
-    tripwire = wave.ground_of(planned).tripwire
-    if tripwire is None:
-        yield lambda: ()
-        return
-
-    def strays() -> tuple[Stray, ...]:
-        if entry := wave.recorder.altered_entry(wave.subject(planned)):
-            tripwire.report(f"{STATE}{entry.parent.name}/{entry.name}")
-        return tripwire.strays(planned.slug)
-
-    with tripwire.at_work(planned.slug, planned.owned):
-        yield strays
 
 
 def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: str) -> _Dispatched:
