@@ -78,10 +78,10 @@ class Finished:
     stderr: str
     duration_s: float
     survivors: int = 0
-    survivors_named: tuple[str, ...] = ()
     reason: str = ""
     stdout_file: Path | None = None
     stderr_file: Path | None = None
+    survivors_named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

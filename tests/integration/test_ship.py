@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from driver.recording import RecordingWriter
+from tests.support.processes import eventually
 from tests.support.repos import Checkout, frozen, hook, make_repo
 from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
 
@@ -432,12 +432,17 @@ def test_a_repository_that_breaks_on_the_way_leaves_the_others_alone(tmp_path: P
     scene = Scene(tmp_path, FILES)
     other = make_repo(tmp_path / "other", scene.environ, FILES)
 
+    def is_verified() -> bool:
+        entries = (path.read_text() for path in (scene.state / "journal").glob("*--a.json"))
+        return any(json.loads(entry)["phase"] == "verified" for entry in entries)
+
     def breaks(agent: Agent) -> None:
-        agent.write({"a.txt": "good\n"})
-        shutil.rmtree(scene.repo.path / ".git" / "objects")
+        agent.write({"b.txt": "good\n"})
+        assert eventually(is_verified, within_s=20)
+        (scene.repo.path / ".git" / "index").write_text("no index")
 
     report, _ = scene.play(
-        {"a": breaks, "b": writes(b__txt="good\n")},
+        {"a": writes(a__txt="good\n"), "b": breaks},
         [
             item("a", "a.txt", A_GOOD, repo=str(scene.repo.path)),
             item("b", "b.txt", B_GOOD, repo=str(other.path)),
