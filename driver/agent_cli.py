@@ -112,6 +112,7 @@ class LocalDriver(AgentDriver):
         self._meter = TokenMeter()
         self.prices: Mapping[str, Price] = {}  # the user's own, before those of the table
         self._states: dict[str, str] = {}
+        self._survivors: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
 
@@ -134,6 +135,7 @@ class LocalDriver(AgentDriver):
         finally:
             self._mark(worker_id, state)
         result.status = state
+        result.survivors = self._survivors.pop(worker_id, ())
         result.tokens_spent = result.usage.total_tokens
         return result
 
@@ -208,7 +210,9 @@ class LocalDriver(AgentDriver):
             output=call.folder / "agent",
             first_signal=call.first_signal,
         )
-        return self.processes.run(command, name=worker_id)
+        finished = self.processes.run(command, name=worker_id)
+        self._survivors[worker_id] = (*self._survivors.get(worker_id, ()), *left_running(finished))
+        return finished
 
     def asking(self, program: tuple[str, ...], names: tuple[str, ...] = ()) -> Ask:
         """A call that runs `program` with more words, as an agent would be run, but with nothing
@@ -261,6 +265,11 @@ def dispatch_folder(request: WorkerRequest) -> Iterator[Path]:
         yield Path(folder)
 
 
+def left_running(finished: Finished) -> tuple[str, ...]:
+    """What a command left that came to its own end; a broken off one had no time to tidy up."""
+    return finished.survivors_named if finished.ending is Ending.EXITED else ()
+
+
 def command_result(finished: Finished) -> CommandResult:
     """The contract's view of how a process ended."""
     code = finished.exit_code
@@ -273,6 +282,7 @@ def command_result(finished: Finished) -> CommandResult:
         could_not_run=could_not_run_reason(finished),
         duration_s=finished.duration_s,
         output_file=None if finished.stdout_file is None else str(finished.stdout_file),
+        survivors=left_running(finished),
     )
 
 

@@ -127,7 +127,8 @@ class WorkerRequest:
 class WorkerResult:
     """What the backend says of one dispatch. `ok` never means that tests passed.
 
-    `fault` says why the provider gave no answer, where that is why there is no work.
+    `fault` says why the provider gave no answer, where that is why there is no work; `survivors`
+    are processes, as `COMMAND (PID)`, that the agent left running.
     """
 
     worker_id: str
@@ -143,6 +144,7 @@ class WorkerResult:
     model: str | None = None
     failure: str = FAILURE_NONE
     fault: ProviderFault | None = None
+    survivors: tuple[str, ...] = ()
 
 
 @dataclass
@@ -158,7 +160,11 @@ class WorkerStatus:
 
 @dataclass
 class CommandResult:
-    """How a command ended. `could_not_run` and `timed_out` are not a red test."""
+    """How a command ended. `could_not_run` and `timed_out` are not a red test.
+
+    `survivors` are processes, as `COMMAND (PID)`, that it left running when it came to its own end,
+    and that were ended then.
+    """
 
     exit_code: int
     stdout: str = ""
@@ -168,6 +174,7 @@ class CommandResult:
     could_not_run: str = ""
     duration_s: float = 0.0
     output_file: str | None = None
+    survivors: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

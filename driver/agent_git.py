@@ -1,14 +1,18 @@
-"""Where the HEAD of an agent's clone is, read as plain files: git itself is never run in there.
+"""What an agent did in the git dir of its clone, read as plain files: git is never run in there.
 
 The clone's git dir is the agent's to write, so its configuration and hooks must not act.
 """
 
 from __future__ import annotations
 
+import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 _MAX_BYTES = 1_000_000
+_MAX_REFS = 10_000
+_KINDS = (("refs/heads/", "branch"), ("refs/tags/", "tag"), ("refs/stash", "a stash"))
 
 
 def head_moved(clone: Path, base: str, branch: str | None) -> str:
@@ -23,6 +27,49 @@ def head_moved(clone: Path, base: str, branch: str | None) -> str:
     if commit != base:
         return f"the agent committed by itself (its HEAD is {(commit or 'gone')[:12]})"
     return ""
+
+
+def left_behind(clone: Path, branch: str | None) -> tuple[str, ...]:
+    """Branches, tags, stashes, other refs and worktrees that a clone was not made with, by name."""
+    git_dir = clone / ".git"
+    if not _is_own(clone, ".git"):
+        return ()  # `head_moved` has said so
+    refs = {name for name in _refs(git_dir) if name != f"refs/heads/{branch}"}
+    found = [_called(name) for name in sorted(refs)]
+    return (*found, *(f"worktree {name}" for name in sorted(_names(git_dir / "worktrees"))))
+
+
+def _called(ref: str) -> str:
+    for start, kind in _KINDS:
+        if ref.startswith(start):
+            return f"{kind} {ref.removeprefix(start)}".strip()
+    return f"ref {ref}"
+
+
+def _refs(git_dir: Path) -> Iterator[str]:
+    waiting, seen = ["refs"], 0
+    while waiting and seen < _MAX_REFS:
+        folder = waiting.pop()
+        for name in _names(git_dir / folder):
+            path, seen = git_dir / folder / name, seen + 1
+            if path.is_dir() and not path.is_symlink():
+                waiting.append(f"{folder}/{name}")
+            else:
+                yield f"{folder}/{name}"
+    for line in (_read(git_dir / "packed-refs") or "").splitlines()[:_MAX_REFS]:
+        _, _, name = line.partition(" ")
+        if name.startswith("refs/"):
+            yield name
+
+
+def _names(folder: Path) -> list[str]:
+    """What is in a folder; nothing where there is none, or a link that leads elsewhere."""
+    if folder.is_symlink():
+        return []
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - one call for the common case of no such folder
+    except OSError:
+        return []
 
 
 def put_back_head(clone: Path, base: str, branch: str | None) -> None:

@@ -71,7 +71,8 @@ class Finished:
     """How a run ended. `exit_code` is negative for a signal and None unless `ending` is EXITED.
 
     `survivors` counts the processes that outlived the leader (on time-out or cancel: the grace)
-    and had to be killed. `reason` is one sentence for every ending that has no exit code.
+    and had to be killed, `survivors_named` says `COMMAND (PID)` of the first of them. `reason` is
+    one sentence for every ending that has no exit code.
     """
 
     ending: Ending
@@ -83,6 +84,7 @@ class Finished:
     reason: str = ""
     stdout_file: Path | None = None
     stderr_file: Path | None = None
+    survivors_named: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

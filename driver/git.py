@@ -28,10 +28,8 @@ from driver.outcome import MODE_NESTED, Change
 from driver.process import Captured
 from driver.remote import PushResult, Remote, find_remote, push_commit
 from driver.repository import (
-    CheckoutFingerprint,
     Repository,
     borrow_objects,
-    checkout_fingerprint,
     commit_at,
     exclude_from_status,
     fast_forward,
@@ -42,7 +40,6 @@ from driver.repository import (
 )
 
 __all__ = [
-    "CheckoutFingerprint",
     "Commit",
     "CommitSpec",
     "GitError",
@@ -51,7 +48,6 @@ __all__ = [
     "PushResult",
     "Remote",
     "Repository",
-    "checkout_fingerprint",
     "commit_at",
     "exclude_from_status",
     "fast_forward",

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from driver.agent_git import head_moved, put_back_head
-from driver.git import CheckoutFingerprint, PrivateGit, Remote, Repository, checkout_fingerprint
+from driver.agent_git import head_moved, left_behind, put_back_head
+from driver.git import PrivateGit, Remote, Repository
 from driver.outcome import MODE_FILE, MODE_LINK, Change
 from driver.ownership import OwnedPath, leaves_tree
 from driver.proving import ProvingTrees
+from driver.tripwire import Tripwire
 from driver.workspace import Workshop, Workspace
 
 CLONE = "clone"
@@ -29,11 +30,15 @@ IN_PLACE = "in_place"
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is on disk after an agent ran, compared with the base; never what the agent says."""
+    """What is on disk after an agent ran, compared with the base; never what the agent says.
+
+    `git_left` names the branches, tags, stashes and worktrees that it made in its clone.
+    """
 
     changes: tuple[Change, ...]
     tree: str | None = None
     head_moved: str = ""
+    git_left: tuple[str, ...] = ()
     links_outside: tuple[str, ...] = ()
 
 
@@ -72,7 +77,8 @@ class Place(Protocol):
         """The difference of base and `tree`, as git prints it; empty in place."""
 
     def forget_commits(self) -> None:
-        """Put the agent's own branch back on the base, files left as they are."""
+        """Put the agent's own branch back on the base, files left as they are. What else it left
+        in its git dir has been told, and is not told again."""
 
     def close(self) -> None:
         """Remove what was made for this item."""
@@ -80,9 +86,10 @@ class Place(Protocol):
 
 class Ground(Protocol):
     """Where a set of items lives. `base` is the commit they start from, "" in a plain folder;
-    `paths` is every path in it."""
+    `paths` is every path in it; `tripwire` watches the user's own checkout, where it is another."""
 
     base: str
+    tripwire: Tripwire | None
     paths: frozenset[str]
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
@@ -102,9 +109,9 @@ class RepositoryGround:
         workshop: Workshop,
         trees: ProvingTrees,
         remote: Remote | None,
-        folder: Path,
+        tripwire: Tripwire,
     ) -> None:
-        self.folder = folder
+        self.folder = workshop.root
         self.repository = repository
         self.git = git
         self.workshop = workshop
@@ -114,14 +121,7 @@ class RepositoryGround:
         self.base_tree = git.tree_of(repository.head)
         self.paths = workshop.tracked
         self.environ = git.environ
-        self._before = self._fingerprint()
-
-    def _fingerprint(self) -> CheckoutFingerprint:
-        return checkout_fingerprint(self.repository, self.environ)
-
-    def touched_checkout(self) -> tuple[str, ...]:
-        """What differs by now in the user's own checkout, index, config, hooks, branch, stash."""
-        return self._before.differences(self._fingerprint())
+        self.tripwire: Tripwire | None = tripwire
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """A private clone at the base commit, prepared."""
@@ -152,6 +152,7 @@ class _ClonePlace:
         self._owned = [path.path + ("/" if path.is_dir else "") for path in owned]
         self.top = workspace.path
         self.workdir = workspace.path / work_dir
+        self._branch, self._told = ground.repository.branch, set[str]()
         self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
 
     def observe(self) -> Observed:
@@ -160,7 +161,8 @@ class _ClonePlace:
         return Observed(
             collected.changes,
             collected.tree,
-            head_moved(self.top, self._ground.base, self._ground.repository.branch),
+            head_moved(self.top, self._ground.base, self._branch),
+            tuple(name for name in self._git_left() if name not in self._told),
             tuple(path for path in links if leaves_tree(self.top, path)),
         )
 
@@ -196,7 +198,11 @@ class _ClonePlace:
         return self._ground.git.patch(self._ground.base_tree, tree) if tree else b""
 
     def forget_commits(self) -> None:
-        put_back_head(self.top, self._ground.base, self._ground.repository.branch)
+        self._told |= set(self._git_left())
+        put_back_head(self.top, self._ground.base, self._branch)
+
+    def _git_left(self) -> tuple[str, ...]:
+        return left_behind(self.top, self._branch)
 
     def close(self) -> None:
         self._workspace.remove()
@@ -207,6 +213,7 @@ class FolderGround:
 
     base = ""
     paths: frozenset[str] = frozenset()
+    tripwire: Tripwire | None = None
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

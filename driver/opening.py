@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
+from driver.checkout_watch import CheckoutWatch
 from driver.gates import Gates, check_before_start, halt_command
 from driver.git import PrivateGit, Repository, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
+from driver.own_files import is_own_part
 from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
@@ -27,6 +29,7 @@ from driver.recorder import Recorder
 from driver.runs import RUN_VARIABLE, clear_up, noted
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
+from driver.tripwire import Tripwire
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workplace import sign
 from driver.workspace import Preparation, Workshop, workspace_root
@@ -104,7 +107,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         with _trouble_told():
             memory = _open_memory(request, plan.settings, manifest.wave_id, cleanup)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
-            grounds = _open_grounds(plan, processes, manifest.wave_id, cleanup)
+            ours = _own_places(request)
+            grounds = _open_grounds(plan, processes, manifest.wave_id, ours, cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -211,13 +215,24 @@ def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _own_places(request: WaveRequest) -> tuple[Path, ...]:
+    """Where Tidegate itself writes while the wave runs, and people do at any time."""
+    recording = request.options.recording
+    found = (request.state_dir, recording.path if recording else None, *request.options.own_paths)
+    return tuple(path for path in found if path is not None)
+
+
 def _open_grounds(
-    plan: _Plan, processes: Processes, wave_id: str, cleanup: contextlib.ExitStack
+    plan: _Plan,
+    processes: Processes,
+    wave_id: str,
+    ours: tuple[Path, ...],
+    cleanup: contextlib.ExitStack,
 ) -> dict[str, Ground]:
     grounds: dict[str, Ground] = {}
     for home in {planned.home.key: planned.home for planned in plan.items}.values():
         ground: Ground = (
-            _open_repository(home.top, plan.settings, processes, wave_id, cleanup)
+            _open_repository(home.top, plan.settings, processes, wave_id, ours, cleanup)
             if home.top
             else FolderGround(home.folder)
         )
@@ -231,6 +246,7 @@ def _open_repository(
     settings: Settings,
     processes: Processes,
     wave_id: str,
+    ours: tuple[Path, ...],
     cleanup: contextlib.ExitStack,
 ) -> RepositoryGround:
     repository = open_repository(top, settings.environ)
@@ -247,7 +263,9 @@ def _open_repository(
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
     remote = find_remote(repository, settings.environ, settings.ship.remote, processes)
-    return RepositoryGround(repository, git, workshop, trees, remote, folder)
+    watch = CheckoutWatch(repository, settings.environ, folder / "watch")
+    tripwire = Tripwire(watch.look, lambda name: is_own_part(repository.top, name, ours))
+    return RepositoryGround(repository, git, workshop, trees, remote, tripwire)
 
 
 def _fresh_folder(root: Path, prefix: str) -> Path:

@@ -85,7 +85,8 @@ class TestRun:
     repository's top, in place "."; `environment` the names of all
     variables that the test saw; `output_digest` the SHA-256 of all that it printed, first what went
     to stdout, then stderr; `counts` what its runner says of the tests, None where none is known;
-    `cached` that an earlier wave ran it.
+    `cached` that an earlier wave ran it; `survivors` the processes, as `COMMAND (PID)`, that it
+    left running and that were ended.
     """
 
     __test__ = False  # pytest collects classes by this name otherwise
@@ -106,6 +107,7 @@ class TestRun:
     output_digest: str | None = None
     counts: Counts | Doubt | None = None
     cached: bool = False
+    survivors: tuple[str, ...] = ()
 
     @property
     def green(self) -> bool:
@@ -134,7 +136,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One dispatch of an item and what became of it; `phase` is BUILD or REPAIR."""
+    """One dispatch of an item and what became of it; `phase` is BUILD or REPAIR.
+
+    `survivors` are the processes that its agent left running, which is no fault of the work;
+    `final` work is not repaired, whatever its verdict.
+    """
 
     number: int
     phase: str
@@ -148,6 +154,8 @@ class Attempt:
     changes: tuple[Change, ...] = ()
     test: TestRun | None = None
     evidence: Evidence = field(default_factory=Evidence)
+    survivors: tuple[str, ...] = ()
+    final: bool = False
 
     @property
     def receipts(self) -> tuple[TestRun, ...]:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from driver.checkout_watch import FILE
+
 _STREAMS = (1, 2)  # often sent into a file of the checkout: `... 2> wave.log`
 
 
@@ -19,6 +21,11 @@ def is_own(path: Path, places: Iterable[Path]) -> bool:
         there = path.stat()
         return any(os.path.samestat(there, stream) for stream in _open_streams())
     return False
+
+
+def is_own_part(top: Path, name: str, places: Iterable[Path]) -> bool:
+    """The same for a part of the checkout at `top`, named as `checkout_watch` names it."""
+    return name.startswith(FILE) and is_own(top / name.removeprefix(FILE), places)
 
 
 def _open_streams() -> Iterable[os.stat_result]:

@@ -10,6 +10,8 @@ import os
 import time
 from _collections_abc import Callable  # so does the public module
 
+NAME_BYTES = 60
+
 
 def descendants(pid: int) -> list[int]:
     """Every process below `pid`, zombies too; needs Linux's /proc."""
@@ -38,6 +40,19 @@ def is_zombie(pid: int) -> bool:
             return stat.read().rpartition(b") ")[2][:1] in (b"Z", b"X")
     except OSError:
         return os.path.isdir("/proc/self")  # noqa: PTH112 - elsewhere `ps` left zombies out already
+
+
+def name_of(pid: int) -> bytes:
+    """The start of a process's command line; b"" where this system does not tell."""
+    for source in ("cmdline", "comm"):  # the first is empty where the process wiped it
+        try:
+            with open(f"/proc/{pid}/{source}", "rb") as told:  # noqa: PTH123
+                name = bytes(told.read(NAME_BYTES).replace(b"\0", b" ").strip())
+        except OSError:
+            return b""
+        if name:
+            return name
+    return b""
 
 
 def process_list() -> list[tuple[int, int, int]]:

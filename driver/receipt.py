@@ -31,6 +31,7 @@ def to_json(run: TestRun) -> dict[str, Any]:
         "outputDigest": run.output_digest,
         "counts": _counts(run.counts),
         "cached": run.cached,
+        "survivors": list(run.survivors),
     }
 
 
@@ -72,6 +73,7 @@ def from_json(told: Mapping[str, Any]) -> TestRun | None:
             output_digest=told["outputDigest"],
             counts=_counts_back(told["counts"]),
             cached=bool(told["cached"]),
+            survivors=tuple(told.get("survivors") or ()),
         )
     except (KeyError, TypeError, ValueError):
         return None

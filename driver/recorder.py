@@ -38,10 +38,16 @@ class _Announced:
 
 
 class _Pending:
-    """A journal entry that is flushed and does not count yet; None where nothing is journaled."""
+    """A journal entry that is flushed and does not count yet; None where nothing is journaled.
 
-    def __init__(self, file: PreparedFile | None) -> None:
+    `counted` is told of the file once it is in place.
+    """
+
+    def __init__(
+        self, file: PreparedFile | None, counted: Callable[[PreparedFile], None] | None = None
+    ) -> None:
         self._file = file
+        self._counted = counted
         self.counts = False
 
     def __enter__(self) -> _Pending:
@@ -57,6 +63,8 @@ class _Pending:
             return None
         self._file.swap_in()
         self.counts = True
+        if self._counted is not None:
+            self._counted(self._file)
         return self._file.path.parent
 
 
@@ -76,6 +84,7 @@ class Recorder:
         self.problem: str | None = None
         self._started: dict[str, tuple[str, int]] = {}
         self._announced: dict[str, _Announced] = {}
+        self._written: dict[Subject, tuple[Path, bytes]] = {}
 
     @property
     def anchor(self) -> str | None:
@@ -102,7 +111,7 @@ class Recorder:
     def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
         """An agent is about to be started. Raises CannotRunError where that cannot be noted."""
         data = {"attempt": number, "settled": False}
-        with _Pending(self._file(subject, "dispatched", data)) as entry:
+        with self._pending(subject, self._file(subject, "dispatched", data)) as entry:
             self._memory.dispatched(subject, phase, number, model, entry.put)
         self.say(f"{subject.slug}: {phase} started (attempt {number})")
         self._started[subject.slug] = (phase, number)
@@ -172,6 +181,16 @@ class Recorder:
             self._own_entry(subject, tip)
         self.say(f"{subject.slug}: shipped as {commit[:12]}")
 
+    def altered_entry(self, subject: Subject) -> Path | None:
+        """The item's entry in the journal, where it is no longer what was written last, and no
+        other run has the item; asked between writes."""
+        path, body = self._written.get(subject, (None, b""))
+        try:
+            same = path is None or path.read_bytes() == body
+        except OSError:
+            same = False
+        return None if same or not self.still_ours(subject) else path
+
     def ended(self, abort_reason: str | None) -> None:
         """The wave is over, and its report is about to be given."""
         try:
@@ -182,7 +201,13 @@ class Recorder:
 
     def _step(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> _Pending:
         """The entry of a step that has happened, whether or not it can be journaled."""
-        return _Pending(self._told(subject, lambda: self._file(subject, phase, data)))
+        return self._pending(subject, self._told(subject, lambda: self._file(subject, phase, data)))
+
+    def _pending(self, subject: Subject, file: PreparedFile | None) -> _Pending:
+        def remember(put: PreparedFile) -> None:
+            self._written[subject] = put.path, put.body
+
+        return _Pending(file, remember)
 
     def _told(self, subject: Subject, work: Callable[[], Result]) -> Result | None:
         # It has happened, so the report must still come; a disk that is full is told there.

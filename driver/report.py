@@ -171,6 +171,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "model": attempt.model,
         "durationS": round(attempt.duration_s, 3),
         "usage": _usage(attempt.usage),
+        "survivors": list(attempt.survivors),
         "test": _test(attempt.test),
         "evidence": receipt.evidence(attempt),
     }

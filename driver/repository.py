@@ -1,19 +1,16 @@
-"""The user's repository, which is only read: where it is, what it is on, whether it changed.
+"""The user's repository, which is only read: where it is, what it is on.
 
 Also the two deliberate writes there: one line in `info/exclude`, and a fast-forward when the
-user asked to ship on the checked-out branch. What is built and pushed belongs to `git`.
+user asked to ship on the checked-out branch. What is built and pushed belongs to `git`,
+and whether something changed there to `checkout_watch`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import re
 import shutil
-import stat
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +18,7 @@ from driver.git_command import (
     BULK_TIMEOUT_S,
     GitError,
     c_quoted,
-    private_environment,
     raw,
-    records,
     run_git,
     text,
     user_environment,
@@ -32,7 +27,6 @@ from driver.git_command import (
 from state_store.errors import CannotRunError, InputError
 
 _OLDEST_GIT = (2, 32)  # GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT: before it, nothing can be sealed off
-_HASHED_WHOLE = 1 << 20  # larger untracked files are told apart by their stat data
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,101 +152,9 @@ def fast_forward(repo: Repository, commit: str, environ: Mapping[str, str]) -> s
     return "" if done.ok else GitError(done.argv, done.exit_code, done.stderr).args[0]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckoutFingerprint:
-    """What must not change in the user's checkout while a wave runs."""
-
-    parts: tuple[tuple[str, str], ...]
-
-    def differences(self, other: CheckoutFingerprint) -> tuple[str, ...]:
-        """What is not the same in both, as people call it: "index", "file README.md" ..."""
-        mine, theirs = dict(self.parts), dict(other.parts)
-        names = sorted(mine.keys() | theirs.keys())
-        return tuple(name for name in names if mine.get(name) != theirs.get(name))
-
-
-def checkout_fingerprint(repo: Repository, environ: Mapping[str, str]) -> CheckoutFingerprint:
-    """Look at the user's checkout without locking or executing anything in it.
-
-    The index counts by its entries, so that an editor's `git status` refreshing stat data is no
-    difference. Unmodified files count by the index, modified and untracked ones by content.
-    """
-    env = user_environment(environ)
-    heads = ("rev-parse", "-q", "--verify")
-    parts = {name: _ref(repo, (*heads, ref), env) for name, ref in _WATCHED_REFS}
-    parts["branch"] = _ref(repo, ("symbolic-ref", "-q", "HEAD"), env)
-    parts["config"] = _digest(*(_content(p) for p in _settings(repo)))
-    parts["hooks"] = _digest(*(_content(p) for p in sorted((repo.common_dir / "hooks").rglob("*"))))
-    asked = ("config", "--path", "--get", "core.excludesFile")
-    ignores = text(run_git(asked, cwd=repo.top, env=env, accept=(0, 1)).stdout).rstrip("\n")
-    with _scratch_git(repo, environ, ignores) as (at, sealed):
-        listed = run_git((*at, "ls-files", "-z", "-v", "-s"), cwd=repo.top, env=sealed)
-        touching = (*at, "ls-files", "-z", "-m", "-o", "--exclude-standard")
-        touched = run_git(touching, cwd=repo.top, env=sealed, timeout_s=BULK_TIMEOUT_S)
-    parts["index"] = _digest(listed.stdout)
-    parts |= {f"file {p}": _digest(_content(repo.top / p)) for p in records(touched.stdout)}
-    return CheckoutFingerprint(tuple(sorted(parts.items())))
-
-
-_WATCHED_REFS = (("HEAD", "HEAD"), ("stash", "refs/stash"))
-
-
 def _ref(repo: Repository, asked: Sequence[str], env: Mapping[str, str]) -> str:
     argv = (f"--git-dir={repo.git_dir}", *asked)
     return text(run_git(argv, cwd=repo.top, env=env, accept=(0, 1)).stdout).strip()
-
-
-def _settings(repo: Repository) -> list[Path]:
-    common, own = repo.common_dir, repo.git_dir
-    return [common / "config", own / "config.worktree", common / "info" / "attributes"]
-
-
-@contextlib.contextmanager
-def _scratch_git(
-    repo: Repository, environ: Mapping[str, str], ignores: str
-) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
-    """A git dir of ours over the user's files and index: their filters cannot run from it."""
-    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        scratch = Path(folder)
-        lay_git_dir(scratch, repo, head=repo.head)
-        for name in ("index", *(path.name for path in repo.git_dir.glob("sharedindex.*"))):
-            if (repo.git_dir / name).exists():
-                shutil.copy2(repo.git_dir / name, scratch / name)
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copy(repo.common_dir / "info" / "exclude", scratch / "info" / "exclude")
-        env = private_environment(environ, scratch)
-        env = with_config(env, (("core.excludesFile", ignores or _default_ignores(environ)),))
-        yield (f"--git-dir={scratch}", f"--work-tree={repo.top}"), env
-
-
-def _default_ignores(environ: Mapping[str, str]) -> str:
-    home = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
-    return f"{home}/git/ignore"
-
-
-def _content(path: Path) -> bytes:
-    """Enough of a path's name, kind and bytes to notice any change of it."""
-    try:
-        seen = path.lstat()
-        if stat.S_ISLNK(seen.st_mode):
-            body = os.fsencode(path.readlink())
-        elif stat.S_ISREG(seen.st_mode) and seen.st_size <= _HASHED_WHOLE:
-            body = path.read_bytes()
-        else:  # a folder, a pipe that would hang, or too big to read before every wave
-            size = (seen.st_size, seen.st_mtime_ns) if stat.S_ISREG(seen.st_mode) else ()
-            body = repr(size).encode()
-    except FileNotFoundError:
-        return b"missing"
-    except OSError as trouble:
-        return f"unreadable {trouble.errno}".encode()
-    return b"%s\0%o\0%s" % (raw(path.name), seen.st_mode, body)
-
-
-def _digest(*parts: bytes) -> str:
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(b"%d\0%s" % (len(part), part))
-    return whole.hexdigest()
 
 
 def lay_git_dir(

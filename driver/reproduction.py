@@ -15,6 +15,7 @@ from typing import Any
 
 from driver import receipt
 from driver.agent_cli import command_result
+from driver.belief import ALLOW
 from driver.folders import remove_tree
 from driver.git import PrivateGit, Repository
 from driver.git_command import private_environment, run_git, text
@@ -119,7 +120,8 @@ def _test(shipped: Shipped, repo: Repository, settings: Settings, folder: Path) 
             output=folder / "test",
         )
         result = command_result(processes.run(command))
-        kind, reason = run_kind(result, place.tampered())
+        allowed = settings.verify.survivors == ALLOW
+        kind, reason = run_kind(result, place.tampered(), survivors_allowed=allowed)
     return TestRun(
         kind=kind,
         command=shipped.command,
@@ -133,6 +135,7 @@ def _test(shipped: Shipped, repo: Repository, settings: Settings, folder: Path) 
         environment=tuple(sorted(environment)),
         output_digest=output_digest(result.output_file),
         counts=counts_of(shipped.command, result),
+        survivors=result.survivors,
     )
 
 

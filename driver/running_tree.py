@@ -27,6 +27,7 @@ class RunningTree(ABC):
         self.command = command
         self.started = time.monotonic()
         self.facts: dict[str, int] = {}
+        self.survivors: list[str] = []
         self._streams = streams
         self._name = name
         self._lock = threading.RLock()
@@ -115,6 +116,7 @@ class RunningTree(ABC):
             stderr=kept_text(streams.stderr, keep, streams.stderr_file),
             duration_s=0.0,
             survivors=self.facts.get("survivors", 0),
+            survivors_named=tuple(self.survivors),
             reason=reason,
             stdout_file=streams.stdout_file,
             stderr_file=streams.stderr_file,

@@ -25,6 +25,7 @@ from driver import nursery, process_table, supervisor
 from driver.command import Command
 from driver.run_streams import Streams
 from driver.running_tree import STUCK_AFTER_S, RunningTree
+from driver.text import safe_line
 
 # Generous, because many forks may wait for few processors; one that is merely stopped is woken.
 NURSERY_LIMIT_S = 30.0
@@ -33,6 +34,7 @@ _FACT = re.compile(
     rb"(supervisor|started|could_not_enter|could_not_start|ending|exit|survivors|left|reaped)"
     rb" (-?\d{1,10})"
 )
+_SURVIVOR = re.compile(rb"survivor (\d{1,10}) (-|(?:[0-9a-f]{2})+)")
 
 
 class Nursery:
@@ -159,6 +161,8 @@ class Supervised(RunningTree):
         for line in lines:
             if known := _FACT.fullmatch(line):
                 self._learn(known[1].decode(), int(known[2]))
+            elif survivor := _SURVIVOR.fullmatch(line):
+                self.survivors.append(_named(int(survivor[1]), survivor[2]))
             else:  # the last words of a supervisor that failed
                 self._said = line.decode("utf-8", "replace").strip()
         self._over = not told
@@ -211,6 +215,11 @@ class Supervised(RunningTree):
             process_table.send(pid, signal.SIGKILL)
         if its_supervisor:
             process_table.send(its_supervisor, signal.SIGKILL)
+
+
+def _named(pid: int, told: bytes) -> str:
+    name = b"" if told == b"-" else bytes.fromhex(told.decode())
+    return f"{safe_line(name.decode('utf-8', 'replace')) or 'a process'} ({pid})"
 
 
 def _order(command: Command) -> bytes:

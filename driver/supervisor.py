@@ -7,7 +7,8 @@ stdin, a socket: twelve digits, then that many bytes of order (`Order`). After i
 the tree gently, `k` at once, and end-of-file (the orchestrator died) within half a second.
 stdout, the same socket: lines `supervisor PID`, `started PID` or `could_not_enter ERRNO` (the
 folder) or `could_not_start ERRNO`; `ending 1` when it was not the leader's own end; `exit CODE`
-(negative for a signal), `survivors N`, `left N` (could not be ended).
+(negative for a signal), `survivor PID HEX` (its command line) for each of the first, `survivors N`,
+`left N` (could not be ended).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from driver.process_table import (
     group_of,
     is_zombie,
     listed_members,
+    name_of,
     process_list,
     send,
     send_group,
@@ -36,9 +38,10 @@ PR_SET_CHILD_SUBREAPER = 36
 HEADER_DIGITS = 12
 # A helper that notices the end of its parent (a resource tracker, the other side of a pipe) gets
 # this long to leave by itself before it counts as left running.
-SETTLE_S = 0.3
+SETTLE_S = 0.5
 ORPHANED_GRACE_S = 0.5
 KILL_LIMIT_S = 2.0
+MAX_NAMED = 20
 POLL_S = 0.05
 
 ENDED_BY_ORDER = "order"
@@ -133,19 +136,21 @@ class Tree:
         for pid in outside:
             send(pid, number)
 
-    def kill(self, inbox: Inbox) -> tuple[int, int]:
-        """Kill until nothing is left: how many besides the leader, and how many would not die."""
-        killed: set[int] = set()
+    def kill(self, inbox: Inbox) -> tuple[dict[int, bytes], int]:
+        """Kill until nothing is left: who besides the leader, and how many would not die."""
+        killed: dict[int, bytes] = {}
         deadline = time.monotonic() + KILL_LIMIT_S
         while not self.gone():
             if time.monotonic() > deadline:
-                return len(killed - {self.leader}), len(self.members())
+                return killed, len(self.members())
             stopped = stop_all(self.members, deadline)
-            killed |= {pid for pid in stopped if not is_zombie(pid)}
+            for pid in stopped - killed.keys() - {self.leader}:
+                if not is_zombie(pid):
+                    killed[pid] = name_of(pid) if len(killed) < MAX_NAMED else b""
             for pid in stopped:
                 send(pid, signal.SIGKILL)
             inbox.wait(POLL_S)
-        return len(killed - {self.leader}), 0
+        return killed, 0
 
 
 def way_to_adopt() -> Callable[[], bool]:
@@ -217,7 +222,7 @@ def start(order: Order, streams: list[int]) -> int:
     raise denied or FileNotFoundError(errno.ENOENT, "not found")
 
 
-def tell(fact: str, value: int) -> None:
+def tell(fact: str, value: int | str) -> None:
     """One line to the orchestrator, who may be gone."""
     try:
         os.write(1, f"{fact} {value}\n".encode())
@@ -268,7 +273,9 @@ def supervise(order: Order, streams: list[int], inbox: Inbox, adopting: bool) ->
     survivors, left = tree.kill(inbox)
     if tree.exit_code is not None:
         tell("exit", tree.exit_code)
-    tell("survivors", survivors)
+    for pid, name in sorted(survivors.items())[:MAX_NAMED]:
+        tell(f"survivor {pid}", name.hex() or "-")
+    tell("survivors", len(survivors))
     tell("left", left)
 
 

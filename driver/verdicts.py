@@ -20,6 +20,7 @@ from driver.outcome import MODE_NESTED, Change, RunKind, TestRun, Verdict
 from driver.ownership import OwnedPath, covers
 
 _MAX_NAMED = 20
+LEFT_RUNNING = "left processes running: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def of_changes(
     owned: tuple[OwnedPath, ...],
     *,
     head_moved: str = "",
+    git_left: Sequence[str] = (),
     links_outside: Sequence[str] = (),
     protected: str = "",
 ) -> Judgement | None:
@@ -61,8 +63,10 @@ def of_changes(
     """
     problems = [
         *([head_moved + _touching(changes)] if head_moved else []),
+        *_named("left in the git dir of its workspace: ", git_left),
         *_named("changed outside its files: ", [c.path for c in changes if not _owns(owned, c)]),
         *_named("a nested repository: ", [c.path for c in changes if c.mode == MODE_NESTED]),
+        *_named("a submodule taken away: ", [c.path for c in changes if _was_nested(c)]),
         *_named("links that leave the repository: ", links_outside),
         *([protected] if protected else []),
     ]
@@ -73,8 +77,23 @@ def of_changes(
     return None
 
 
+def of_strays(judgement: Judgement, accusation: str) -> Judgement:
+    """The verdict of work whose agent or test reached out of its place, as `accusation` says.
+
+    What was not judged at all stays so; it does not ship either.
+    """
+    told = "; ".join(filter(None, (accusation, judgement.reason)))
+    if judgement.verdict in (Verdict.HALTED, Verdict.UNDECIDED, Verdict.REFUSED):
+        return Judgement(judgement.verdict, told)
+    return Judgement(Verdict.REFUSED, accusation)
+
+
 def _owns(owned: tuple[OwnedPath, ...], change: Change) -> bool:
     return covers(owned, change.path)
+
+
+def _was_nested(change: Change) -> bool:
+    return change.base_mode == MODE_NESTED and change.mode != MODE_NESTED
 
 
 def _touching(changes: Sequence[Change]) -> str:
@@ -88,7 +107,9 @@ def _named(what: str, paths: Sequence[str]) -> list[str]:
     return [what + ", ".join(paths[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")]
 
 
-def run_kind(result: CommandResult, tampered: Sequence[str]) -> tuple[RunKind, str]:
+def run_kind(
+    result: CommandResult, tampered: Sequence[str], *, survivors_allowed: bool = False
+) -> tuple[RunKind, str]:
     """How a test run counts, and the sentence that says so; green means exit code 0 and no more."""
     if result.cancelled:
         return RunKind.CANCELLED, "the test was ended because the wave was stopped"
@@ -98,9 +119,12 @@ def run_kind(result: CommandResult, tampered: Sequence[str]) -> tuple[RunKind, s
         return RunKind.TIMED_OUT, f"the test timed out after {result.duration_s:.0f} s"
     if result.exit_code != 0:
         return RunKind.RED, f"test failed with exit {result.exit_code}"
-    if tampered:
-        return RunKind.RED, "".join(_named("the test run changed tracked files: ", tampered))
-    return RunKind.GREEN, ""
+    left = () if survivors_allowed else result.survivors
+    problems = [
+        *_named("the test run changed tracked files: ", tampered),
+        *_named(LEFT_RUNNING, left),
+    ]
+    return RunKind.RED if problems else RunKind.GREEN, "; ".join(problems)
 
 
 _RUN_VERDICTS = {

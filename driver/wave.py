@@ -64,7 +64,7 @@ def _ship_all(wave: Wave, outcomes: Sequence[ItemOutcome]) -> dict[str, Shipment
             continue
         entries = _verified(wave, outcomes, key)
         try:
-            shipment = ship(ground, entries, wave) if entries else strays(ground, wave)
+            shipment = ship(ground, entries, wave) if entries else strays(ground)
         except StoppedByPolicyError as stopped:
             shipment = Shipment(key, error=gate_word(stopped), detail=str(stopped))
         except (TidegateError, OSError) as error:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from driver.folders import copy_into, newest_ns, remove_tree, snapshot
+from driver.folders import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git import PrivateGit, Repository, toplevel_of
 from driver.outcome import Change
 from driver.proving import ProvingTree, ProvingTrees
@@ -131,7 +131,7 @@ class Workshop:
         prepare: Preparation,
         environ: Mapping[str, str],
     ) -> None:
-        self._root = root
+        self.root = root
         self._git = git
         self._repo = repo
         self._base = base
@@ -140,18 +140,19 @@ class Workshop:
         self._environ = environ
         self.tracked = frozenset(git.paths_in(self._base_tree))
         _check_copies(repo.top, prepare.copy, self.tracked)
+        self._copied = self._sources()
         _own_folder(root, environ)
         for name in ("items", "proving", "indexes"):
             (root / name).mkdir(exist_ok=True)
 
     def at(self, commit: str) -> Workshop:
         """The same for another base commit."""
-        root = self._root / f"at-{commit[:12]}"
+        root = self.root / f"at-{commit[:12]}"
         return Workshop(root, self._git, self._repo, commit, self._prepare, self._environ)
 
     def workspace(self, name: str) -> Workspace:
         """A fresh clone called `name`, a slug; what an earlier one left there is removed."""
-        path, index = self._root / "items" / name, self._root / "indexes" / name
+        path, index = self.root / "items" / name, self.root / "indexes" / name
         self._furnish(path, index)
         start, started_ns = self._base_tree, 0
         if self._starts_dirty():
@@ -165,9 +166,17 @@ class Workshop:
         """A pool of at most `size` trees to test in; each is made when first needed."""
         return ProvingTrees(size, self._proving_tree, self._renew_git)
 
+    def changed_sources(self) -> tuple[str, ...]:
+        """The `copy` paths that are other than when this was made: not all places are alike."""
+        now = self._sources()
+        return tuple(name for name in self._prepare.copy if now[name] != self._copied[name])
+
+    def _sources(self) -> dict[str, object]:
+        return {name: _signatures(self._repo.top / name) for name in self._prepare.copy}
+
     def _proving_tree(self, number: int) -> ProvingTree:
-        path = self._root / "proving" / str(number)
-        index = self._root / "indexes" / f"proving-{number}.index"
+        path = self.root / "proving" / str(number)
+        index = self.root / "indexes" / f"proving-{number}.index"
         self._furnish(path, index)
         folders = {str(above) for path in self.tracked for above in PurePosixPath(path).parents}
         for cache in folders:
@@ -230,6 +239,15 @@ def _all_or_nothing(path: Path) -> Iterator[None]:
         if isinstance(trouble, OSError):
             raise WorkspaceError(f"the workspace {path} was not made: {trouble}") from trouble
         raise
+
+
+def _signatures(path: Path) -> object:
+    """Stat data of a path and all below it, or why there are none."""
+    try:
+        own = signature_of(path.lstat())
+        return own, snapshot(path) if len(own) == 1 else None
+    except OSError as trouble:
+        return trouble.errno
 
 
 def _file_system_time(probe: Path) -> int:

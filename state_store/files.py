@@ -48,18 +48,19 @@ def write_json_atomic(path: Path, obj: Any, indent: int | None = 2) -> None:
 class PreparedFile:
     """A JSON document, flushed beside the `path` it is going to replace.
 
-    The slow part of `write_json_atomic` is over when this is made; `swap_in` is the rest but for
-    `sync_folder`, which may be done once for many. Whoever makes one says `drop` in the end. Both
-    raise CannotRunError naming the file.
+    `body` is its bytes. The slow part of `write_json_atomic` is over when this is made; `swap_in`
+    is the rest but for `sync_folder`, which may be done once for many. Whoever makes one says
+    `drop` in the end. Both raise CannotRunError naming the file.
     """
 
     def __init__(self, path: Path, obj: Any, indent: int | None = 2) -> None:
         self.path = path
+        self.body = _json_bytes(obj, indent)
         self._fresh = _name_beside(path)
         try:
             with _disk_trouble(path):
                 make_folder(path.parent)
-                _write_new(self._fresh, _json_bytes(obj, indent), _mode_of(path))
+                _write_new(self._fresh, self.body, _mode_of(path))
         except BaseException:
             self.drop()
             raise

@@ -236,6 +236,7 @@ class VerifySettings:
     flake_policy: str = _key(one_of("refuse", "allow"), "refuse")
     protected: tuple[str, ...] = _key(PATTERNS, ())
     integration: tuple[Command, ...] = _key(COMMANDS, ())
+    survivors: str = _key(one_of("refuse", "allow"), "refuse")
 
 
 @dataclass(frozen=True, slots=True)

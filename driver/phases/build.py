@@ -22,11 +22,13 @@ from driver.outcome import (
     Verdict,
 )
 from driver.phases.prove import Asked, prove
+from driver.phases.watched import Strays, watched
 from driver.phases.weigh import Weighed, weigh
 from driver.prompts import build_prompt
 from driver.protected import refusal
 from driver.recorded import Recorded, RecordedFile
 from driver.saved_work import WORK, Origin, headed
+from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
@@ -59,18 +61,23 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
     anything is spent; once an agent ran, every trouble is part of the answer."""
     wave.gates.check_dispatch()
-    sent = _dispatch(planned, place, wave, number, prompt)
-    seen, test, found = Observed(()), None, Evidence()
-    try:
-        seen = place.observe()
-        _save(planned, place, wave, seen.tree)
-        _record(planned, place, wave, sent, seen)
-        judgement, test, found = _judge(planned, place, wave, sent, seen)
-    except TidegateError as error:
-        judgement = Judgement(Verdict.UNDECIDED, str(error))
-    except OSError as trouble:  # folders without rights, too deep for a path, a full disk
-        judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
-    done = replace(_attempt(sent, seen, judgement), test=test, evidence=found)
+    with watched(planned, wave) as strays:
+        sent = _dispatch(planned, place, wave, number, prompt)
+        seen, test, found, blamed = Observed(()), None, Evidence(), tuple[Stray, ...]()
+        try:
+            seen = place.observe()
+            _save(planned, place, wave, seen.tree)
+            _record(planned, place, wave, sent, seen)
+            judgement, test, found = _judge(planned, place, wave, sent, seen, strays)
+            blamed = strays()
+        except TidegateError as error:
+            judgement = Judgement(Verdict.UNDECIDED, str(error))
+        except OSError as trouble:  # folders without rights, too deep for a path, a full disk
+            judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
+    if blamed:
+        judgement = verdicts.of_strays(judgement, accusation(blamed))
+    final = any(stray.grave for stray in blamed)
+    done = replace(_attempt(sent, seen, judgement), test=test, evidence=found, final=final)
     final = not may_repair(done, planned.policy.repair_cap)
     wave.recorder.judged(wave.subject(planned), done, final=final)
     return done
@@ -78,7 +85,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
 
 def may_repair(last: Attempt, repair_cap: int) -> bool:
     """Another round is allowed for the work's own faults only, at most `repair_cap` times."""
-    return last.verdict in REPAIRABLE and last.number <= repair_cap
+    return last.verdict in REPAIRABLE and last.number <= repair_cap and not last.final
 
 
 def work_patch(planned: Planned, wave: Wave) -> Path:
@@ -92,6 +99,9 @@ def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: s
     started = time.monotonic()
     result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
     wave.gates.met(result.fault)
+    if result.survivors:
+        left = ", ".join(result.survivors)
+        wave.recorder.say(f"{planned.slug}: the agent left processes running, now ended: {left}")
     return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
 
 
@@ -106,12 +116,18 @@ def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
 
 
 def _judge(
-    planned: Planned, place: Place, wave: Wave, sent: _Dispatched, seen: Observed
+    planned: Planned,
+    place: Place,
+    wave: Wave,
+    sent: _Dispatched,
+    seen: Observed,
+    strays: Strays,
 ) -> tuple[Judgement, TestRun | None, Evidence]:
     changes = verdicts.of_changes(
         seen.changes,
         planned.owned,
         head_moved=seen.head_moved,
+        git_left=seen.git_left,
         links_outside=seen.links_outside,
         protected=refusal(wave.protection(planned).touched(seen.changes, planned.owned)),
     )
@@ -119,6 +135,8 @@ def _judge(
     # only when the agent says that it worked.
     if changes is not None and changes.verdict is Verdict.REFUSED:
         return changes, None, Evidence()
+    if strays():  # before anything is run that such an agent has written
+        return Judgement(Verdict.REFUSED), None, Evidence()
     if (failed := verdicts.of_dispatch(sent.result)) is not None:
         return failed, None, Evidence()
     if changes is not None:
@@ -142,6 +160,7 @@ def _attempt(sent: _Dispatched, seen: Observed, judgement: Judgement) -> Attempt
         duration_s=sent.duration_s,
         tree=seen.tree,
         changes=seen.changes,
+        survivors=sent.result.survivors,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from driver import wave_bridge
 from driver.agent_driver import CommandLimits, CommandResult
+from driver.belief import ALLOW
 from driver.ground import Place, ProvingPlace
 from driver.outcome import PROOF, TestRun
 from driver.process import child_environment
@@ -90,7 +91,8 @@ def run_on(
         proving.path / test.work_dir,
         CommandLimits(wave.settings.verify.timeout_s, environment, output),
     )
-    kind, reason = run_kind(result, proving.tampered())
+    allowed = wave.settings.verify.survivors == ALLOW
+    kind, reason = run_kind(result, proving.tampered(), survivors_allowed=allowed)
     return TestRun(
         kind=kind,
         command=command_text(test.command),
@@ -106,6 +108,7 @@ def run_on(
         environment=tuple(sorted(environment)),
         output_digest=output_digest(result.output_file),
         counts=counts_of(test.command, result),
+        survivors=result.survivors,
     )
 
 

@@ -20,6 +20,7 @@ from driver.git import GitError, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.prove import run_test
+from driver.phases.watched import watched
 from driver.protected import refusal
 from driver.ship_names import on_the_way
 from driver.subject import Subject
@@ -169,11 +170,12 @@ def _prove_again(
     protected = refusal(wave.protection(planned).touched(changes, planned.owned))
     if of_changes(changes, planned.owned, protected=protected) is not None:
         return None
-    with ground.trees.checkout(tree) as proving:
+    with ground.trees.checkout(tree) as proving, watched(planned, wave) as strays:
         output = wave.scratch(planned.slug) / "test-resumed"
         test = run_test(planned, proving, tree, wave, output)
+        reached_out = bool(strays())
     wave.recorder.tested(planned.slug, test)
-    if of_test(test).verdict is not Verdict.VERIFIED:
+    if reached_out or of_test(test).verdict is not Verdict.VERIFIED:
         return None
     if of_counts(test, None, planned.item.allowance) is not None:
         return None

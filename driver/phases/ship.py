@@ -1,29 +1,28 @@
 """Commit what is verified, one commit an item, and put it where it was meant to go.
 
 The commits are built from proven trees in a git dir of our own; the user's checkout, index and
-config are compared with what they were before and are never written. Nothing is forced and
-nothing is merged.
+config are watched (`tripwire`) and never written. Nothing is forced and nothing is merged.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fast_forward, tip_of
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import ItemOutcome, Shipment, Verdict
-from driver.own_files import is_own
 from driver.phases.integrate import Entry, Integration, Line
 from driver.remote import push_forward
 from driver.ship_names import branch_names, commit_message, on_the_way
 from driver.target import Head, look
+from driver.tripwire import TOGETHER, Stray, told, warning
 from driver.wave_context import Wave
 
 TARGET_ADVANCED = "target_advanced"
-FILE = "file "  # how a fingerprint names what is not a part of git's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +84,16 @@ def _ship(
     lost: Sequence[ItemOutcome],
     wave: Wave,
 ) -> Shipment:
-    line = integration.line_up(entries)
+    with ground.tripwire.at_work(TOGETHER) if ground.tripwire else nullcontext():
+        line = integration.line_up(entries)
+        strays = _strays(ground)
     shipment = _told_of(integration, ground, (*lost, *line.left_out))
+    shipment = replace(shipment, warning=warning(strays))
     if not line.entries:
         return _failed(shipment, "nothing_green_together", "no item left")
     wave.gates.check()
-    if touched := _touched_by_others(ground, wave):
-        return _failed(shipment, "checkout_changed", _told(touched))
+    if stop := _reason_to_stop(strays, ground, wave):
+        return _failed(shipment, "checkout_changed", stop)
     if moved := _moved_again(integration, ground):
         return _failed(shipment, TARGET_ADVANCED, moved)
     cargo = _committed(ground, integration, line, wave)
@@ -165,32 +167,32 @@ def _failed(shipment: Shipment, error: str, detail: str) -> Shipment:
     return replace(shipment, error=error, detail=detail)
 
 
-def strays(ground: RepositoryGround, wave: Wave) -> Shipment | None:
+def strays(ground: RepositoryGround) -> Shipment | None:
     """Where there is nothing to ship: what was changed in the user's checkout all the same."""
-    touched = _touched_by_others(ground, wave)
-    shipment = Shipment(str(ground.repository.top))
-    return _failed(shipment, "checkout_changed", _told(touched)) if touched else None
+    told = warning(_strays(ground))
+    return Shipment(str(ground.repository.top), warning=told) if told else None
 
 
-def _touched_by_others(ground: RepositoryGround, wave: Wave) -> tuple[str, ...]:
-    """What differs in the user's checkout, but for files that are Tidegate's to change."""
-    recording = wave.options.recording
-    places = [
-        *([wave.gates.state_dir] if wave.gates.state_dir else []),
-        *([recording.path] if recording else []),
-        *wave.options.own_paths,
-    ]
-    top = ground.repository.top
-    return tuple(
-        name
-        for name in ground.touched_checkout()
-        if not (name.startswith(FILE) and is_own(top / name.removeprefix(FILE), places))
-    )
+def _strays(ground: RepositoryGround) -> tuple[Stray, ...]:
+    return ground.tripwire.all_strays() if ground.tripwire else ()
 
 
-def _told(touched: Sequence[str]) -> str:
-    names = ", ".join(touched)
-    return f"your own checkout changed while agents were running, so nothing was shipped: {names}"
+def _reason_to_stop(strays: Sequence[Stray], ground: RepositoryGround, wave: Wave) -> str:
+    """Why nothing may be shipped although it is proven; "" when nothing is in the way.
+
+    Tests of all items together that plant something may be any item's. And who moves the user's
+    own checkout runs the programs that its git dir names, so these must be the user's. What is
+    copied from there into proving trees has a say in every proof.
+    """
+    grave = [stray for stray in strays if stray.grave]
+    if by_tests := [stray for stray in grave if TOGETHER in stray.blamed]:
+        return f"your checkout changed while all tests ran together: {told(by_tests)}"
+    if changed := ground.workshop.changed_sources():
+        names = ", ".join(changed)
+        return f"what [workspace] copy takes from your checkout changed meanwhile: {names}"
+    if wave.shipping.mode == "current" and grave:
+        return f"your checkout changed in a way that may run programs: {told(grave)}"
+    return ""
 
 
 def _committed(
@@ -230,7 +232,7 @@ def _to_wave_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
         shipment = _pushed(shipment, answer)
     if shipment.error:
         return _saying_where(shipment)
-    return _done(shipment, cargo, "; ".join(filter(None, notes)) or None)
+    return _done(shipment, cargo, *notes)
 
 
 def _detached(repository: Repository) -> str:
@@ -272,8 +274,7 @@ def _to_current_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
     if not shipment.error:
         shipment = _move_checkout(shipment, ground, cargo.tip)
     if not shipment.error:
-        warning = "; ".join(filter(None, (*cargo.notes, shipment.warning))) or None
-        return _done(replace(shipment, branch=current), cargo, warning)
+        return _done(replace(shipment, branch=current), cargo, *cargo.notes)
     return _saying_where(_kept(shipment, _keep_on_free_branch(cargo), cargo.tip))
 
 
@@ -292,18 +293,23 @@ def _move_checkout(shipment: Shipment, ground: RepositoryGround, tip: str) -> Sh
     if refusal and not shipment.pushed:
         return _failed(shipment, "git_commit_failed", refusal)
     if refusal:
-        return replace(shipment, warning=f"pushed, but not checked out here: {refusal}")
+        return _warned(shipment, f"pushed, but not checked out here: {refusal}")
     ground.git.forget(ground.repository, tip, on_the_way(tip))
-    alone = None if shipment.pushed else "no remote: committed in this repository only"
-    return replace(shipment, warning=alone)
+    return _warned(
+        shipment, "" if shipment.pushed else "no remote: committed in this repository only"
+    )
 
 
-def _done(shipment: Shipment, cargo: _Cargo, warning: str | None) -> Shipment:
+def _warned(shipment: Shipment, *more: str) -> Shipment:
+    return replace(shipment, warning="; ".join(filter(None, (*more, shipment.warning))) or None)
+
+
+def _done(shipment: Shipment, cargo: _Cargo, *notes: str) -> Shipment:
     pairs = tuple(
         (planned.slug, commit.commit)
         for (planned, _), commit in zip(cargo.line.entries, cargo.commits, strict=True)
     )
-    return replace(shipment, commits=pairs, committed=True, warning=warning)
+    return _warned(replace(shipment, commits=pairs, committed=True), *notes)
 
 
 def _count_files(entries: Sequence[Entry]) -> int:

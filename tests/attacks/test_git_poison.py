@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from driver.checkout_watch import checkout_fingerprint
 from driver.git import (
     CommitSpec,
     PrivateGit,
     Repository,
-    checkout_fingerprint,
     find_remote,
     open_repository,
 )
@@ -149,7 +149,7 @@ def test_a_poisoned_checkout_of_the_user_is_told_without_running_it(
     user.write({"a.txt": "touched\n"})
     evil.marker.unlink(missing_ok=True)
     told = before.differences(checkout_fingerprint(repo, user.environ))
-    assert {"config", "file .gitattributes", "file a.txt"} <= set(told)
+    assert {"config core.sshcommand", "file .gitattributes", "file a.txt"} <= set(told)
     assert not evil.ran
 
 

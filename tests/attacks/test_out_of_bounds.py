@@ -60,7 +60,7 @@ def test_a_repair_moves_no_branch_of_the_user(scene: Scene, name: str) -> None:
         {"a": [agent, writes(a__txt="good\n")]}, [item("a", "a.txt", A_GOOD, repairCap=1)]
     )
     assert scene.repo.git("rev-parse", "main") == mine[0]
-    assert report["shipped"] == []
+    assert "HEAD" in report["shipped_repos"][0]["warning"]
 
 
 def test_a_clone_replaced_by_the_users_checkout_is_refused_and_harms_nothing(scene: Scene) -> None:
@@ -100,14 +100,3 @@ def test_a_shipped_file_that_the_set_up_makes_too_cannot_be_rewritten_by_its_tes
     honest = [item("a", "made.txt", "grep -q good made.txt", repairCap=0)]
     report, _ = scene.play({"a": writes(made__txt="good\n")}, honest, wave_id="w2")
     assert report["shipped"] == ["a"]
-
-
-def test_what_strays_into_the_users_checkout_is_named_although_nothing_ships(scene: Scene) -> None:
-    def agent(agent: Agent) -> None:
-        scene.repo.write({"stray.txt": "meant for the clone\n"})
-
-    report, _ = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD, repairCap=0)])
-    assert verdicts(report) == {"a": "no_change"}
-    [repo] = report["shipped_repos"]
-    assert repo["error"] == "checkout_changed"
-    assert "file stray.txt" in repo["error_detail"]

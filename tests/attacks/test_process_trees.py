@@ -51,6 +51,10 @@ def test_a_time_out_ends_a_daemon_in_a_session_of_its_own(marked: Marked) -> Non
 def test_a_daemon_left_by_a_green_run_is_ended_and_counted(marked: Marked) -> None:
     done = run(daemon(marked, 0))
     assert (done.ending, done.exit_code, done.survivors) == (Ending.EXITED, 0, 1)
+    daemon_pid = (marked.folder / "daemon").read_text()
+    [named] = done.survivors_named
+    assert named.startswith(f"{sys.executable} -I -S -c")
+    assert named.endswith(f" ({daemon_pid})")
     assert marked.alive() == []
 
 

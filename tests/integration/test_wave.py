@@ -836,12 +836,14 @@ def test_a_dispatch_that_cannot_be_noted_is_not_made(scene: Scene) -> None:
 
 
 def test_what_cannot_be_announced_in_the_journal_is_not_shipped(scene: Scene) -> None:
-    def fills_the_disk(agent: Agent) -> None:
-        agent.write({"a.txt": "good\n"})
-        (scene.state / "journal").rename(scene.state / "gone")
-        (scene.state / "journal").write_text("in the way")
-
-    report, _ = scene.play({"a": fills_the_disk}, [item("a", "a.txt", A_GOOD)])
+    journal = scene.state / "journal"
+    breaks_together = f"""
+        grep -q good a.txt && grep -q good b.txt || exit 0
+        mv {journal} {scene.state}/gone && echo in the way > {journal}
+    """
+    scene.repo.commit({"t.sh": breaks_together})
+    items = [item(slug, f"{slug}.txt", ["sh", "t.sh"]) for slug in "ab"]
+    report, _ = scene.play({"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")}, items)
     assert report["shipped"] == []
     assert report["exit_code"] == 1
     assert "journal" in built(report)["a"]["ship_error"]

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from driver.checkout_watch import checkout_fingerprint
 from driver.folders import remove_tree
-from driver.git import PrivateGit, Repository, checkout_fingerprint, open_repository
+from driver.git import PrivateGit, Repository, open_repository
 from driver.proving import ProvingTree
 from driver.workspace import Preparation, Workshop, Workspace, WorkspaceError, workspace_root
 from state_store.errors import InputError

@@ -1,0 +1,256 @@
+"""What is to be seen in the user's checkout and git dir, at little cost however often one looks.
+
+Nothing there is locked, written or run: git works on a copy of the index, from a git dir of ours.
+Content is read only where stat data say that it is new. Who changed what is `tripwire`'s question.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, cast
+
+from driver.folders import Signature, signature_of
+from driver.git_command import (
+    BULK_TIMEOUT_S,
+    private_environment,
+    raw,
+    records,
+    redacted,
+    run_git,
+    text,
+    user_environment,
+    with_config,
+)
+from driver.repository import Repository, lay_git_dir
+
+Seen = TypeVar("Seen")
+
+FILE = "file "
+CONFIG = "config "
+REF = "ref "
+TAG = "ref refs/tags/"
+WORKTREE = "worktree "
+STATE = "state "  # not of the checkout, but watched like it
+HOOKS = "hooks"
+_INFO = ("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
+_ALTERNATES = "objects/info/alternates"
+_HASHED_WHOLE = 1 << 20  # larger files are told apart by their stat data
+
+# By its own everyday commands git writes these, and so do editors for a branch's base.
+_EVERYDAY_CONFIG = re.compile(rf"{CONFIG}branch\..*\.(?!pushremote$)[^.]+", re.IGNORECASE)
+_REPLACED = f"{REF}refs/replace/"
+# Fetched in the background by any editor, or made by a wave, ours or another one.
+_NOT_WATCHED = ("refs/remotes/", "refs/tidegate/", "refs/heads/wave/", "refs/heads/wave-")
+
+
+def is_grave(name: str) -> bool:
+    """Whether a change of this part can have a program run later, or change what git shows: not
+    files, index, branches, tags, stashes, worktrees and what git itself notes of branches."""
+    if name.startswith(CONFIG):
+        return not _EVERYDAY_CONFIG.fullmatch(name)
+    others = (HOOKS, _INFO[0], _INFO[2], _ALTERNATES)
+    return name in others or name.startswith((STATE, _REPLACED))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckoutFingerprint:
+    """What was seen, by the name that people call it by: "index", "file README.md" ..."""
+
+    parts: Mapping[str, str]
+
+    def differences(self, other: CheckoutFingerprint) -> tuple[str, ...]:
+        """What is not the same in both, sorted."""
+        mine, theirs = self.parts, other.parts
+        names = sorted(mine.keys() | theirs.keys())
+        return tuple(name for name in names if mine.get(name) != theirs.get(name))
+
+
+def checkout_fingerprint(repo: Repository, environ: Mapping[str, str]) -> CheckoutFingerprint:
+    """A single look."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        return CheckoutWatch(repo, environ, Path(folder)).look()
+
+
+class CheckoutWatch:
+    """Looks at one checkout; `scratch` is an empty folder for a git dir of ours. Not thread safe.
+
+    The index counts by its entries, so that an editor's `git status` refreshing stat data is no
+    difference. Unmodified files count by the index, modified and untracked ones by content, and
+    ignored ones not at all.
+    """
+
+    def __init__(self, repo: Repository, environ: Mapping[str, str], scratch: Path) -> None:
+        self._repo = repo
+        self._environ = environ
+        self._scratch = scratch
+        self._kept: dict[str, tuple[object, object]] = {}
+        lay_git_dir(scratch, repo, head=repo.head)
+
+    def look(self) -> CheckoutFingerprint:
+        """All there is to see by now. Raises GitError."""
+        common = self._repo.common_dir
+        parts = {**self._config(), **self._refs()}
+        parts[HOOKS] = self._digest(*_below(common / "hooks"))
+        parts |= {name: self._digest(common / name) for name in (*_INFO, _ALTERNATES)}
+        for place in _below(common / "worktrees", 1):
+            parts[WORKTREE + place.name] = self._digest(place / "gitdir", place / "commondir")
+        parts["index"] = self._index()
+        parts |= {f"{FILE}{path}": self._digest(self._repo.top / path) for path in self._touched()}
+        return CheckoutFingerprint(parts)
+
+    def _config(self) -> dict[str, str]:
+        own = (self._repo.common_dir / "config", self._repo.git_dir / "config.worktree")
+        found: dict[str, str] = {}
+        for path in own:
+            found |= self._known(f"keys {path}", _signature(path), lambda p=path: self._keys(p))  # type: ignore[misc]
+        return found
+
+    def _keys(self, path: Path) -> dict[str, str]:
+        env = user_environment(self._environ)
+        asked = ("config", "--file", str(path), "--no-includes", "--list", "-z")
+        told = run_git(asked, cwd=self._repo.top, env=env, accept=(0, 1, 128))
+        if not told.ok:
+            return {f"{CONFIG}{path.name}": _digest_of(_content(path))}
+        found: dict[str, list[str]] = {}
+        for record in records(told.stdout):
+            key, _, value = record.partition("\n")
+            found.setdefault(CONFIG + redacted(key), []).append(value)
+        return {key: _digest_of(raw("\0".join(values))) for key, values in found.items()}
+
+    def _refs(self) -> dict[str, str]:
+        common, own = self._repo.common_dir, self._repo.git_dir
+        packed = common / "packed-refs"
+        found = dict(self._known("packed", _signature(packed), lambda: _packed(packed)))
+        for path in _below(common / "refs"):
+            if not path.is_dir():
+                found[path.relative_to(common).as_posix()] = _first_line(path)
+        head = _first_line(own / "HEAD")
+        branch = head.removeprefix("ref: ")
+        parts = {
+            f"{REF}{name}": commit
+            for name, commit in found.items()
+            if name != branch and not name.startswith(_NOT_WATCHED)
+        }
+        parts["stash"] = parts.pop(f"{REF}refs/stash", "")
+        return parts | {"branch": head, "HEAD": found.get(branch, head)}
+
+    def _index(self) -> str:
+        path = self._repo.git_dir / "index"
+        return self._known("index", _signature(path), self._index_digest)
+
+    def _index_digest(self) -> str:
+        own = self._repo.git_dir
+        for name in ("index", *(path.name for path in own.glob("sharedindex.*"))):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy2(own / name, self._scratch / name)
+        return _digest_of(self._git("ls-files", "-z", "-v", "-s"))
+
+    def _touched(self) -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            exclude = self._repo.common_dir / "info" / "exclude"
+            shutil.copy(exclude, self._scratch / "info" / "exclude")
+        return records(self._git("ls-files", "-z", "-m", "-o", "--exclude-standard"))
+
+    def _git(self, *args: str) -> bytes:
+        config = self._repo.common_dir / "config"
+        ignores = self._known("ignores", _signature(config), self._ignores)
+        env = private_environment(self._environ, self._scratch)
+        env = with_config(env, (("core.excludesFile", ignores),))
+        at = (f"--git-dir={self._scratch}", f"--work-tree={self._repo.top}")
+        return run_git((*at, *args), cwd=self._repo.top, env=env, timeout_s=BULK_TIMEOUT_S).stdout
+
+    def _ignores(self) -> str:
+        asked = ("config", "--path", "--get", "core.excludesFile")
+        env = user_environment(self._environ)
+        told = run_git(asked, cwd=self._repo.top, env=env, accept=(0, 1))
+        home = self._environ.get("XDG_CONFIG_HOME") or f"{self._environ.get('HOME', '')}/.config"
+        return text(told.stdout).rstrip("\n") or f"{home}/git/ignore"
+
+    def _digest(self, *paths: Path) -> str:
+        digests = [self._known(str(p), _signature(p), lambda p=p: _content(p)) for p in paths]  # type: ignore[misc]
+        return _digest_of(*digests)
+
+    def _known(self, name: str, signature: object, read: Callable[[], Seen]) -> Seen:
+        """What `read` gave when the stat data were the same, read again when they are others."""
+        before = self._kept.get(name)
+        if before is not None and before[0] == signature:
+            return cast("Seen", before[1])
+        found = read()
+        self._kept[name] = signature, found
+        return found
+
+
+def _below(folder: Path, depth: int = 20) -> list[Path]:
+    """Every path below a folder, sorted; links are not followed."""
+    found: list[Path] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                found.append(folder / entry.name)
+                if depth > 1 and entry.is_dir(follow_symlinks=False):
+                    found += _below(folder / entry.name, depth - 1)
+    except OSError:
+        return found
+    return sorted(found)
+
+
+def _signature(path: Path) -> Signature | int | None:
+    try:
+        return signature_of(path.lstat())
+    except FileNotFoundError:
+        return None
+    except OSError as trouble:
+        return trouble.errno
+
+
+def _first_line(path: Path) -> str:
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return "no file"
+        with path.open("rb") as stream:
+            return text(stream.read(1000)).strip()
+    except OSError:
+        return ""
+
+
+def _packed(path: Path) -> dict[str, str]:
+    try:
+        lines = text(path.read_bytes()).splitlines()
+    except OSError:
+        return {}
+    found = (line.partition(" ") for line in lines if not line.startswith(("#", "^")))
+    return {name: commit for commit, _, name in found}
+
+
+def _content(path: Path) -> bytes:
+    """Enough of a path's name, kind and bytes to notice any change of it."""
+    try:
+        seen = path.lstat()
+        if stat.S_ISLNK(seen.st_mode):
+            body = os.fsencode(path.readlink())
+        elif stat.S_ISREG(seen.st_mode) and seen.st_size <= _HASHED_WHOLE:
+            body = hashlib.sha256(path.read_bytes()).digest()
+        else:  # a folder, a pipe that would hang, or too big to read before every wave
+            size = (seen.st_size, seen.st_mtime_ns) if stat.S_ISREG(seen.st_mode) else ()
+            body = repr(size).encode()
+    except FileNotFoundError:
+        return b"missing"
+    except OSError as trouble:
+        return f"unreadable {trouble.errno}".encode()
+    return b"%s\0%o\0%s" % (raw(path.name), seen.st_mode, body)
+
+
+def _digest_of(*parts: bytes) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(b"%d\0%s" % (len(part), part))
+    return whole.hexdigest()

@@ -1,0 +1,29 @@
+"""An item is at work: what changes elsewhere meanwhile may be held against it (`tripwire`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from driver.checkout_watch import STATE
+from driver.tripwire import Stray
+from driver.wave_context import Planned, Wave
+
+Strays = Callable[[], tuple[Stray, ...]]
+
+
+@contextmanager
+def watched(planned: Planned, wave: Wave) -> Iterator[Strays]:
+    """While the block runs this item is at work; what it gives tells what is held against it."""
+    tripwire = wave.ground_of(planned).tripwire
+    if tripwire is None:
+        yield lambda: ()
+        return
+
+    def strays() -> tuple[Stray, ...]:
+        if entry := wave.recorder.altered_entry(wave.subject(planned)):
+            tripwire.report(f"{STATE}{entry.parent.name}/{entry.name}")
+        return tripwire.strays(planned.slug)
+
+    with tripwire.at_work(planned.slug, planned.owned):
+        yield strays

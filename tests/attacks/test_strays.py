@@ -1,0 +1,237 @@
+"""Who writes in the user's own checkout: agents are refused for it, users are in nobody's way."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.repos import Checkout, hook
+from tests.support.waves import Agent, Scene, built, item, verdicts, writes
+from tools.settings import Settings
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
+FILES = {"a.txt": "base\n", "b.txt": "base\n", "c.txt": "base\n", ".gitignore": "ignored\n"}
+A_GOOD, B_GOOD = "grep -q good a.txt", "grep -q good b.txt"
+PATIENCE_S = 20.0
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, FILES)
+
+
+def a_good(*, then: Callable[[], object]) -> Callable[[Agent], None]:
+    """An agent that does its work, and something else."""
+
+    def agent(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        then()
+
+    return agent
+
+
+def _evil_hook(user: Checkout) -> None:
+    hook(user.path / ".git" / "hooks", "pre-commit", "evil")
+
+
+def _linked_hooks(user: Checkout) -> None:
+    (user.path / ".git/hooks").mkdir(exist_ok=True)
+    (user.path / ".git/hooks/pre-push").symlink_to("/tmp/evil")
+
+
+PLAIN: dict[str, tuple[Callable[[Checkout], object], str]] = {
+    "a tracked file": (lambda u: u.write({"c.txt": "stray\n"}), "file c.txt"),
+    "a new file": (lambda u: u.write({"new/x": "stray\n"}), "file new/x"),
+    "a deleted file": (lambda u: (u.path / "c.txt").unlink(), "file c.txt"),
+    "a mode": (lambda u: (u.path / "c.txt").chmod(0o755), "file c.txt"),
+    "the index": (lambda u: u.git("rm", "-q", "--cached", "c.txt"), "index"),
+    "a commit": (lambda u: u.git("commit", "-q", "--allow-empty", "-m", "x"), "HEAD"),
+    "another branch": (lambda u: u.git("checkout", "-qb", "other"), "branch"),
+    "a branch": (lambda u: u.git("branch", "side"), "ref refs/heads/side"),
+    "a worktree": (
+        lambda u: u.git("worktree", "add", "-q", "--detach", "../beside"),
+        "worktree beside",
+    ),
+    "a stash": (lambda u: u.git("update-ref", "refs/stash", "HEAD"), "stash"),
+}
+GRAVE: dict[str, tuple[Callable[[Checkout], object], str]] = {
+    "config": (lambda u: u.git("config", "core.sshCommand", "evil"), "config core.sshcommand"),
+    "a push elsewhere": (
+        lambda u: u.git("config", "branch.main.pushRemote", "evil"),
+        "config branch.main.pushremote",
+    ),
+    "a hook": (_evil_hook, "hooks"),
+    "a link as hook": (_linked_hooks, "hooks"),
+    "attributes": (lambda u: u.write({".git/info/attributes": "* filter=x\n"}), "info/attributes"),
+    "grafts": (lambda u: u.write({".git/info/grafts": "\n"}), "info/grafts"),
+    "borrowed objects": (
+        lambda u: u.write({".git/objects/info/alternates": "/nowhere\n"}),
+        "objects/info/alternates",
+    ),
+    "a replaced object": (
+        lambda u: u.git("replace", "-f", "HEAD:a.txt", "HEAD:.gitignore"),
+        "ref refs/replace/",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_who_was_alone_at_work_is_refused_and_the_rest_ships(scene: Scene, name: str) -> None:
+    act, named = PLAIN[name]
+    strays = a_good(then=lambda: act(scene.repo))
+    items = [item("a", "a.txt", A_GOOD, repairCap=0), item("b", "b.txt", B_GOOD)]
+    report, _ = scene.play(
+        {"a": strays, "b": writes(b__txt="good\n")}, items, settings=one_at_a_time(scene)
+    )
+    record = built(report)["a"]
+    assert (record["verdict"], report["shipped"]) == ("refused", ["b"])
+    assert "while only this item was at work: " in record["error"]
+    assert named in record["error"]
+    assert named in report["shipped_repos"][0]["warning"]
+
+
+def one_at_a_time(scene: Scene) -> Settings:
+    limits = dataclasses.replace(scene.settings.limits, max_workers=1)
+    return dataclasses.replace(scene.settings, limits=limits)
+
+
+@pytest.mark.parametrize("name", GRAVE)
+def test_what_can_run_a_program_later_is_refused_without_another_round(
+    scene: Scene, name: str
+) -> None:
+    act, named = GRAVE[name]
+    strays = a_good(then=lambda: act(scene.repo))
+    report, driver = scene.play({"a": strays}, [item("a", "a.txt", A_GOOD, repairCap=3)])
+    assert (verdicts(report), report["shipped"]) == ({"a": "refused"}, [])
+    assert named in built(report)["a"]["error"]
+    assert len(driver.rounds_of("a")) == 1
+
+
+def test_a_plain_stray_may_be_repaired_and_is_reported_all_the_same(scene: Scene) -> None:
+    strays = a_good(then=lambda: scene.repo.write({"c.txt": "stray\n"}))
+    rounds = [strays, lambda agent: None]
+    report, driver = scene.play({"a": rounds}, [item("a", "a.txt", A_GOOD, repairCap=1)])
+    assert report["shipped"] == ["a"]
+    assert "file c.txt" in driver.rounds_of("a")[1].prompt
+    assert "file c.txt" in report["shipped_repos"][0]["warning"]
+
+
+def test_a_test_that_writes_in_the_users_checkout_is_refused(scene: Scene) -> None:
+    agent = writes(a__txt=f"echo stray > {scene.repo.path}/c.txt\n")
+    report, _ = scene.play({"a": agent}, [item("a", "a.txt", "sh a.txt", repairCap=0)])
+    assert verdicts(report) == {"a": "refused"}
+    assert "file c.txt" in built(report)["a"]["error"]
+
+
+class Together:
+    """Two agents that are both at work while the first of them, or the user, does something."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+        self._both = threading.Barrier(2)
+
+    def first(self, agent: Agent) -> None:
+        self._both.wait(PATIENCE_S)
+        agent.write({"a.txt": "good\n"})
+        self._act()
+        self._both.wait(PATIENCE_S)
+
+    def second(self, agent: Agent) -> None:
+        self._both.wait(PATIENCE_S)
+        agent.write({"b.txt": "good\n"})
+        self._both.wait(PATIENCE_S)
+
+
+def play_together(scene: Scene, act: Callable[[], object]) -> dict[str, Any]:
+    both = Together(act)
+    items = [item("a", "a.txt", A_GOOD, repairCap=0), item("b", "b.txt", B_GOOD, repairCap=0)]
+    return scene.play({"a": both.first, "b": both.second}, items)[0]
+
+
+def test_of_several_at_work_the_owner_of_the_file_is_refused(scene: Scene) -> None:
+    report = play_together(scene, lambda: scene.repo.write({"a.txt": "good\n"}))
+    assert verdicts(report) == {"a": "refused", "b": "verified"}
+    assert report["shipped"] == ["b"]
+
+
+def test_an_edit_of_the_user_stops_no_ship_and_is_told(scene: Scene) -> None:
+    report = play_together(scene, lambda: scene.repo.write({"c.txt": "the user's\n"}))
+    assert report["shipped"] == ["a", "b"]
+    [shipped] = report["shipped_repos"]
+    assert "(at work: a, b): file c.txt" in shipped["warning"]
+    assert (scene.repo.path / "c.txt").read_text() == "the user's\n"
+
+
+def test_a_grave_change_by_one_of_several_ships_none_of_them(scene: Scene) -> None:
+    report = play_together(scene, lambda: scene.repo.git("config", "core.fsmonitor", "evil"))
+    assert verdicts(report) == {"a": "refused", "b": "refused"}
+    assert report["shipped"] == []
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda u: u.git("update-ref", "refs/remotes/origin/main", "HEAD"),
+        lambda u: u.git("tag", "fetched"),
+        lambda u: u.write({"ignored": "x\n"}),
+        lambda u: u.git("status"),
+    ],
+)
+def test_what_editors_do_in_the_background_blames_nobody(
+    scene: Scene, act: Callable[[Checkout], object]
+) -> None:
+    strays = a_good(then=lambda: act(scene.repo))
+    report, _ = scene.play({"a": strays}, [item("a", "a.txt", A_GOOD, repairCap=0)])
+    assert report["shipped"] == ["a"]
+
+
+def test_what_tests_of_all_items_together_plant_stops_the_ship(scene: Scene) -> None:
+    plants = f"git -C {scene.repo.path} config core.fsmonitor evil"
+    only_together = f"! grep -q good a.txt || ! grep -q good b.txt || {plants}\n"
+    files = {"t.sh": only_together}
+    scene.repo.commit(files)
+    items = [item("a", "a.txt", ["sh", "t.sh"]), item("b", "b.txt", ["sh", "t.sh"])]
+    agents = {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")}
+    report, _ = scene.play(agents, items)
+    assert report["shipped"] == []
+    assert report["shipped_repos"][0]["error"] == "checkout_changed"
+
+
+def test_a_planted_program_never_runs_when_the_checkout_is_moved_ahead(scene: Scene) -> None:
+    """In the mode that moves the user's own checkout, its git dir has to be the user's."""
+    poison = lambda: scene.repo.git("config", "filter.x.smudge", "evil")  # noqa: E731
+    strays, fine = a_good(then=poison), writes(b__txt="good\n")
+    items = [item("a", "a.txt", A_GOOD, repairCap=0), item("b", "b.txt", B_GOOD)]
+    here = {"expectTopLevel": str(scene.repo.path)}
+    report, _ = scene.play({"a": strays, "b": fine}, items, git=here, settings=one_at_a_time(scene))
+    assert (verdicts(report), report["shipped"]) == ({"a": "refused", "b": "verified"}, [])
+    assert "may run programs: config filter.x.smudge" in built(report)["b"]["ship_error"]
+
+
+def test_what_is_copied_into_proving_trees_may_not_change_meanwhile(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config='[workspace]\ncopy = ["ignored"]\n')
+    scene.repo.write({"ignored": "needed by tests\n"})
+    strays = a_good(then=lambda: scene.repo.write({"ignored": "forged\n"}))
+    report, _ = scene.play({"a": strays}, [item("a", "a.txt", A_GOOD)])
+    assert report["shipped"] == []
+    assert "[workspace] copy" in built(report)["a"]["ship_error"]
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_who_alters_the_journal_is_refused(scene: Scene, gone: bool) -> None:
+    entry = scene.state / "journal" / "a.json"
+
+    def forge() -> None:
+        entry.unlink()
+        if not gone:
+            entry.write_text('{"slug": "a", "phase": "verified", "verified": true}')
+
+    report, _ = scene.play({"a": a_good(then=forge)}, [item("a", "a.txt", A_GOOD)])
+    assert (verdicts(report), report["shipped"]) == ({"a": "refused"}, [])
+    assert "state journal/a.json" in built(report)["a"]["error"]

@@ -1,0 +1,150 @@
+"""Who is held responsible for a change, by who was at work when it was made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import pytest
+
+from driver.checkout_watch import CheckoutFingerprint, is_grave
+from driver.ownership import OwnedPath
+from driver.tripwire import Stray, Tripwire, accusation, warning
+
+OWNED = (OwnedPath("a.txt"),)
+
+
+class Checkout:
+    """What a look sees, and how often one looked."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, str] = {"HEAD": "1"}
+        self.looks = 0
+
+    def look(self) -> CheckoutFingerprint:
+        self.looks += 1
+        return CheckoutFingerprint(dict(self.parts))
+
+    def change(self, parts: Mapping[str, str]) -> None:
+        self.parts |= parts
+
+
+@pytest.fixture
+def seen() -> Checkout:
+    return Checkout()
+
+
+@pytest.fixture
+def tripwire(seen: Checkout) -> Tripwire:
+    return Tripwire(seen.look, lambda name: name == "file ours")
+
+
+def names(strays: tuple[Stray, ...]) -> list[str]:
+    return [stray.name for stray in strays]
+
+
+def test_who_was_alone_at_work_is_blamed(seen: Checkout, tripwire: Tripwire) -> None:
+    with tripwire.at_work("a"):
+        seen.change({"file x": "1"})
+        assert names(tripwire.strays("a")) == ["file x"]
+
+
+def test_what_changed_before_or_after_blames_nobody(seen: Checkout, tripwire: Tripwire) -> None:
+    seen.change({"file x": "1"})
+    with tripwire.at_work("a"):
+        assert tripwire.strays("a") == ()
+    seen.change({"file y": "1"})
+    assert [stray.suspects for stray in tripwire.all_strays()] == [(), ()]
+
+
+def test_of_several_nobody_is_blamed_for_a_file_that_none_owns(
+    seen: Checkout, tripwire: Tripwire
+) -> None:
+    with tripwire.at_work("a", OWNED), tripwire.at_work("b"):
+        seen.change({"file x": "1", "file a.txt": "1", "index": "2"})
+        assert names(tripwire.strays("a")) == ["file a.txt"]
+        assert tripwire.strays("b") == ()
+    assert {stray.suspects for stray in tripwire.all_strays()} == {("a", "b")}
+
+
+def test_of_several_all_are_blamed_for_what_may_run_a_program(
+    seen: Checkout, tripwire: Tripwire
+) -> None:
+    with tripwire.at_work("a"), tripwire.at_work("b"):
+        seen.change({"hooks": "evil"})
+        assert names(tripwire.strays("a")) == names(tripwire.strays("b")) == ["hooks"]
+
+
+def test_what_was_told_once_is_held_against_nobody_again(
+    seen: Checkout, tripwire: Tripwire
+) -> None:
+    for value in ("1", "2"):
+        with tripwire.at_work("a"):
+            seen.change({"file x": value, "hooks": value})
+            blamed = names(tripwire.strays("a"))
+    assert blamed == ["hooks"]
+
+
+def test_what_tidegate_writes_itself_is_no_change(seen: Checkout, tripwire: Tripwire) -> None:
+    with tripwire.at_work("a"):
+        seen.change({"file ours": "1"})
+        assert tripwire.strays("a") == ()
+
+
+def test_many_who_ask_at_once_share_their_looks() -> None:
+    looks, going, gone_on = [0], threading.Event(), threading.Event()
+
+    def slow() -> CheckoutFingerprint:
+        looks[0] += 1
+        if looks[0] == 2:
+            going.set()
+            gone_on.wait(10)
+        return CheckoutFingerprint({})
+
+    tripwire = Tripwire(slow, lambda _: False)
+    first = threading.Thread(target=tripwire.all_strays)
+    first.start()
+    assert going.wait(10)
+    others = [threading.Thread(target=tripwire.all_strays) for _ in range(20)]
+    for thread in others:
+        thread.start()
+    while sum(thread.is_alive() for thread in others) < 20:
+        pass
+    gone_on.set()
+    for thread in (first, *others):
+        thread.join(10)
+    assert looks[0] < 10
+
+
+@pytest.mark.parametrize(
+    ("name", "grave"),
+    [
+        ("hooks", True),
+        ("config core.fsmonitor", True),
+        ("config filter.x.clean", True),
+        ("config remote.origin.url", True),
+        ("config branch.main.pushremote", True),
+        ("config branch.main.merge", False),
+        ("config branch.a.b.vscode-merge-base", False),
+        ("info/attributes", True),
+        ("info/exclude", False),
+        ("objects/info/alternates", True),
+        ("worktree x", False),
+        ("ref refs/replace/1234", True),
+        ("ref refs/heads/main", False),
+        ("HEAD", False),
+        ("index", False),
+        ("stash", False),
+        ("file hooks", False),
+        ("file config core.fsmonitor", False),
+    ],
+)
+def test_grave_is_what_may_run_a_program_or_change_what_git_shows(name: str, grave: bool) -> None:
+    assert is_grave(name) is grave
+
+
+def test_a_long_list_is_cut_and_counted() -> None:
+    strays = [Stray(f"file {n:02}", ("a",), ("a",)) for n in range(14)]
+    assert accusation(strays).endswith("file 09 and 4 more")
+    assert warning(strays[:1]) == "changed in your checkout meanwhile (at work: a): file 00"
+    assert (accusation([]), warning([])) == ("", None)
