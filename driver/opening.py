@@ -26,7 +26,7 @@ from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
-from driver.runs import RUN_VARIABLE, clear_up, noted
+from driver.runs import RUN_VARIABLE, clear_up, noted, run_mark
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
 from driver.tripwire import Tripwire
@@ -108,7 +108,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             memory = _open_memory(request, plan.settings, manifest.wave_id, cleanup)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             ours = _own_places(request)
-            grounds = _open_grounds(plan, processes, manifest.wave_id, ours, cleanup)
+            mark = run_mark(run_dir, manifest.wave_id)
+            grounds = _open_grounds(plan, processes, mark, ours, cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -225,14 +226,14 @@ def _own_places(request: WaveRequest) -> tuple[Path, ...]:
 def _open_grounds(
     plan: _Plan,
     processes: Processes,
-    wave_id: str,
+    mark: str,
     ours: tuple[Path, ...],
     cleanup: contextlib.ExitStack,
 ) -> dict[str, Ground]:
     grounds: dict[str, Ground] = {}
     for home in {planned.home.key: planned.home for planned in plan.items}.values():
         ground: Ground = (
-            _open_repository(home.top, plan.settings, processes, wave_id, ours, cleanup)
+            _open_repository(home.top, plan.settings, processes, mark, ours, cleanup)
             if home.top
             else FolderGround(home.folder)
         )
@@ -245,20 +246,20 @@ def _open_repository(
     top: Path,
     settings: Settings,
     processes: Processes,
-    wave_id: str,
+    mark: str,
     ours: tuple[Path, ...],
     cleanup: contextlib.ExitStack,
 ) -> RepositoryGround:
     repository = open_repository(top, settings.environ)
     root = workspace_root(settings.workspace.root, settings.environ, repository)
-    folder = _fresh_folder(root, f"{safe_slug(wave_id)[:16]}-")
+    folder = _fresh_folder(root, f"{safe_slug(mark)[:16]}-")
     cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-    sign(folder, wave_id, repository)
+    sign(folder, mark, repository)
     git = PrivateGit.create(folder / "private.git", repository, settings.environ)
     prepare = Preparation(
         settings.workspace.copy,
         settings.workspace.setup,
-        functools.partial(run_setup, settings, processes, wave_id),
+        functools.partial(run_setup, settings, processes, mark),
     )
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
@@ -280,13 +281,13 @@ def _fresh_folder(root: Path, prefix: str) -> Path:
 def run_setup(
     settings: Settings,
     processes: Processes,
-    wave_id: str,
+    mark: str,
     command: str | tuple[str, ...],
     folder: Path,
 ) -> str:
     """Run one set-up command in a fresh place: "" or the sentence that says what went wrong."""
-    mark = {RUN_VARIABLE: wave_id}
-    environment = child_environment(settings.environ, settings.verify.env, mark)
+    extra = {RUN_VARIABLE: mark}
+    environment = child_environment(settings.environ, settings.verify.env, extra)
     limit = settings.workspace.setup_timeout_s
     done = processes.run(Command(command, folder, environment, limit))
     if done.exit_code == 0:

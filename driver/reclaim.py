@@ -134,7 +134,7 @@ def _is_ours(folder: Path) -> bool:
 
 def _workplace(ground: Ground, folder: Path) -> _Found:
     signed = sign_of(folder)
-    users = users_of(folder.resolve()) or (signed and marked(RUN_VARIABLE, signed.wave_id))
+    users = users_of(folder.resolve()) or (signed and marked(RUN_VARIABLE, signed.mark))
     if signed is not None and signed.is_in_use:
         why = f"the run of wave {signed.wave_id} is under way (process {signed.maker.pid})"
     elif users:

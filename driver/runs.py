@@ -16,11 +16,18 @@ from typing import Any
 
 from driver.folders import remove_tree
 from driver.living import Identity, end_marked, identity
+from driver.subject import digest
 from driver.workplace import save_unfinished, sentence
 from state_store.files import BadFileError, read_json, write_json_atomic
 
 RECORD = "run.json"
 RUN_VARIABLE = "TIDEGATE_RUN"
+
+
+def run_mark(run_dir: Path, wave_id: str) -> str:
+    """What the processes of a wave have in `RUN_VARIABLE`; a wave of the same name that belongs to
+    another state folder has another one, so neither takes the other's for its own."""
+    return f"{wave_id}@{digest(str(run_dir.resolve()))[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ def _clear_up_one(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
     """End what still runs of it, save the work in its clones as patches, remove the clones."""
     told = [
         f"ended process {pid} of wave {dead.wave_id}"
-        for pid in end_marked(RUN_VARIABLE, dead.wave_id)
+        for pid in end_marked(RUN_VARIABLE, run_mark(dead.record.parent, dead.wave_id))
     ]
     for folder in dead.folders:
         saved = tuple(save_unfinished(folder, dead.record.parent, environ))

@@ -19,6 +19,7 @@ from driver.progress import Progress
 from driver.protected import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
+from driver.runs import run_mark
 from driver.stop import Stop
 from driver.subject import Subject, digest
 from driver.survey import Survey
@@ -122,6 +123,11 @@ class Wave:
     baselines: Baselines
     state_dir: Path | None = None
     resume: bool = False
+
+    @property
+    def mark(self) -> str:
+        """What all processes of this run have in their environment."""
+        return run_mark(self.run_dir, self.wave_id)
 
     def ground_of(self, planned: Planned) -> Ground:
         """The repository or folder an item works on."""

@@ -31,11 +31,17 @@ GIT = "private.git"
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Who made the folder, for which wave, and what its clones started from."""
+    """Who made the folder, for which wave, and what its clones started from; `mark` is what the
+    run's processes have in their environment."""
 
     maker: Identity
-    wave_id: str
+    mark: str
     origin: Origin
+
+    @property
+    def wave_id(self) -> str:
+        """The wave it was made for."""
+        return self.mark.rpartition("@")[0]
 
     @property
     def is_in_use(self) -> bool:
@@ -49,11 +55,11 @@ class Sign:
         return me is not None and me.boot != self.maker.boot
 
 
-def sign(folder: Path, wave_id: str, repository: Repository) -> None:
+def sign(folder: Path, mark: str, repository: Repository) -> None:
     """Write down whose a new folder is."""
     me = identity(os.getpid()) or Identity(os.getpid(), None, "")
     top = raw(str(repository.top)).hex()  # a path may be no text
-    said = {"wave_id": wave_id, "base": repository.head, "top": top}
+    said = {"run": mark, "base": repository.head, "top": top}
     write_json_atomic(folder / SIGN, asdict(me) | said)
 
 
@@ -63,7 +69,7 @@ def sign_of(folder: Path) -> Sign | None:
         said = read_json(folder / SIGN)
         maker = Identity(said["pid"], said["started"], said["boot"])
         origin = Origin(str(said["base"]), Path(text(bytes.fromhex(said["top"]))))
-        return Sign(maker, str(said["wave_id"]), origin)
+        return Sign(maker, str(said["run"]), origin)
     except (BadFileError, TypeError, KeyError, ValueError):
         return None
 

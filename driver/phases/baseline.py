@@ -106,7 +106,7 @@ class WaveBaselines:
 
 
 def _key(planned: Planned, wave: Wave, ground: RepositoryGround) -> str:
-    environment = test_environment(wave.settings, wave.wave_id)
+    environment = test_environment(wave.settings, wave.mark)
     environment.pop(RUN_VARIABLE)
     command, setup = planned.item.test_command, wave.settings.workspace.setup
     facts = (str(ground.repository.top), ground.base_tree, command, planned.home.work_dir, setup)

@@ -84,7 +84,7 @@ def run_on(
     purpose: str = PROOF,
 ) -> TestRun:
     """The same for any test."""
-    environment = test_environment(wave.settings, wave.wave_id)
+    environment = test_environment(wave.settings, wave.mark)
     result = wave_bridge.run_test_command(
         wave.driver,
         test.command,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from driver.living import end_marked, identity
-from driver.runs import RUN_VARIABLE, clear_up, noted
+from driver.runs import RUN_VARIABLE, clear_up, noted, run_mark
 
 
 def note(state: Path, **facts: Any) -> Path:
@@ -87,3 +87,17 @@ def test_a_process_is_told_apart_from_a_later_one_with_its_number() -> None:
     assert me is not None
     assert me == identity(os.getpid())
     assert identity(2**22 + 1) is None
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="marks are read from /proc")
+def test_a_wave_of_the_same_name_in_another_state_folder_is_left_alone(tmp_path: Path) -> None:
+    mine, theirs = (tmp_path / name / "runs" / "w1" for name in ("mine", "theirs"))
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    child = subprocess.Popen(sleep, env={**os.environ, RUN_VARIABLE: run_mark(theirs, "w1")})
+    try:
+        assert end_marked(RUN_VARIABLE, run_mark(mine, "w1")) == ()
+        assert child.poll() is None
+        assert end_marked(RUN_VARIABLE, run_mark(theirs, "w1")) == (child.pid,)
+    finally:
+        child.kill()
+        child.wait()

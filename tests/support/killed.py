@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.support.processes import carrying, eventually
+from tests.support.processes import carrying_any, eventually
 from tests.support.programs import LOOP, Project, environment, item
 
 PATIENCE_S = 30.0
@@ -43,4 +43,4 @@ def kill_a_run(project: Project, *names: str, wave_id: str = "killed") -> None:
 
 
 def _at_work(wave_id: str) -> list[int]:
-    return carrying(f"TIDEGATE_RUN={wave_id}")
+    return carrying_any(f"TIDEGATE_RUN={wave_id}@")

@@ -49,6 +49,14 @@ def carrying(mark: str) -> list[int]:
     return [pid for pid in pids if mark.encode() in _environment(pid)]
 
 
+def carrying_any(prefix: str) -> list[int]:
+    """The same for a variable whose value only begins like that."""
+    pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    return [
+        pid for pid in pids if any(one.startswith(prefix.encode()) for one in _environment(pid))
+    ]
+
+
 def _environment(pid: int) -> list[bytes]:
     try:  # empty for zombies
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
