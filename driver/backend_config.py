@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from driver.agent_cli import DEFAULT_STALL_S, LocalDriver
 from driver.agent_driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
+from driver.backends.agent_cli import DEFAULT_STALL_S, LocalDriver
 from driver.model_table import Price
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings

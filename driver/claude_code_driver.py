@@ -11,7 +11,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from driver.agent_cli import (
+from driver.agent_driver import (
+    FAILURE_AGENT,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_NONE,
+    ROLE_SETUP,
+    ROLE_VERIFY,
+    ROLE_WORKER,
+    DriverCapabilities,
+    WorkerRequest,
+    WorkerResult,
+)
+from driver.backends.agent_cli import (
     DEFAULT_RETRIES,
     DEFAULT_STALL_S,
     DEFAULT_TIMEOUT_S,
@@ -25,20 +36,9 @@ from driver.agent_cli import (
     silence_of,
     tail,
 )
-from driver.agent_driver import (
-    FAILURE_AGENT,
-    FAILURE_COULD_NOT_RUN,
-    FAILURE_NONE,
-    ROLE_SETUP,
-    ROLE_VERIFY,
-    ROLE_WORKER,
-    DriverCapabilities,
-    WorkerRequest,
-    WorkerResult,
-)
+from driver.backends.claude_stream import Reply, read_stream
+from driver.backends.cli_checks import examine_cli, login_of_claude
 from driver.check import Check, failed_as
-from driver.claude_stream import Reply, read_stream
-from driver.cli_checks import examine_cli, login_of_claude
 from driver.process import Ending, Finished, child_environment
 from state_store.errors import InputError
 

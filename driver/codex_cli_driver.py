@@ -13,7 +13,18 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from driver.agent_cli import (
+from driver.agent_driver import (
+    FAILURE_AGENT,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_NONE,
+    ROLE_VERIFY,
+    ROLE_WORKER,
+    DriverCapabilities,
+    Usage,
+    WorkerRequest,
+    WorkerResult,
+)
+from driver.backends.agent_cli import (
     DEFAULT_RETRIES,
     DEFAULT_STALL_S,
     DEFAULT_TIMEOUT_S,
@@ -27,21 +38,10 @@ from driver.agent_cli import (
     silence_of,
     tail,
 )
-from driver.agent_driver import (
-    FAILURE_AGENT,
-    FAILURE_COULD_NOT_RUN,
-    FAILURE_NONE,
-    ROLE_VERIFY,
-    ROLE_WORKER,
-    DriverCapabilities,
-    Usage,
-    WorkerRequest,
-    WorkerResult,
-)
+from driver.backends.cli_checks import Ask, examine_cli, login_of_codex
+from driver.backends.codex_events import Reply, read_events, structured_in
+from driver.backends.fault_words import fault_in
 from driver.check import Check, failed_as
-from driver.cli_checks import Ask, examine_cli, login_of_codex
-from driver.codex_events import Reply, read_events, structured_in
-from driver.fault_words import fault_in
 from driver.model_table import CODEX_MODELS, cost_of
 from driver.process import Ending, Finished
 from driver.provider_fault import FaultKind, ProviderFault

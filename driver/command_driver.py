@@ -16,7 +16,17 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from driver.agent_cli import (
+from driver.agent_driver import (
+    FAILURE_AGENT,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_NONE,
+    ROLE_WORKER,
+    DriverCapabilities,
+    Usage,
+    WorkerRequest,
+    WorkerResult,
+)
+from driver.backends.agent_cli import (
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
     NOTHING_SPENT,
@@ -31,21 +41,11 @@ from driver.agent_cli import (
     silence_of,
     tail,
 )
-from driver.agent_driver import (
-    FAILURE_AGENT,
-    FAILURE_COULD_NOT_RUN,
-    FAILURE_NONE,
-    ROLE_WORKER,
-    DriverCapabilities,
-    Usage,
-    WorkerRequest,
-    WorkerResult,
-)
-from driver.cli_usage import READERS, CliReport, Printed
-from driver.fault_words import fault_in, used_up_in
+from driver.backends.cli_usage import READERS, CliReport, Printed
+from driver.backends.fault_words import fault_in, used_up_in
+from driver.backends.usage import MAX_USAGE_BYTES, parse_usage
 from driver.process import Ending, Finished
 from driver.provider_fault import ProviderFault
-from driver.usage import MAX_USAGE_BYTES, parse_usage
 from state_store.errors import InputError
 
 LAST_LINES = 5

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from driver.endpoint import below, endpoint
-from driver.http_exchange import AuthStripRedirectHandler, Exchange, Watch
+from driver.completions.endpoint import below, endpoint
+from driver.completions.http_exchange import AuthStripRedirectHandler, Exchange, Watch
+from driver.completions.provider_reply import HttpAnswer, TransportError, read_reply
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.provider_reply import HttpAnswer, TransportError, read_reply
 from tools.settings import process_environment
 
 OPENAI_URL = "https://api.openai.com/v1"

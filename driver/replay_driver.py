@@ -10,13 +10,13 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from driver.agent_cli import LocalDriver, item_of, not_run, phase_of
 from driver.agent_driver import (
     FAILURE_COULD_NOT_RUN,
     DriverCapabilities,
     WorkerRequest,
     WorkerResult,
 )
+from driver.backends.agent_cli import LocalDriver, item_of, not_run, phase_of
 from driver.outcome import MODE_LINK, MODE_PROGRAM
 from driver.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.recording import load_recording

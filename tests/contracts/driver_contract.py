@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import pytest
 
-from driver.agent_cli import LocalDriver
 from driver.agent_driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
@@ -27,6 +26,7 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backends.agent_cli import LocalDriver
 from driver.provider_fault import FaultKind
 
 USED = Usage(120, 30, 0.25)

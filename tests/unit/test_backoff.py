@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.backoff import backoff_s, stay_away_s
+from driver.backends.backoff import backoff_s, stay_away_s
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from driver.agent_driver import Usage
-from driver.cli_usage import (
+from driver.backends.cli_usage import (
     NOTHING,
     READERS,
     Printed,

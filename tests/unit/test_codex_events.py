@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
-from driver.codex_events import read_events, structured_in
+from driver.backends.codex_events import read_events, structured_in
 from driver.provider_fault import FaultKind
 
 STREAMS = Path(__file__).parents[1] / "support" / "codex_streams"

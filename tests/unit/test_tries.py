@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from driver.agent_driver import Usage, WorkerRequest, WorkerResult
+from driver.backends.tries import Tries, together
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.tries import Tries, together
 
 FREE = Usage(0, 0, 0.0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from driver.agent_driver import Usage
-from driver.usage import MAX_USAGE_BYTES, parse_usage
+from driver.backends.usage import MAX_USAGE_BYTES, parse_usage
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import IO, Any
 
-from driver.endpoint import address_problem, endpoint, is_loopback
+from driver.completions.endpoint import address_problem, endpoint, is_loopback
+from driver.completions.provider_reply import HttpAnswer, TransportError, malformed
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.provider_reply import HttpAnswer, TransportError, malformed
 from driver.text import safe_line
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024

@@ -38,7 +38,10 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
-from driver.cli_checks import Ask
+from driver.backends.cli_checks import Ask
+from driver.backends.throttle import Throttle
+from driver.backends.token_meter import TokenMeter
+from driver.backends.tries import Tries
 from driver.model_table import Price
 from driver.outcome import BUILD
 from driver.process import (
@@ -50,9 +53,6 @@ from driver.process import (
     could_not_run_reason,
 )
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.throttle import Throttle
-from driver.token_meter import TokenMeter
-from driver.tries import Tries
 from tools.settings import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0

@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
-from driver.fault_words import fault_in
+from driver.backends.fault_words import fault_in
+from driver.backends.usage import count
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.usage import count
 
 ERROR_CHARACTERS = 2000
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b", re.IGNORECASE)

@@ -11,10 +11,10 @@ import urllib.request
 from collections.abc import Collection, Iterator, Mapping
 
 from driver.check import Check, failed, failed_as, passed, warned
-from driver.endpoint import below, endpoint
-from driver.http_exchange import Exchange, Watch
+from driver.completions.endpoint import below, endpoint
+from driver.completions.http_exchange import Exchange, Watch
+from driver.completions.provider_reply import HttpAnswer, TransportError
 from driver.openai_transport import Server
-from driver.provider_reply import HttpAnswer, TransportError
 
 _NO_LIST = (404, 405, 501)
 _SHOWN_MODELS = 3

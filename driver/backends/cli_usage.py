@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from driver.agent_driver import Usage
-from driver.usage import amount, count
+from driver.backends.usage import amount, count
 
 NOTHING = Usage(0, 0, 0.0)
 

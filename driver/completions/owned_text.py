@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from driver.completion import Shown, file_line, size_of
+from driver.completions.completion import Shown, file_line, size_of
+from driver.completions.plain_files import NotPlainError, list_plain, read_plain
 from driver.ownership import OwnedPath, OwnershipError, parse_owned
-from driver.plain_files import NotPlainError, list_plain, read_plain
 from state_store.errors import CannotRunError, InputError
 
 

@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
-from driver.fault_words import fault_in
+from driver.backends.fault_words import fault_in
+from driver.backends.usage import amount, count
+from driver.backends.usage_limits import is_nothing_but_used_up
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.usage import amount, count
-from driver.usage_limits import is_nothing_but_used_up
 
 ERROR_CHARACTERS = 2000
 DENIALS_NAMED = 5
