@@ -27,13 +27,12 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
-from driver.backends.agent_cli import LocalDriver, not_run
+from driver.backends.endings import not_run
+from driver.backends.local_driver import LocalDriver
 from driver.backends.throttle import Throttle
 from driver.backends.tries import Tries
 from driver.check import Check
-from driver.completions.completion import (
-    WORKER_PATCH_SCHEMA,
-)
+from driver.completions.completion import WORKER_PATCH_SCHEMA
 from driver.completions.dialogue import Dialogue, Line, Work
 from driver.completions.endpoint_checks import examine_server
 from driver.completions.http_exchange import Watch

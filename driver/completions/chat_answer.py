@@ -94,10 +94,6 @@ def _texts(message: Mapping[str, Any]) -> Iterator[str]:
             yield json.dumps(arguments)
 
 
-def _dicts(values: Any) -> list[dict[str, Any]]:
-    return [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []
-
-
 def _part(part: Any) -> str:
     text = part.get("text") if isinstance(part, dict) else part
     return text if isinstance(text, str) else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from driver.agent_driver import Usage
-from driver.backends.agent_cli import NOTHING_SPENT
+from driver.backends.usage import NOTHING_SPENT
 from driver.completions.chat_answer import says_something
 from driver.model_table import Price, cost_of
 

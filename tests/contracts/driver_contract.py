@@ -26,7 +26,7 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
-from driver.backends.agent_cli import LocalDriver
+from driver.backends.local_driver import LocalDriver
 from driver.provider_fault import FaultKind
 
 USED = Usage(120, 30, 0.25)

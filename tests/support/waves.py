@@ -16,7 +16,7 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
-from driver.backends.agent_cli import LocalDriver
+from driver.backends.local_driver import LocalDriver
 from driver.progress import Progress
 from driver.wave_context import WaveOptions
 from driver.wave_loop import run_wave

@@ -16,7 +16,7 @@ from driver.backend_config import (
     load_backend_config,
     review_driver_from,
 )
-from driver.backends.agent_cli import DEFAULT_STALL_S, LocalDriver
+from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver
 from driver.codex_driver import CodexDriver
 from driver.model_table import PRICES, Price
 from driver.openai_transport import Server

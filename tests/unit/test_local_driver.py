@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from driver.agent_driver import Usage, WorkerRequest
-from driver.backends.agent_cli import item_of, phase_of, tail
+from driver.backends.endings import tail
+from driver.backends.local_driver import item_of, phase_of
 from driver.backends.token_meter import TokenMeter
 
 
