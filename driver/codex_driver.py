@@ -40,8 +40,8 @@ from driver.completions.owned_text import show_owned
 from driver.completions.plain_files import NotPlainError, write_plain
 from driver.completions.provider_reply import TransportError, checked_document, foreign_error
 from driver.completions.request_shape import LIMITS, Shapes
+from driver.completions.server import OPENAI_URL, Server, complete, usual_key_name
 from driver.model_table import CODEX_MODELS
-from driver.openai_transport import OPENAI_URL, Server, complete, usual_key_name
 from driver.provider_fault import FaultKind, ProviderFault
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment
@@ -212,13 +212,13 @@ class CodexDriver(LocalDriver):
 
     def _line(self) -> Line:
         return Line(
-            self._send,
-            self._throttle,
-            self._shapes,
-            self._cancelled,
-            self.stall_s,
-            self.max_retries,
-            self.prices,
+            send=self._send,
+            throttle=self._throttle,
+            shapes=self._shapes,
+            cancelled=self._cancelled,
+            stall_s=self.stall_s,
+            max_retries=self.max_retries,
+            prices=self.prices,
         )
 
     def _send(self, body: dict[str, Any], watch: Watch) -> dict[str, Any]:

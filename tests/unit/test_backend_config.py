@@ -18,8 +18,8 @@ from driver.backend_config import (
 )
 from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver
 from driver.codex_driver import CodexDriver
+from driver.completions.server import Server
 from driver.model_table import PRICES, Price
-from driver.openai_transport import Server
 from driver.recording import RecordingWriter
 from state_store.errors import InputError
 from tools.settings import Settings, load

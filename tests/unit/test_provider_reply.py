@@ -8,12 +8,12 @@ from email.utils import format_datetime
 
 import pytest
 
+from driver.completions.complaint import complaint_in
 from driver.completions.provider_reply import (
     MAX_RETRY_AFTER_S,
     HttpAnswer,
     TransportError,
     checked_document,
-    complaint_in,
     foreign_error,
     read_reply,
     retry_after_s,
