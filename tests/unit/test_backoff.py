@@ -1,3 +1,5 @@
+"""How long to stay away after a fault, as a table."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Who may start at a gate, and how callers wait there; time is a number here."""
+
 from __future__ import annotations
 
 import heapq
