@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 from driver.agent_driver import (
     FAILURE_CANCELLED,
@@ -90,16 +90,24 @@ class LocalOptions(TypedDict, total=False):
 class LocalDriver(AgentDriver):
     """Base of our adapters. A subclass answers requests; this class runs, names and counts."""
 
-    def __init__(self, **options: Unpack[LocalOptions]) -> None:
-        """Whatever is not given is as the constants above say; no stall limit then."""
-        environ = options.get("environ")
+    def __init__(
+        self,
+        *,
+        environ: Mapping[str, str] | None = None,
+        env: Sequence[str] = (),
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        stall_s: float | None = None,
+        retries: int = DEFAULT_RETRIES,
+        base: Path | None = None,
+    ) -> None:
+        """What each of them means is said at LocalOptions."""
         self.processes = Processes()
         self.environ = process_environment() if environ is None else dict(environ)
-        self.env_names = tuple(options.get("env", ()))
-        self.timeout_s = options.get("timeout_s", DEFAULT_TIMEOUT_S)
-        self.stall_s = options.get("stall_s")
-        self.base = options.get("base") or Path.cwd()
-        self._throttle = Throttle(retries=options.get("retries", DEFAULT_RETRIES), probe_s=PROBE_S)
+        self.env_names = tuple(env)
+        self.timeout_s = timeout_s
+        self.stall_s = stall_s
+        self.base = base or Path.cwd()
+        self._throttle = Throttle(retries=retries, probe_s=PROBE_S)
         self._ends: dict[str, float] = {}
         self._meter = TokenMeter()
         self.prices: Mapping[str, Price] = {}  # the user's own, before those of the table

@@ -223,6 +223,10 @@ class DriverContract(ABC):
         driver = self.driver(place, Plan())
         assert driver.resolve_model("juggler") == driver.resolve_model("worker")
 
+    def test_an_option_that_nobody_knows_is_an_error(self, place: Place) -> None:
+        with pytest.raises(TypeError, match="timout_s"):
+            self.driver(place, Plan(), timout_s=1.0)
+
     def test_a_ready_backend_has_no_problems(self, place: Place) -> None:
         assert self.driver(place, Plan()).readiness_problems() == ()
 
