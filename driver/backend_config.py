@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from driver.agent_cli import DEFAULT_STALL_S, LocalDriver
 from driver.agent_driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
+from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
 from driver.model_table import Price
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
@@ -125,69 +125,55 @@ def describe_backend(config: Mapping[str, Any] | None = None) -> str:
 
 
 def _claude(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    driver: AgentDriver = _adapter("claude_code_driver", "ClaudeCodeDriver")(
+    return _adapter("claude_code_driver", "ClaudeCodeDriver")(
         _models(backend),
-        timeout_s=backend.timeout_s,
-        env=backend.env,
-        environ=environ,
         extra_args=backend.extra_args,
-        **_bounds(backend),
+        **_local(backend, environ),
         **_given(program=backend.command, tier=backend.tier, max_turns=backend.max_turns),
     )
-    return driver
 
 
 def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    driver: AgentDriver = _adapter("command_driver", "CommandDriver")(
+    return _adapter("command_driver", "CommandDriver")(
         (*backend.command, *backend.extra_args) if backend.command else (),
-        timeout_s=backend.timeout_s,
-        env=backend.env,
-        environ=environ,
         models=_models(backend),
         output=backend.output,
-        **_bounds(backend),
+        **_local(backend, environ),
         **_given(tier=backend.tier),
     )
-    return driver
 
 
 def _codex_cli(backend: BackendSettings, environ: Environ) -> AgentDriver:
     if backend.base_url and not (backend.model or backend.models):
         raise InputError("codex-cli at [backend] base_url needs [backend] model, one it serves")
-    driver: AgentDriver = _adapter("codex_cli_driver", "CodexCliDriver")(
+    return _adapter("codex_cli_driver", "CodexCliDriver")(
         _models(backend),
         base_url=backend.base_url,
         api_key_env=backend.api_key_env,
-        timeout_s=backend.timeout_s,
-        env=backend.env,
-        environ=environ,
         extra_args=backend.extra_args,
-        **_bounds(backend),
+        **_local(backend, environ),
         **_given(program=backend.command, tier=backend.tier),
     )
-    return driver
 
 
 def _replay(backend: BackendSettings, environ: Environ) -> AgentDriver:
     if not backend.recording:
         raise InputError("the replay backend needs [backend] recording, the file to answer from")
-    driver: AgentDriver = _adapter("replay_driver", "ReplayDriver")(
+    return _adapter("replay_driver", "ReplayDriver")(
         Path(backend.recording),
         match=backend.match,
         environ=environ,
         **_given(tier=backend.tier),
     )
-    return driver
 
 
 def _codex(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    driver: AgentDriver = _adapter("codex_driver", "CodexDriver")(
+    return _adapter("codex_driver", "CodexDriver")(
         _models(backend),
         environ=environ,
         **_completion(backend),
         **_given(base_url=backend.base_url, api_key_env=backend.api_key_env),
     )
-    return driver
 
 
 def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDriver:
@@ -195,7 +181,7 @@ def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDrive
     needed = {"base_url": backend.base_url, "model": models.get(ROLE_WORKER)}
     if missing := [key for key, value in needed.items() if not value]:
         raise InputError([f"the {backend.name} backend needs [backend] {key}" for key in missing])
-    driver: AgentDriver = _adapter("openai_compatible_driver", "OpenAICompatibleDriver")(
+    return _adapter("openai_compatible_driver", "OpenAICompatibleDriver")(
         **needed,
         api_key_env=backend.api_key_env,
         is_local=backend.is_local,
@@ -203,7 +189,6 @@ def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDrive
         environ=environ,
         **_completion(backend),
     )
-    return driver
 
 
 def _completion(backend: BackendSettings) -> dict[str, Any]:
@@ -244,8 +229,13 @@ def _models(backend: BackendSettings) -> dict[str, str]:
     return {**everywhere, **backend.models}
 
 
-def _bounds(backend: BackendSettings) -> dict[str, Any]:
-    return _given(stall_s=backend.stall_s, retries=backend.max_retries)
+def _local(backend: BackendSettings, environ: Environ) -> LocalOptions:
+    options = LocalOptions(environ=environ, env=backend.env, timeout_s=backend.timeout_s)
+    if backend.stall_s is not None:
+        options["stall_s"] = backend.stall_s
+    if backend.max_retries is not None:
+        options["retries"] = backend.max_retries
+    return options
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -9,26 +9,10 @@ import json
 import signal
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
+from typing import Unpack
 
-from driver.agent_cli import (
-    DEFAULT_RETRIES,
-    DEFAULT_STALL_S,
-    DEFAULT_TIMEOUT_S,
-    NOTHING_SPENT,
-    AgentCall,
-    LocalDriver,
-    broken_off,
-    dispatch_folder,
-    not_run,
-    printed_lines,
-    silence_of,
-    tail,
-)
 from driver.agent_driver import (
-    FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
-    FAILURE_NONE,
     ROLE_SETUP,
     ROLE_VERIFY,
     ROLE_WORKER,
@@ -36,10 +20,19 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backends.agent_reply import result_of
+from driver.backends.claude_stream import read_stream
+from driver.backends.cli_checks import examine_cli, login_of_claude
+from driver.backends.endings import not_run, printed_lines
+from driver.backends.local_driver import (
+    DEFAULT_STALL_S,
+    AgentCall,
+    LocalDriver,
+    LocalOptions,
+    dispatch_folder,
+)
 from driver.check import Check, failed_as
-from driver.claude_stream import Reply, read_stream
-from driver.cli_checks import examine_cli, login_of_claude
-from driver.process import Ending, Finished, child_environment
+from driver.process import child_environment
 from state_store.errors import InputError
 
 PROGRAM = "claude"
@@ -81,36 +74,29 @@ class ClaudeCodeDriver(LocalDriver):
 
     name = "claude-code"
 
-    def __init__(  # noqa: PLR0913 - keyword settings of one backend
+    def __init__(
         self,
         model_map: Mapping[str, str] | None = None,
         *,
-        timeout_s: float | None = DEFAULT_TIMEOUT_S,
-        stall_s: float | None = DEFAULT_STALL_S,
-        retries: int = DEFAULT_RETRIES,
-        env: Sequence[str] = (),
-        environ: Mapping[str, str] | None = None,
         extra_args: Sequence[str] = (),
         max_turns: int = DEFAULT_MAX_TURNS,
         program: str | Sequence[str] = PROGRAM,
         tier: int = 1,
-        base: Path | None = None,
+        **options: Unpack[LocalOptions],
     ) -> None:
-        """`program` is a name, a path or a whole argument prefix; `base` as in CommandDriver.
+        """`program` is a name, a path or a whole argument prefix.
 
         Raises InputError for `max_turns` below 1.
         """
         if max_turns < 1:  # the CLI silently takes 0 for "no limit"
             raise InputError(f"[backend] max_turns must be at least 1, not {max_turns}")
-        super().__init__(
-            environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
-        )
+        options.setdefault("stall_s", DEFAULT_STALL_S)
+        super().__init__(**options)
         self._models = {**MODELS, **(model_map or {})}
         self._extra_args = tuple(extra_args)
         self._max_turns = max_turns
         self._program = (program,) if isinstance(program, str) else tuple(program)
         self._tier = tier
-        self._base = base or Path.cwd()
 
     def probe_capabilities(self) -> DriverCapabilities:
         """Everything, without contacting anything."""
@@ -139,12 +125,12 @@ class ClaudeCodeDriver(LocalDriver):
 
     def readiness_problems(self) -> tuple[str, ...]:
         """Says so when the program is missing; whether it is logged in shows at the first use."""
-        found = self.find_program(self._program[0], self._base)
+        found = self.find_program(self._program[0])
         return () if found else (self._missing(),)
 
     def examine(self) -> tuple[Check, ...]:
         """The program, its version and its login, as an agent would find them."""
-        found = self.find_program(self._program[0], self._base)
+        found = self.find_program(self._program[0])
         if found is None:
             return (failed_as("program", self._missing()),)
         ask = self.asking((found, *self._program[1:]), PARENT_NAMES)
@@ -152,7 +138,7 @@ class ClaudeCodeDriver(LocalDriver):
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the CLI once and read its result line."""
-        found = self.find_program(self._program[0], self._base)
+        found = self.find_program(self._program[0])
         if found is None:
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
         with dispatch_folder(request) as folder:
@@ -166,7 +152,7 @@ class ClaudeCodeDriver(LocalDriver):
             )
             finished = self.run_agent(worker_id, request, call)
             reply = read_stream(printed_lines(finished), datetime.now().astimezone())
-        return _result(worker_id, request, finished, reply)
+        return result_of(worker_id, request, finished, reply, PROGRAM)
 
     def _arguments(self, request: WorkerRequest) -> tuple[str, ...]:
         schema = request.result_schema
@@ -191,35 +177,3 @@ class ClaudeCodeDriver(LocalDriver):
             f"the program {self._program[0]!r}{named} was not found; install Claude Code "
             "(npm install -g @anthropic-ai/claude-code), or set [backend] name to another backend"
         )
-
-
-def _result(
-    worker_id: str, request: WorkerRequest, finished: Finished, reply: Reply
-) -> WorkerResult:
-    failure, error = broken_off(finished) or _judge(request, finished, reply)
-    never_ran = finished.ending is Ending.COULD_NOT_START
-    return WorkerResult(
-        worker_id,
-        ok=failure == FAILURE_NONE,
-        structured=reply.structured,
-        text=reply.text,
-        error=error or None,
-        usage=NOTHING_SPENT if never_ran else reply.usage,
-        model=reply.model or request.model,
-        failure=failure,
-        fault=silence_of(finished) or (reply.fault if failure == reply.failure else None),
-    )
-
-
-def _judge(request: WorkerRequest, finished: Finished, reply: Reply) -> tuple[str, str]:
-    if not reply.finished:
-        failure = FAILURE_AGENT if reply.started else FAILURE_COULD_NOT_RUN
-        said = tail(finished.stderr) or tail(finished.stdout) or "no output"
-        return failure, f"{reply.error} (exit {finished.exit_code}): {said}"
-    if reply.failure != FAILURE_NONE:
-        return reply.failure, f"claude: {reply.error}"
-    if finished.exit_code != 0:
-        return FAILURE_AGENT, f"claude exited with {finished.exit_code}: {tail(finished.stderr)}"
-    if request.result_schema and reply.structured is None:
-        return FAILURE_AGENT, "claude gave no structured answer although one was asked for"
-    return FAILURE_NONE, ""

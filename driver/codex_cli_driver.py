@@ -12,25 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
-from driver.agent_cli import (
-    DEFAULT_RETRIES,
-    DEFAULT_STALL_S,
-    DEFAULT_TIMEOUT_S,
-    NOTHING_SPENT,
-    AgentCall,
-    LocalDriver,
-    broken_off,
-    dispatch_folder,
-    not_run,
-    printed_lines,
-    silence_of,
-    tail,
-)
 from driver.agent_driver import (
-    FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
-    FAILURE_NONE,
     ROLE_VERIFY,
     ROLE_WORKER,
     DriverCapabilities,
@@ -38,12 +23,22 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backends.agent_reply import Reply, result_of
+from driver.backends.cli_checks import Ask, examine_cli, login_of_codex
+from driver.backends.codex_events import read_events
+from driver.backends.endings import not_run, printed_lines, tail
+from driver.backends.fault_words import fault_in
+from driver.backends.json_lines import object_in
+from driver.backends.local_driver import (
+    DEFAULT_STALL_S,
+    AgentCall,
+    LocalDriver,
+    LocalOptions,
+    dispatch_folder,
+)
 from driver.check import Check, failed_as
-from driver.cli_checks import Ask, examine_cli, login_of_codex
-from driver.codex_events import Reply, read_events, structured_in
-from driver.fault_words import fault_in
 from driver.model_table import CODEX_MODELS, cost_of
-from driver.process import Ending, Finished
+from driver.process import Finished
 from driver.provider_fault import FaultKind, ProviderFault
 
 PROGRAM = "codex"
@@ -80,35 +75,28 @@ class CodexCliDriver(LocalDriver):
 
     name = "codex-cli"
 
-    def __init__(  # noqa: PLR0913 - keyword settings of one backend
+    def __init__(
         self,
         model_map: Mapping[str, str] | None = None,
         *,
         base_url: str | None = None,
         api_key_env: str | None = None,
-        timeout_s: float | None = DEFAULT_TIMEOUT_S,
-        stall_s: float | None = DEFAULT_STALL_S,
-        retries: int = DEFAULT_RETRIES,
-        env: Sequence[str] = (),
-        environ: Mapping[str, str] | None = None,
         extra_args: Sequence[str] = (),
         program: str | Sequence[str] = PROGRAM,
         tier: int = 1,
-        base: Path | None = None,
+        **options: Unpack[LocalOptions],
     ) -> None:
         """`base_url` is a server that speaks Responses; the program's own account serves without.
 
-        `program` is a name, a path or a whole argument prefix; `base` as in CommandDriver.
+        `program` is a name, a path or a whole argument prefix.
         """
-        super().__init__(
-            environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
-        )
+        options.setdefault("stall_s", DEFAULT_STALL_S)
+        super().__init__(**options)
         self._models = {**CODEX_MODELS, **(model_map or {})}
         self._base_url, self._key_name = base_url, api_key_env
         self._extra_args = tuple(extra_args)
         self._program = (program,) if isinstance(program, str) else tuple(program)
         self._tier = tier
-        self._base = base or Path.cwd()
 
     def probe_capabilities(self) -> DriverCapabilities:
         """Everything but a cost of its own, without contacting anything."""
@@ -137,12 +125,12 @@ class CodexCliDriver(LocalDriver):
     def readiness_problems(self) -> tuple[str, ...]:
         """Says so when the program or the named key is missing; whether it is logged in shows at
         the first use."""
-        found = self.find_program(self._program[0], self._base)
+        found = self.find_program(self._program[0])
         return tuple(filter(None, (None if found else self._missing(), self._without_key())))
 
     def examine(self) -> tuple[Check, ...]:
         """The program, its version and its login, as an agent would find them."""
-        found = self.find_program(self._program[0], self._base)
+        found = self.find_program(self._program[0])
         if found is None:
             return (failed_as("program", self._missing()),)
         if problem := self._without_key():
@@ -156,7 +144,7 @@ class CodexCliDriver(LocalDriver):
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the program once and read its events."""
-        found = self.find_program(self._program[0], self._base)
+        found = self.find_program(self._program[0])
         if found is None:
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
         if missing := self._without_key():
@@ -229,21 +217,14 @@ class CodexCliDriver(LocalDriver):
     def _result(
         self, worker_id: str, request: WorkerRequest, finished: Finished, reply: Reply
     ) -> WorkerResult:
-        structured = structured_in(reply.text) if request.result_schema else None
-        failure, error = broken_off(finished) or _judge(request, finished, reply, structured)
         model = request.model or self.resolve_model(request.role)
-        never_ran = finished.ending is Ending.COULD_NOT_START
-        return WorkerResult(
-            worker_id,
-            ok=failure == FAILURE_NONE,
-            structured=structured,
-            text=reply.text,
-            error=error or None,
-            usage=NOTHING_SPENT if never_ran else self._priced(model, reply),
+        reply = replace(
+            reply,
             model=model,
-            failure=failure,
-            fault=silence_of(finished) or (reply.fault if failure == reply.failure else None),
+            usage=self._priced(model, reply),
+            structured=object_in(reply.text) if request.result_schema else None,
         )
+        return result_of(worker_id, request, finished, reply, PROGRAM)
 
     def _priced(self, model: str, reply: Reply) -> Usage:
         if reply.usage.cost_usd is not None:
@@ -266,22 +247,6 @@ def _with_last_words(reply: Reply, finished: Finished, now: datetime) -> Reply:
         return reply
     fault = fault_in(tail(finished.stderr), now)
     return reply if fault is None else replace(reply, fault=fault, failure=FAILURE_COULD_NOT_RUN)
-
-
-def _judge(
-    request: WorkerRequest, finished: Finished, reply: Reply, structured: object
-) -> tuple[str, str]:
-    if not reply.finished:
-        failure = FAILURE_COULD_NOT_RUN if reply.fault or not reply.started else FAILURE_AGENT
-        said = tail(finished.stderr) or tail(finished.stdout) or "no output"
-        return failure, f"{reply.error} (exit {finished.exit_code}): {said}"
-    if reply.failure != FAILURE_NONE:
-        return reply.failure, f"codex: {reply.error}"
-    if finished.exit_code != 0:
-        return FAILURE_AGENT, f"codex exited with {finished.exit_code}: {tail(finished.stderr)}"
-    if request.result_schema and structured is None:
-        return FAILURE_AGENT, "codex gave no structured answer although one was asked for"
-    return FAILURE_NONE, ""
 
 
 def _toml(value: object) -> str:

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from driver.agent_cli import LocalDriver, not_run
 from driver.agent_driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
@@ -28,22 +27,22 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.backends.endings import not_run
+from driver.backends.local_driver import LocalDriver
+from driver.backends.throttle import Throttle
+from driver.backends.tries import Tries
 from driver.check import Check
-from driver.completion import (
-    WORKER_PATCH_SCHEMA,
-)
-from driver.dialogue import Dialogue, Line, Work
-from driver.endpoint_checks import examine_server
-from driver.http_exchange import Watch
+from driver.completions.completion import WORKER_PATCH_SCHEMA
+from driver.completions.dialogue import Dialogue, Line, Work
+from driver.completions.endpoint_checks import examine_server
+from driver.completions.http_exchange import Watch
+from driver.completions.owned_text import show_owned
+from driver.completions.plain_files import NotPlainError, write_plain
+from driver.completions.provider_reply import TransportError, checked_document, foreign_error
+from driver.completions.request_shape import LIMITS, Shapes
+from driver.completions.server import OPENAI_URL, Server, complete, usual_key_name
 from driver.model_table import CODEX_MODELS
-from driver.openai_transport import OPENAI_URL, Server, complete, usual_key_name
-from driver.owned_text import show_owned
-from driver.plain_files import NotPlainError, write_plain
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.provider_reply import TransportError, checked_document, foreign_error
-from driver.request_shape import LIMITS, Shapes
-from driver.throttle import Throttle
-from driver.tries import Tries
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment
 
@@ -213,13 +212,13 @@ class CodexDriver(LocalDriver):
 
     def _line(self) -> Line:
         return Line(
-            self._send,
-            self._throttle,
-            self._shapes,
-            self._cancelled,
-            self.stall_s,
-            self.max_retries,
-            self.prices,
+            send=self._send,
+            throttle=self._throttle,
+            shapes=self._shapes,
+            cancelled=self._cancelled,
+            stall_s=self.stall_s,
+            max_retries=self.max_retries,
+            prices=self.prices,
         )
 
     def _send(self, body: dict[str, Any], watch: Watch) -> dict[str, Any]:

@@ -14,23 +14,8 @@ from datetime import datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Unpack
 
-from driver.agent_cli import (
-    DEFAULT_RETRIES,
-    DEFAULT_TIMEOUT_S,
-    NOTHING_SPENT,
-    AgentCall,
-    LocalDriver,
-    broken_off,
-    dispatch_folder,
-    item_of,
-    not_run,
-    phase_of,
-    printed_lines,
-    silence_of,
-    tail,
-)
 from driver.agent_driver import (
     FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
@@ -41,11 +26,20 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
-from driver.cli_usage import READERS, CliReport, Printed
-from driver.fault_words import fault_in, used_up_in
+from driver.backends.cli_usage import READERS, CliReport, Printed
+from driver.backends.endings import broken_off, not_run, printed_lines, silence_of, tail
+from driver.backends.fault_words import fault_in, used_up_in
+from driver.backends.local_driver import (
+    AgentCall,
+    LocalDriver,
+    LocalOptions,
+    dispatch_folder,
+    item_of,
+    phase_of,
+)
+from driver.backends.usage import MAX_USAGE_BYTES, NOTHING_SPENT, parse_usage
 from driver.process import Ending, Finished
 from driver.provider_fault import ProviderFault
-from driver.usage import MAX_USAGE_BYTES, parse_usage
 from state_store.errors import InputError
 
 LAST_LINES = 5
@@ -62,22 +56,17 @@ class CommandDriver(LocalDriver):
 
     name = "command"
 
-    def __init__(  # noqa: PLR0913 - keyword settings of one backend
+    def __init__(
         self,
         command: Sequence[str],
         *,
         tier: int = 4,
-        timeout_s: float | None = DEFAULT_TIMEOUT_S,
-        stall_s: float | None = None,
-        retries: int = DEFAULT_RETRIES,
-        env: Sequence[str] = (),
-        environ: Mapping[str, str] | None = None,
         models: Mapping[str, str] | None = None,
-        base: Path | None = None,
         output: str | None = None,
+        **options: Unpack[LocalOptions],
     ) -> None:
-        """`base` is where a relative program is looked for, by default the current folder; `output`
-        a name of `cli_usage.READERS` when the program's output tells its use and its errors.
+        """`output` is a name of `cli_usage.READERS` when the program's output tells its use and
+        its errors.
 
         Raises InputError when the command is empty or lacks what its words or its reader need.
         """
@@ -87,13 +76,10 @@ class CommandDriver(LocalDriver):
             raise InputError(f"[backend] command has {MODEL}: name one with [backend] model")
         if output == "aider" and USAGE_FILE not in command:
             raise InputError(f"[backend] command of aider needs --analytics-log {USAGE_FILE}")
-        super().__init__(
-            environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
-        )
+        super().__init__(**options)
         self.command = tuple(command)
         self._tier = tier
         self._models = dict(models or {})
-        self._base = base or Path.cwd()
         self._read = READERS[output] if output else None
 
     def probe_capabilities(self) -> DriverCapabilities:
@@ -118,12 +104,12 @@ class CommandDriver(LocalDriver):
 
     def readiness_problems(self) -> tuple[str, ...]:
         """Says so when the program is missing, also the one that `env` is to start."""
-        missing = (name for name in self._programs() if not self.find_program(name, self._base))
+        missing = (name for name in self._programs() if not self.find_program(name))
         return tuple(self._missing(name) for name in missing)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the program once; its exit code, and its reader if it has one, say how that went."""
-        program = self.find_program(self.command[0], self._base)
+        program = self.find_program(self.command[0])
         if program is None:
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing(self.command[0]))
         model = request.model or self.resolve_model(request.role)
@@ -156,7 +142,7 @@ class CommandDriver(LocalDriver):
 
     def _missing(self, program: str) -> str:
         return (
-            f"the agent program {program!r} was not found on PATH or under {self._base}; "
+            f"the agent program {program!r} was not found on PATH or under {self.base}; "
             "install it, or set [backend] command to its full path"
         )
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from driver.agent_driver import MODEL_ROLES, DriverCapabilities
+from driver.backends.throttle import Throttle
 from driver.codex_driver import CodexDriver, Transport
-from driver.http_exchange import Watch
-from driver.openai_transport import OPENAI_KEY, Server, complete, default_openai_transport
-from driver.throttle import Throttle
+from driver.completions.http_exchange import Watch
+from driver.completions.server import OPENAI_KEY, Server, complete
+from driver.openai_transport import default_openai_transport
 from tools.settings import process_environment
 
 __all__ = ["OpenAICompatibleDriver", "default_openai_transport", "make_openai_compatible_transport"]

@@ -15,8 +15,8 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_NONE, Usage
+from driver.backends.usage import amount, usage_from
 from driver.outcome import MODE_FILE, MODE_LINK, MODE_PROGRAM
-from driver.usage import amount, usage_from
 from state_store.errors import InputError
 
 MODES = (MODE_FILE, MODE_PROGRAM, MODE_LINK)

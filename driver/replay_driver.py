@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Unpack
 
-from driver.agent_cli import LocalDriver, item_of, not_run, phase_of
 from driver.agent_driver import (
     FAILURE_COULD_NOT_RUN,
     DriverCapabilities,
     WorkerRequest,
     WorkerResult,
 )
+from driver.backends.endings import not_run
+from driver.backends.local_driver import LocalDriver, LocalOptions, item_of, phase_of
 from driver.outcome import MODE_LINK, MODE_PROGRAM
 from driver.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.recording import load_recording
@@ -37,11 +38,11 @@ class ReplayDriver(LocalDriver):
         recording: Path,
         *,
         match: str = "prompt",
-        environ: Mapping[str, str] | None = None,
         tier: int = 4,
+        **options: Unpack[LocalOptions],
     ) -> None:
         """Read the whole recording. Raises InputError for a bad one and for an unknown `match`."""
-        super().__init__(environ=environ)
+        super().__init__(**options)
         if match not in MATCHES:
             raise InputError(f"[backend] match must be one of {', '.join(MATCHES)}, not {match!r}")
         self._path = recording

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from driver import receipt
-from driver.agent_cli import command_result
+from driver.backends.endings import command_result
 from driver.belief import ALLOW
 from driver.folders import remove_tree
 from driver.git import PrivateGit, Repository

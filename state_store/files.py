@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,20 @@ def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
     return True
 
 
+def remove_file(path: Path) -> bool:
+    """Remove a file, or a link and not what it leads to; False when there was none.
+
+    Raises CannotRunError naming it.
+    """
+    return _removed(path, path.unlink)
+
+
+def remove_whatever(path: Path) -> bool:
+    """`remove_file` for what may be an empty folder as well."""
+    is_folder = path.is_dir() and not path.is_symlink()
+    return _removed(path, path.rmdir if is_folder else path.unlink)
+
+
 def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
     """The text of a regular UTF-8 file, without a byte order mark; raises BadFileError."""
     try:
@@ -149,6 +163,17 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     if len(data) > max_bytes:
         raise BadFileError(path, f"is larger than {max_bytes} bytes")
     return data
+
+
+def _removed(path: Path, remove: Callable[[], None]) -> bool:
+    try:
+        remove()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        why = error.strerror or error
+        raise CannotRunError(f"{path} cannot be removed: {why}; remove it by hand") from error
+    return True
 
 
 @contextmanager

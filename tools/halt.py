@@ -56,18 +56,9 @@ def get_halt_info(state_dir: str | Path | None = None) -> dict[str, Any] | None:
 
 def clear_halt(state_dir: str | Path | None = None) -> bool:
     """End the halt; False when there was none. Raises CannotRunError when it cannot be ended."""
-    path = _halt_path(state_dir)
-    try:
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        else:
-            path.unlink()
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        why = error.strerror or error
-        raise CannotRunError(f"{path} cannot be removed: {why}; remove it by hand") from error
-    return True
+    from state_store.files import remove_whatever
+
+    return remove_whatever(_halt_path(state_dir))
 
 
 def load_config() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import CannotRunError, ExitCode, InputError
+from state_store.errors import ExitCode, InputError
 from tools.told import told
 
 if TYPE_CHECKING:
@@ -53,15 +53,9 @@ def set_status(
 
 def clear_status(state_dir: str | Path | None = None) -> bool:
     """Remove the status; False when there was none. Raises CannotRunError when it stays."""
-    path = _path(state_dir)
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        why = error.strerror or error
-        raise CannotRunError(f"{path} cannot be removed: {why}; remove it by hand") from error
-    return True
+    from state_store.files import remove_file
+
+    return remove_file(_path(state_dir))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from driver.agent_driver import Usage
-from driver.chat_answer import Unusable, answer_text, read_answer, says_something
-from driver.chat_usage import Bill
-from driver.completion import WORKER_PATCH_SCHEMA, ScopeError, Shown, patch_files
-from driver.json_shape import shape_problem
+from driver.completions.chat_answer import Unusable, answer_text, read_answer, says_something
+from driver.completions.chat_usage import Bill
+from driver.completions.completion import WORKER_PATCH_SCHEMA, ScopeError, Shown, patch_files
+from driver.completions.json_shape import shape_problem
+from driver.completions.provider_reply import HttpAnswer, TransportError, read_reply
+from driver.completions.request_shape import Shape, payload, without_refused
 from driver.ownership import parse_owned
-from driver.provider_reply import HttpAnswer, TransportError, read_reply
-from driver.request_shape import Shape, payload, without_refused
 from tests.support.raw_server import completion, patch
 
 OWNED = Shown((parse_owned("a.txt"), parse_owned("docs/")), ())

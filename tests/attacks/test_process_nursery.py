@@ -92,7 +92,7 @@ kill -KILL $PPID; sleep 600"""
 def test_a_stopped_nursery_goes_on(marked: Marked) -> None:
     done = Processes().run(marked.shell(f"{NURSERY}; kill -STOP $nursery; exit 5"))
     assert (done.ending, done.exit_code) == (Ending.EXITED, 5)
-    assert done.duration_s < 4
+    assert done.duration_s < 20
 
 
 def test_a_run_that_a_stopped_nursery_was_asked_for_starts(marked: Marked) -> None:

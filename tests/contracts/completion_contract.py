@@ -19,9 +19,9 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backends.throttle import Throttle
 from driver.codex_driver import CodexDriver
 from driver.provider_fault import FaultKind
-from driver.throttle import Throttle
 from tests.contracts.driver_contract import (
     FaultContract,
     Place,

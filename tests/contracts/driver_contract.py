@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import pytest
 
-from driver.agent_cli import LocalDriver
 from driver.agent_driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
@@ -27,6 +26,7 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backends.local_driver import LocalDriver
 from driver.provider_fault import FaultKind
 
 USED = Usage(120, 30, 0.25)
@@ -222,6 +222,10 @@ class DriverContract(ABC):
     def test_an_unknown_role_gets_the_workers_model(self, place: Place) -> None:
         driver = self.driver(place, Plan())
         assert driver.resolve_model("juggler") == driver.resolve_model("worker")
+
+    def test_an_option_that_nobody_knows_is_an_error(self, place: Place) -> None:
+        with pytest.raises(TypeError, match="timout_s"):
+            self.driver(place, Plan(), timout_s=1.0)
 
     def test_a_ready_backend_has_no_problems(self, place: Place) -> None:
         assert self.driver(place, Plan()).readiness_problems() == ()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, WorkerRequest
+from driver.backends.throttle import Throttle
 from driver.codex_driver import JSON_SCHEMA_CAPABLE, WORKER_PATCH_SCHEMA, CodexDriver
 from driver.model_table import CODEX_MODELS
 from driver.provider_fault import FaultKind
-from driver.throttle import Throttle
 from tests.contracts.completion_contract import CompletionContract
 from tests.contracts.driver_contract import PARENT
 from tests.support.raw_server import completion, patch

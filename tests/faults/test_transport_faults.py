@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from driver.agent_driver import FAILURE_COULD_NOT_RUN, WorkerRequest, WorkerResult
+from driver.backends.throttle import Throttle
 from driver.openai_compatible_driver import OpenAICompatibleDriver
 from driver.provider_fault import TRANSIENT, FaultKind
-from driver.throttle import Throttle
 from tests.support.raw_server import (
     Act,
     Call,
@@ -236,7 +236,7 @@ def test_the_time_of_a_dispatch_bounds_all_its_requests(tmp_path: Path) -> None:
     done = Dispatched([Act(drips)], tmp_path, timeout_s=0.5, stall_s=None)
     assert done.result.fault is not None
     assert done.result.fault.kind is FaultKind.SILENT
-    assert 0.5 <= done.took_s < 1.5
+    assert 0.5 <= done.took_s < BOUND_S
 
 
 def test_nobody_listening_costs_nothing(tmp_path: Path) -> None:
@@ -279,6 +279,6 @@ def test_cancelling_ends_a_request_at_once(tmp_path: Path) -> None:
     with RawServer([Act(cancels)]) as server:
         drivers.append(OpenAICompatibleDriver(server.url, "m", environ={}))
         result = drivers[0].dispatch_worker(WorkerRequest("x", (), str(tmp_path)))
-        assert time.monotonic() - began[0] < 1.0
+        assert time.monotonic() - began[0] < BOUND_S
     assert result.failure == "cancelled"
     assert result.tokens_spent is None

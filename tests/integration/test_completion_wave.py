@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from driver.backends.throttle import Throttle
 from driver.openai_compatible_driver import OpenAICompatibleDriver
-from driver.throttle import Throttle
 from tests.support.programs import LOOP
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response
 from tests.support.waves import Scene, built, item, verdicts

@@ -22,6 +22,8 @@ from state_store.files import (
     MissingFileError,
     read_json,
     read_text,
+    remove_file,
+    remove_whatever,
     write_json_atomic,
     write_text_atomic,
 )
@@ -278,3 +280,24 @@ def test_a_refused_read_leaves_no_file_open(tmp_path: Path) -> None:
 def test_a_name_that_no_file_can_have_is_a_bad_file(tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match="cannot be read"):
         read_text(tmp_path / "a\0b")
+
+
+def test_what_is_removed_is_the_place_itself_and_never_what_a_link_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    for name in ("file", "link", "folder"):
+        assert remove_whatever(tmp_path / name)
+        assert not remove_whatever(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_the_place_of_a_file_stays_and_is_named(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with pytest.raises(CannotRunError, match="place cannot be removed"):
+        remove_file(place)
+    (place / "kept").touch()
+    with pytest.raises(CannotRunError, match="place cannot be removed"):
+        remove_whatever(place)
+    assert (place / "kept").exists()

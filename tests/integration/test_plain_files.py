@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from driver.owned_text import show_owned
-from driver.plain_files import MAX_LISTED, NotPlainError, list_plain, read_plain, write_plain
+from driver.completions.owned_text import show_owned
+from driver.completions.plain_files import (
+    MAX_LISTED,
+    NotPlainError,
+    list_plain,
+    read_plain,
+    write_plain,
+)
 from state_store.errors import CannotRunError, InputError
 
 needs_links = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")

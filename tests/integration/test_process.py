@@ -194,14 +194,14 @@ def test_a_time_out_is_not_an_exit(marked: Marked) -> None:
     done = run(marked.shell("echo before; sleep 60", timeout_s=0.5))
     assert (done.ending, done.exit_code, done.stdout) == (Ending.TIMED_OUT, None, "before\n")
     assert "0.5 s" in done.reason
-    assert done.duration_s < 2
+    assert done.duration_s < 20
 
 
 def test_silence_beyond_its_limit_ends_a_command(marked: Marked) -> None:
     done = run(marked.shell("echo before; sleep 60", silence_s=0.3))
     assert (done.ending, done.exit_code, done.stdout) == (Ending.SILENT, None, "before\n")
     assert "0.3 s of silence" in done.reason
-    assert done.duration_s < 2
+    assert done.duration_s < 20
 
 
 def test_a_command_that_prints_now_and_then_is_not_silent(marked: Marked) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.agent_cli import LocalDriver
 from driver.agent_driver import (
     AgentDriver,
     DriverCapabilities,
@@ -17,6 +16,7 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backends.local_driver import LocalDriver
 from driver.progress import Progress
 from driver.wave_context import WaveOptions
 from driver.wave_loop import run_wave

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from driver.agent_cli import DEFAULT_STALL_S, LocalDriver
 from driver.agent_driver import MODEL_ROLES
 from driver.backend_config import (
     FACTORIES,
@@ -17,9 +16,10 @@ from driver.backend_config import (
     load_backend_config,
     review_driver_from,
 )
+from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver
 from driver.codex_driver import CodexDriver
+from driver.completions.server import Server
 from driver.model_table import PRICES, Price
-from driver.openai_transport import Server
 from driver.recording import RecordingWriter
 from state_store.errors import InputError
 from tools.settings import Settings, load

@@ -1,8 +1,10 @@
+"""How long to stay away after a fault, as a table."""
+
 from __future__ import annotations
 
 import pytest
 
-from driver.backoff import backoff_s, stay_away_s
+from driver.backends.backoff import backoff_s, stay_away_s
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
-from driver.claude_stream import read_stream, usage_of
+from driver.backends.claude_stream import read_stream, usage_of
 from driver.provider_fault import FaultKind
 
 STREAMS = Path(__file__).parents[1] / "support" / "claude_streams"

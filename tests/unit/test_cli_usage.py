@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from driver.agent_driver import Usage
-from driver.cli_usage import (
-    NOTHING,
+from driver.backends.cli_usage import (
     READERS,
     Printed,
     read_aider,
     read_gemini,
     read_opencode,
 )
+from driver.backends.usage import NOTHING_SPENT
 from tools.settings_schema import KINDS
 
 OUTPUTS = Path(__file__).parents[1] / "support" / "cli_outputs"
@@ -65,7 +65,7 @@ class TestOpencode:
     def test_a_request_that_was_turned_down_cost_nothing(self) -> None:
         report = opencode(*lines("opencode_turned_down.jsonl"))
         assert (report.error, report.status) == ("bad model name", 400)
-        assert report.usage == NOTHING
+        assert report.usage == NOTHING_SPENT
 
     def test_what_was_used_before_an_error_counts(self) -> None:
         report = opencode(*lines("opencode_turned_down_later.jsonl"))
@@ -126,7 +126,7 @@ class TestAider:
 
     def test_an_error_is_one_though_it_ends_with_0(self) -> None:
         report = read_aider(Printed(lines("aider_bad_key.txt"), lines("aider_bad_key.jsonl")))
-        assert (report.status, report.usage) == (401, NOTHING)
+        assert (report.status, report.usage) == (401, NOTHING_SPENT)
         assert "OpenAIException - bad key given" in report.error
 
     def test_an_error_that_a_later_try_made_good_is_none(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from driver.completion import (
+from driver.completions.completion import (
     WORKER_PATCH_SCHEMA,
     ScopeError,
     Shown,

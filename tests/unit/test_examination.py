@@ -15,9 +15,9 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.backends.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
 from driver.check import Check, Level, failed, failed_as, masked, passed, warned
-from driver.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
-from driver.endpoint_checks import judge_models
+from driver.completions.endpoint_checks import judge_models
 from driver.machine_checks import (
     CLOCK_SLACK_S,
     LITTLE_BYTES,

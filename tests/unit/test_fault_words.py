@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from driver.fault_words import fault_in
+from driver.backends.fault_words import fault_in
 from driver.provider_fault import FaultKind
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)

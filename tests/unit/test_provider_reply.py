@@ -8,17 +8,17 @@ from email.utils import format_datetime
 
 import pytest
 
-from driver.provider_fault import FaultKind
-from driver.provider_reply import (
+from driver.completions.complaint import complaint_in
+from driver.completions.provider_reply import (
     MAX_RETRY_AFTER_S,
     HttpAnswer,
     TransportError,
     checked_document,
-    complaint_in,
     foreign_error,
     read_reply,
     retry_after_s,
 )
+from driver.provider_fault import FaultKind
 
 NOW = 1_800_000_000.0
 GOOD = {"choices": [{"message": {"content": "x"}}]}

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from driver.completion import PATCH_NAME, WORKER_PATCH_SCHEMA
-from driver.provider_fault import FaultKind, ProviderFault
-from driver.provider_reply import TransportError
-from driver.request_shape import (
+from driver.completions.completion import PATCH_NAME, WORKER_PATCH_SCHEMA
+from driver.completions.provider_reply import TransportError
+from driver.completions.request_shape import (
     JSON_OBJECT,
     JSON_SCHEMA,
     LIMITS,
@@ -19,6 +18,7 @@ from driver.request_shape import (
     payload,
     without_refused,
 )
+from driver.provider_fault import FaultKind, ProviderFault
 
 SCHEMA = (PATCH_NAME, WORKER_PATCH_SCHEMA)
 FIRST = Shape()

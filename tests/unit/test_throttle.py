@@ -1,3 +1,5 @@
+"""Who may start at a gate, and how callers wait there; time is a number here."""
+
 from __future__ import annotations
 
 import heapq
@@ -9,8 +11,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from driver.backends.throttle import RAMP_S, Gate, Pass, Throttle
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.throttle import RAMP_S, Gate, Pass, Throttle
 
 LIMITED = ProviderFault(FaultKind.RATE_LIMITED, "429", 429, retry_after_s=2.0)
 DROPPED = ProviderFault(FaultKind.DROPPED, "reset")

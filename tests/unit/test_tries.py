@@ -4,32 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from driver.agent_driver import Usage, WorkerRequest, WorkerResult
+from driver.backends.tries import Tries
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.tries import Tries, together
-
-FREE = Usage(0, 0, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "sum_"),
-    [
-        (Usage(1, 2, 0.5), Usage(10, 20, 0.25), Usage(11, 22, 0.75)),
-        (Usage(1, 2, 0.5), Usage(), Usage()),
-        (Usage(), Usage(1, 2, 0.5), Usage()),
-        (Usage(1, 2), Usage(1, 2, 0.5), Usage(2, 4)),
-        (FREE, Usage(1, 2, 0.5), Usage(1, 2, 0.5)),
-        (FREE, Usage(), Usage()),
-        (FREE, Usage(undivided_tokens=7), Usage(undivided_tokens=7)),
-        (Usage(undivided_tokens=3), Usage(undivided_tokens=7), Usage(undivided_tokens=10)),
-    ],
-)
-def test_use_is_added_up_and_unknown_stays_unknown(
-    first: Usage, second: Usage, sum_: Usage
-) -> None:
-    assert together(first, second) == sum_
 
 
 def test_every_try_has_a_scratch_folder_of_its_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from driver.agent_driver import Usage
-from driver.usage import MAX_USAGE_BYTES, parse_usage
+from driver.backends.usage import MAX_USAGE_BYTES, NOTHING_SPENT, added, parse_usage
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,22 @@ def test_known_numbers_are_kept_and_missing_ones_are_unknown(content: bytes, usa
 def test_a_malformed_value_is_an_error_never_zero(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_usage(content)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sum_"),
+    [
+        (Usage(1, 2, 0.5), Usage(10, 20, 0.25), Usage(11, 22, 0.75)),
+        (Usage(1, 2, 0.5), Usage(), Usage()),
+        (Usage(), Usage(1, 2, 0.5), Usage()),
+        (Usage(1, 2), Usage(1, 2, 0.5), Usage(2, 4)),
+        (NOTHING_SPENT, Usage(1, 2, 0.5), Usage(1, 2, 0.5)),
+        (NOTHING_SPENT, Usage(), Usage()),
+        (NOTHING_SPENT, Usage(undivided_tokens=7), Usage(undivided_tokens=7)),
+        (Usage(undivided_tokens=3), Usage(undivided_tokens=7), Usage(undivided_tokens=10)),
+    ],
+)
+def test_use_is_added_up_and_unknown_stays_unknown(
+    first: Usage, second: Usage, sum_: Usage
+) -> None:
+    assert added(first, second) == sum_

@@ -6,16 +6,14 @@ Which fault an error is, `fault_words` says; a program without a reader tells by
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from driver.agent_driver import Usage
-from driver.usage import amount, count
-
-NOTHING = Usage(0, 0, 0.0)
+from driver.backends.json_lines import mapping_at, objects_in, text_at
+from driver.backends.usage import NOTHING_SPENT, amount, count
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,28 +49,28 @@ def read_opencode(printed: Printed) -> CliReport:
     Input excludes what was read from and written to the cache, output what was reasoned.
     """
     sums, texts, failed, started = _Sums(), [], None, False
-    for event in _objects(printed.lines):
+    for event in objects_in(printed.lines):
         started = True
-        part = _mapping(event, "part")
+        part = mapping_at(event, "part")
         match event.get("type"):
             case "step_finish":
                 sums.add(*_opencode_step(part))
             case "text":
-                texts.append(_text(part, "text"))
+                texts.append(text_at(part, "text"))
             case "error":
-                failed = _mapping(event, "error")
+                failed = mapping_at(event, "error")
     said = "\n".join(texts)
     if failed is None:
         return CliReport(sums.usage, said, started=started, finished=sums.answers > 0)
-    data = _mapping(failed, "data")
+    data = mapping_at(failed, "data")
     status = _status(data.get("statusCode"))
-    error = _text(data, "message") or _text(failed, "name") or "an error without words"
+    error = text_at(data, "message") or text_at(failed, "name") or "an error without words"
     return CliReport(sums.usage_with_an_error(status), said, error, status)
 
 
 def _opencode_step(part: Mapping[str, Any]) -> tuple[int | None, int | None, float | None]:
-    tokens = _mapping(part, "tokens")
-    cache = _mapping(tokens, "cache")
+    tokens = mapping_at(part, "tokens")
+    cache = mapping_at(tokens, "cache")
     taken = _sum(_count(tokens, "input"), _count(cache, "read"), _count(cache, "write"))
     given = _sum(_count(tokens, "output"), _count(tokens, "reasoning"))
     return taken, given, _amount(part, "cost")
@@ -84,22 +82,22 @@ def read_gemini(printed: Printed) -> CliReport:
     Its output tokens leave out the thoughts, its total has them.
     """
     texts, result, started = [], None, False
-    for event in _objects(printed.lines):
+    for event in objects_in(printed.lines):
         started = True
         if event.get("type") == "message" and event.get("role") == "assistant":
-            texts.append(_text(event, "content"))
+            texts.append(text_at(event, "content"))
         elif event.get("type") == "result":
             result = event
     said = "".join(texts)
     if result is None:
         return CliReport(Usage(), said, started=started, finished=False)
-    sums, stats = _Sums(), _mapping(result, "stats")
+    sums, stats = _Sums(), mapping_at(result, "stats")
     taken, total = _count(stats, "input_tokens"), _count(stats, "total_tokens")
     if total:
         sums.add(taken, None if taken is None else total - taken, None)
     if result.get("status") == "success":
         return CliReport(sums.usage, said)
-    error = _text(_mapping(result, "error"), "message") or "an error without words"
+    error = text_at(mapping_at(result, "error"), "message") or "an error without words"
     code = re.search(r'"code"\s*:\s*(\d{3})\b', error)
     status = _status(int(code[1])) if code else None
     return CliReport(sums.usage_with_an_error(status), said, error, status)
@@ -126,8 +124,8 @@ def read_aider(printed: Printed) -> CliReport:
     A request without an answer is an error, whose words stand in the output and nowhere else.
     """
     sums, requests = _Sums(), 0
-    for event in _objects(printed.usage_lines):
-        told = _mapping(event, "properties")
+    for event in objects_in(printed.usage_lines):
+        told = mapping_at(event, "properties")
         if event.get("event") == "message_send_starting":
             requests += 1
         elif event.get("event") == "message_send":
@@ -179,27 +177,7 @@ class _Sums:
         """What was turned down cost nothing; without a status it may have been billed."""
         if status is None:
             return Usage()
-        return self.usage if self.answers else NOTHING
-
-
-def _objects(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    for line in lines:
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            yield value
-
-
-def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = record.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(record: Mapping[str, Any], key: str) -> str:
-    value = record.get(key)
-    return value if isinstance(value, str) else ""
+        return self.usage if self.answers else NOTHING_SPENT
 
 
 def _count(record: Mapping[str, Any], key: str) -> int | None:

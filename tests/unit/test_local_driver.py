@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from driver.agent_cli import item_of, phase_of, tail
 from driver.agent_driver import Usage, WorkerRequest
-from driver.token_meter import TokenMeter
+from driver.backends.endings import tail
+from driver.backends.local_driver import item_of, phase_of
+from driver.backends.token_meter import TokenMeter
 
 
 @pytest.mark.parametrize(

@@ -5,37 +5,23 @@ Owns the judgement of the result line. The exit code and how the process ended a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
-from driver.fault_words import fault_in
+from driver.backends.agent_reply import Reply
+from driver.backends.fault_words import fault_in
+from driver.backends.json_lines import mapping_at, objects_in, text_at
+from driver.backends.usage import NOTHING_SPENT, amount, count
+from driver.backends.usage_limits import is_nothing_but_used_up
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.usage import amount, count
-from driver.usage_limits import is_nothing_but_used_up
 
 ERROR_CHARACTERS = 2000
 DENIALS_NAMED = 5
 
 _INPUT_KEYS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the stream says of one run. `started` is False when the CLI never began a session."""
-
-    started: bool = False
-    finished: bool = False
-    failure: str = FAILURE_AGENT
-    error: str = ""
-    text: str = ""
-    model: str | None = None
-    usage: Usage = field(default_factory=Usage)
-    structured: dict[str, Any] | None = None
-    fault: ProviderFault | None = None
 
 
 @dataclass(slots=True)
@@ -54,7 +40,7 @@ class _Seen:
             case "system", "api_retry":
                 self.retry = event
             case "rate_limit_event", _:
-                self.limit = _mapping(event, "rate_limit_info")
+                self.limit = mapping_at(event, "rate_limit_info")
             case "result", _:
                 self.last = event
 
@@ -67,9 +53,9 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
     preliminary.
     """
     seen = _Seen()
-    for line in lines:
-        seen.take(_event(line))
-    model = _text(seen.first or {}, "model") or None
+    for event in objects_in(lines):
+        seen.take(event)
+    model = text_at(seen.first or {}, "model") or None
     if seen.last is None:
         error = "claude ended without a result"
         return Reply(started=seen.first is not None, error=error, model=model)
@@ -91,15 +77,7 @@ def usage_of(result: Mapping[str, Any]) -> Usage:
         return Usage()
     if tokens_in + tokens_out > 0:
         return Usage(tokens_in, tokens_out, cost)
-    return Usage(0, 0, 0.0) if _turned_down(result) else Usage()
-
-
-def _event(line: str) -> Mapping[str, Any]:
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return event if isinstance(event, dict) else {}
+    return NOTHING_SPENT if _turned_down(result) else Usage()
 
 
 def _judge(result: Mapping[str, Any], model: str | None, fault: ProviderFault | None) -> Reply:
@@ -128,7 +106,7 @@ def _fault(seen: _Seen, result: Mapping[str, Any], now: datetime) -> ProviderFau
     text, status = _said(result), result.get("api_error_status")
     if result.get("is_error") is False and not is_nothing_but_used_up(text):
         return None
-    if _text(result, "subtype").startswith("error_max") or result.get("stop_reason") == "refusal":
+    if text_at(result, "subtype").startswith("error_max") or result.get("stop_reason") == "refusal":
         return None  # its own limits and its model's word, whatever the text may quote
     fault = fault_in(
         text,
@@ -161,7 +139,7 @@ def _turned_down(result: Mapping[str, Any]) -> bool:
 def _said(result: Mapping[str, Any]) -> str:
     errors = result.get("errors")
     told = [str(error) for error in errors] if isinstance(errors, list) else []
-    return _text(result, "result") or "; ".join(told)
+    return text_at(result, "result") or "; ".join(told)
 
 
 def _denials(result: Mapping[str, Any]) -> str:
@@ -177,8 +155,8 @@ def _denial(denial: Mapping[str, Any]) -> str:
     asked = denial.get("tool_input")
     target = ""
     if isinstance(asked, dict):
-        target = _text(asked, "command") or _text(asked, "file_path")
-    return f"{_text(denial, 'tool_name')} {target}".strip()[:200]
+        target = text_at(asked, "command") or text_at(asked, "file_path")
+    return f"{text_at(denial, 'tool_name')} {target}".strip()[:200]
 
 
 def _main_model(result: Mapping[str, Any]) -> str:
@@ -191,14 +169,4 @@ def _main_model(result: Mapping[str, Any]) -> str:
 
 
 def _models(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _mapping(result, "modelUsage")
-
-
-def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = record.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(record: Mapping[str, Any], key: str) -> str:
-    value = record.get(key)
-    return value if isinstance(value, str) else ""
+    return mapping_at(result, "modelUsage")

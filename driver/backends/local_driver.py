@@ -1,7 +1,7 @@
-"""What every backend that runs on this machine shares: commands, ids, status and the token meter.
+"""What all of our backends share: commands, ids, status, further tries and the token meter.
 
-Owns how an agent program is started (prompt on stdin, a chosen environment, bounded time) and how
-its ending is named. What a program's output means belongs to its adapter.
+Owns how an agent program is found and started (prompt on stdin, a chosen environment, bounded
+time). How its ending is told is `endings`' business, what its output means its adapter's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from driver.agent_driver import (
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
-    FAILURE_TIMED_OUT,
     WORKER_DONE,
     WORKER_FAILED,
     WORKER_RUNNING,
@@ -33,26 +32,24 @@ from driver.agent_driver import (
     AgentDriver,
     CommandLimits,
     CommandResult,
-    Usage,
     WorkerRequest,
     WorkerResult,
     WorkerStatus,
 )
-from driver.cli_checks import Ask
+from driver.backends.cli_checks import Ask
+from driver.backends.endings import command_result, left_running, not_run
+from driver.backends.throttle import Throttle
+from driver.backends.token_meter import TokenMeter
+from driver.backends.tries import Tries
+from driver.backends.usage import NOTHING_SPENT
 from driver.model_table import Price
 from driver.outcome import BUILD
 from driver.process import (
     Command,
-    Ending,
     Finished,
     Processes,
     child_environment,
-    could_not_run_reason,
 )
-from driver.provider_fault import FaultKind, ProviderFault
-from driver.throttle import Throttle
-from driver.token_meter import TokenMeter
-from driver.tries import Tries
 from tools.settings import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0
@@ -60,17 +57,6 @@ DEFAULT_STALL_S = 600.0
 DEFAULT_RETRIES = 2
 ASK_TIMEOUT_S = 30.0
 PROBE_S = 30.0  # an agent that works this long has reached its provider
-TAIL_CHARACTERS = 2000
-
-NOTHING_SPENT = Usage(0, 0, 0.0)
-
-# Where a shell would put the same news; Finished has no exit code for these endings.
-_EXIT_CODES = {
-    Ending.TIMED_OUT: 124,
-    Ending.SILENT: 124,
-    Ending.COULD_NOT_START: 127,
-    Ending.CANCELLED: 130,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +70,23 @@ class AgentCall:
     first_signal: int = signal.SIGTERM
 
 
+class LocalOptions(TypedDict, total=False):
+    """What every backend that runs programs is given by name, and hands on to LocalDriver.
+
+    `environ` is the parent's environment (default: this process's), `env` the names in it that
+    agents may see too. `timeout_s` bounds a dispatch with all its tries; an agent that prints
+    nothing for `stall_s` is ended; `retries` further tries follow a fault of the provider that may
+    pass. A program with a folder in its name is looked for from `base` (default: the current one).
+    """
+
+    environ: Mapping[str, str] | None
+    env: Sequence[str]
+    timeout_s: float | None
+    stall_s: float | None
+    retries: int
+    base: Path | None
+
+
 class LocalDriver(AgentDriver):
     """Base of our adapters. A subclass answers requests; this class runs, names and counts."""
 
@@ -95,18 +98,15 @@ class LocalDriver(AgentDriver):
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         stall_s: float | None = None,
         retries: int = DEFAULT_RETRIES,
+        base: Path | None = None,
     ) -> None:
-        """`environ` is the parent's environment (default: this process's), `env` the names in it
-        that agents may see too.
-
-        `timeout_s` bounds a dispatch with all its tries; an agent that prints nothing for
-        `stall_s` is ended; `retries` further tries follow a fault of the provider that may pass.
-        """
+        """What each of them means is said at LocalOptions."""
         self.processes = Processes()
         self.environ = process_environment() if environ is None else dict(environ)
         self.env_names = tuple(env)
         self.timeout_s = timeout_s
         self.stall_s = stall_s
+        self.base = base or Path.cwd()
         self._throttle = Throttle(retries=retries, probe_s=PROBE_S)
         self._ends: dict[str, float] = {}
         self._meter = TokenMeter()
@@ -226,10 +226,10 @@ class LocalDriver(AgentDriver):
 
         return ask
 
-    def find_program(self, program: str, base: Path) -> str | None:
-        """The absolute path of `program`: one with a folder counts from `base`, else PATH."""
+    def find_program(self, program: str) -> str | None:
+        """The absolute path of `program`: one with a folder counts from our base, else PATH."""
         if Path(program).name != program:
-            found = shutil.which(base / program)
+            found = shutil.which(self.base / program)
         else:
             found = shutil.which(program, path=self.environ.get("PATH", os.defpath))
         return str(Path(found).absolute()) if found else None
@@ -265,62 +265,6 @@ def dispatch_folder(request: WorkerRequest) -> Iterator[Path]:
         yield Path(folder)
 
 
-def left_running(finished: Finished) -> tuple[str, ...]:
-    """What a command left that came to its own end; a broken off one had no time to tidy up."""
-    return finished.survivors_named if finished.ending is Ending.EXITED else ()
-
-
-def command_result(finished: Finished) -> CommandResult:
-    """The contract's view of how a process ended."""
-    code = finished.exit_code
-    return CommandResult(
-        exit_code=_EXIT_CODES.get(finished.ending, 1) if code is None else code,
-        stdout=finished.stdout,
-        stderr=finished.stderr,
-        timed_out=finished.ending is Ending.TIMED_OUT,
-        cancelled=finished.ending is Ending.CANCELLED,
-        could_not_run=could_not_run_reason(finished),
-        duration_s=finished.duration_s,
-        output_file=None if finished.stdout_file is None else str(finished.stdout_file),
-        survivors=left_running(finished),
-    )
-
-
-def broken_off(finished: Finished) -> tuple[str, str] | None:
-    """(failure, error) of an agent that did not come to its own end, else None."""
-    if finished.ending is Ending.EXITED:
-        return None
-    if finished.ending is Ending.TIMED_OUT:
-        return FAILURE_TIMED_OUT, f"the agent was ended after {finished.duration_s:.0f} s"
-    if finished.ending is Ending.CANCELLED:
-        return FAILURE_CANCELLED, "the agent was cancelled"
-    if finished.ending is Ending.SILENT:
-        return FAILURE_COULD_NOT_RUN, f"the agent was stalled: {finished.reason}"
-    reason = could_not_run_reason(finished) or finished.reason
-    return FAILURE_COULD_NOT_RUN, f"the agent could not be run: {reason}"
-
-
-def printed_lines(finished: Finished) -> Iterator[str]:
-    """All lines of standard output, also those that are not kept in memory."""
-    if finished.stdout_file is None:
-        yield from finished.stdout.splitlines()
-        return
-    with Path(finished.stdout_file).open(encoding="utf-8", errors="replace", newline="\n") as file:
-        yield from file
-
-
-def silence_of(finished: Finished) -> ProviderFault | None:
-    """The fault of an agent that was ended because it printed nothing for too long."""
-    if finished.ending is not Ending.SILENT:
-        return None
-    return ProviderFault(FaultKind.SILENT, f"the agent was stalled: {finished.reason}")
-
-
-def not_run(worker_id: str, failure: str, error: str) -> WorkerResult:
-    """The result of a dispatch that never started, and so cost nothing."""
-    return WorkerResult(worker_id, error=error, failure=failure, usage=NOTHING_SPENT)
-
-
 def item_of(request: WorkerRequest) -> str:
     """The item's slug: as the engine says, else from a label such as `dispatch:<slug>`."""
     named = request.environment.get("TIDEGATE_ITEM")
@@ -330,15 +274,6 @@ def item_of(request: WorkerRequest) -> str:
 def phase_of(request: WorkerRequest) -> str:
     """The phase as the engine says, else the request's, else "build"."""
     return request.environment.get("TIDEGATE_PHASE") or request.phase or BUILD
-
-
-def tail(text: str, limit: int = TAIL_CHARACTERS) -> str:
-    """The end of a text, from the start of a line where that can be."""
-    text = text.strip()
-    if len(text) <= limit:
-        return text
-    cut = text[-limit:]
-    return "... " + cut[cut.find("\n") + 1 :].lstrip()
 
 
 def _as_argv(command: Any, shell: bool | None) -> tuple[str, ...] | str:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driver.json_shape import Schema, shape_problem
-from driver.provider_reply import first_choice
+from driver.completions.json_shape import Schema, shape_problem
+from driver.completions.provider_reply import first_choice
 from driver.text import safe_line
 from state_store import strict_json
 
@@ -92,10 +92,6 @@ def _texts(message: Mapping[str, Any]) -> Iterator[str]:
             yield arguments
         elif isinstance(arguments, dict):
             yield json.dumps(arguments)
-
-
-def _dicts(values: Any) -> list[dict[str, Any]]:
-    return [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []
 
 
 def _part(part: Any) -> str:

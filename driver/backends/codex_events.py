@@ -5,7 +5,6 @@ Owns the judgement of the last turn. The exit code and how the process ended are
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +12,11 @@ from datetime import datetime
 from typing import Any
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
-from driver.fault_words import fault_in
-from driver.provider_fault import FaultKind, ProviderFault
-from driver.usage import count
+from driver.backends.agent_reply import Reply
+from driver.backends.fault_words import fault_in
+from driver.backends.json_lines import mapping_at, object_in, objects_in, text_at
+from driver.backends.usage import NOTHING_SPENT, count
+from driver.provider_fault import FaultKind
 
 ERROR_CHARACTERS = 2000
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b", re.IGNORECASE)
@@ -31,21 +32,6 @@ _TURNED_DOWN = frozenset(
         FaultKind.RATE_LIMITED,
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the stream says of one run. `started` is False when no session began; `finished` when
-    the last turn came to an end, good or bad; `cached_tokens` are a part of its input."""
-
-    started: bool = False
-    finished: bool = False
-    failure: str = FAILURE_AGENT
-    error: str = ""
-    text: str = ""
-    usage: Usage = field(default_factory=Usage)
-    cached_tokens: int = 0
-    fault: ProviderFault | None = None
 
 
 @dataclass(slots=True)
@@ -66,22 +52,22 @@ class _Seen:
             case "turn.started":
                 self.ended, self.error = None, ""
             case "item.completed":
-                self._item(_mapping(event, "item"))
+                self._item(mapping_at(event, "item"))
             case "turn.completed":
                 self.ended, self.error = "completed", ""
-                self.uses.append(_mapping(event, "usage"))
+                self.uses.append(mapping_at(event, "usage"))
             case "turn.failed":
                 self.ended = "failed"
-                self.error = _text(_mapping(event, "error"), "message") or self.error
+                self.error = text_at(mapping_at(event, "error"), "message") or self.error
             case "error":  # also said of every reconnection, which is no failure yet
-                self.error = _text(event, "message") or self.error
+                self.error = text_at(event, "message") or self.error
 
     def _item(self, item: Mapping[str, Any]) -> None:
         if item.get("type") == "error":  # such as a model that it knows little of
             return
         self.worked = True
         if item.get("type") == "agent_message":
-            self.text = _text(item, "text")
+            self.text = text_at(item, "text")
 
 
 def read_events(lines: Iterable[str], now: datetime) -> Reply:
@@ -91,8 +77,8 @@ def read_events(lines: Iterable[str], now: datetime) -> Reply:
     use is unknown.
     """
     seen = _Seen()
-    for line in lines:
-        seen.take(_event(line))
+    for event in objects_in(lines):
+        seen.take(event)
     if seen.ended == "completed":
         usage, cached = _used(seen.uses)
         return Reply(True, True, FAILURE_NONE, text=seen.text, usage=usage, cached_tokens=cached)
@@ -111,18 +97,9 @@ def _failed(seen: _Seen, now: datetime) -> Reply:
         failure=FAILURE_AGENT if fault is None else FAILURE_COULD_NOT_RUN,
         error=(error or "codex ended without finishing its turn")[:ERROR_CHARACTERS],
         text=seen.text,
-        usage=Usage(0, 0, 0.0) if free else Usage(),
+        usage=NOTHING_SPENT if free else Usage(),
         fault=fault,
     )
-
-
-def structured_in(text: str) -> dict[str, Any] | None:
-    """The object of an answer to a schema, which the program itself does not validate."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _used(uses: Sequence[Mapping[str, Any]]) -> tuple[Usage, int]:
@@ -140,12 +117,12 @@ def _used(uses: Sequence[Mapping[str, Any]]) -> tuple[Usage, int]:
 
 def _worded(message: str) -> str:
     """The sentence in a message that is the body of a server's answer."""
-    body = structured_in(message)
+    body = object_in(message)
     if body is None:
         return message.strip()
     inner = body.get("error")
-    said = inner if isinstance(inner, str) else _text(_mapping(body, "error"), "message")
-    code = _text(_mapping(body, "error"), "code")
+    said = inner if isinstance(inner, str) else text_at(mapping_at(body, "error"), "message")
+    code = text_at(mapping_at(body, "error"), "code")
     return f"{said} ({code})" if said and code else said or message.strip()
 
 
@@ -153,21 +130,3 @@ def _status(message: str) -> int | None:
     """The HTTP status that a message names."""
     told = _STATUS.search(message)
     return int(told[1]) if told else None
-
-
-def _event(line: str) -> Mapping[str, Any]:
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return event if isinstance(event, dict) else {}
-
-
-def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = record.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(record: Mapping[str, Any], key: str) -> str:
-    value = record.get(key)
-    return value if isinstance(value, str) else ""

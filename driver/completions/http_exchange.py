@@ -1,6 +1,7 @@
 """One HTTP request, bounded in time and size, that no server can lead anywhere else.
 
-Owns connections, redirects and the body; what is asked and what an answer means is for others.
+Owns connections and the body; where a redirect may lead is `redirects`' business, what is asked and
+what an answer means that of others.
 A proxy is used only when one is given.
 """
 
@@ -18,21 +19,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import IO, Any
+from typing import Any
 
-from driver.endpoint import address_problem, endpoint, is_loopback
+from driver.completions.endpoint import address_problem, endpoint, is_loopback
+from driver.completions.provider_reply import HttpAnswer, TransportError, malformed
+from driver.completions.redirects import AuthStripRedirectHandler
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.provider_reply import HttpAnswer, TransportError, malformed
 from driver.text import safe_line
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _CONNECT_S = 30.0
 _POLL_S = 0.05  # how late a cancelled request may end
 _CHUNK = 65_536
-_SECRET_HEADERS = frozenset(
-    {"authorization", "api-key", "x-api-key", "proxy-authorization", "cookie"}
-)
-_REPEATED = (307, 308)  # these keep method and body, the others turn a POST into a GET
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +47,6 @@ class Watch:
 
 class CancelledRequestError(TransportError):
     """The request was given up on our side."""
-
-
-class AuthStripRedirectHandler(urllib.request.HTTPRedirectHandler):
-    """Follows redirects; whoever is at another scheme, host or port gets no key and no body."""
-
-    max_redirections = 3
-
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
-        """The request to go on with. Raises HTTPError where none may go."""
-        try:
-            same = endpoint(newurl).origin == endpoint(req.full_url).origin
-        except ValueError as error:
-            why = f"redirected to where nothing may be sent: {error}"
-            raise urllib.error.HTTPError(req.full_url, code, why, headers, fp) from error
-        if code in _REPEATED and req.data is not None and not same:
-            why = "redirected to another server, which is not sent the request"
-            raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
-        if code in _REPEATED:
-            new: urllib.request.Request | None = _again(req, newurl)
-        else:
-            new = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if new is not None and not same:
-            _strip(new)
-        if fp is not None:
-            fp.close()  # or urllib reads this answer's body to an end that may never come
-        return new
 
 
 class Exchange:
@@ -286,17 +250,6 @@ def _check_peer(sock: socket.socket, *, loopback: bool) -> None:
         raise _ForbiddenError("this name does not lead to this machine")
     if (problem := address_problem(peer)) is not None:
         raise _ForbiddenError(problem)
-
-
-def _again(request: urllib.request.Request, url: str) -> urllib.request.Request:
-    return urllib.request.Request(
-        url, data=request.data, headers=dict(request.headers), method=request.get_method()
-    )
-
-
-def _strip(request: urllib.request.Request) -> None:
-    for name in [name for name in request.headers if name.lower() in _SECRET_HEADERS]:
-        request.remove_header(name)
 
 
 def _named(reason: object) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from driver.backoff import DEFAULT_CAP_S, stay_away_s
+from driver.backends.backoff import DEFAULT_CAP_S, stay_away_s
 from driver.provider_fault import ProviderFault
 
 RAMP_S = 10.0  # after an outage, one more call at a time is let in this often

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from driver.agent_cli import NOTHING_SPENT
 from driver.agent_driver import Usage
-from driver.chat_answer import says_something
+from driver.backends.usage import NOTHING_SPENT
+from driver.completions.chat_answer import says_something
 from driver.model_table import Price, cost_of
 
 _MOST = 10**12

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import difflib
 import json
-import urllib.request
 from collections.abc import Collection, Iterator, Mapping
 
 from driver.check import Check, failed, failed_as, passed, warned
-from driver.endpoint import below, endpoint
-from driver.http_exchange import Exchange, Watch
-from driver.openai_transport import Server
-from driver.provider_reply import HttpAnswer, TransportError
+from driver.completions.endpoint import endpoint
+from driver.completions.http_exchange import Exchange, Watch
+from driver.completions.provider_reply import HttpAnswer, TransportError
+from driver.completions.server import LOCAL_KEY, Server, request_of
 
 _NO_LIST = (404, 405, 501)
 _SHOWN_MODELS = 3
@@ -45,14 +44,7 @@ def _can_be_asked(server: Server) -> bool:
 
 
 def _models_of(server: Server, environ: Mapping[str, str]) -> HttpAnswer:
-    request = urllib.request.Request(
-        below(server.base_url, "models"),
-        headers={
-            "Authorization": f"Bearer {server.key(environ)}",
-            "Accept": "application/json",
-            "User-Agent": "tidegate",
-        },
-    )
+    request = request_of(server, "models", server.key(environ) or LOCAL_KEY)
     proxy = server.proxy(environ)
     return Exchange(request, Watch(_TIMEOUT_S), proxy=proxy, follow=False).run()
 

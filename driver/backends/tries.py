@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from driver.agent_driver import Usage, WorkerRequest, WorkerResult
+from driver.agent_driver import WorkerRequest, WorkerResult
+from driver.backends.usage import added
 from driver.provider_fault import FaultKind, ProviderFault
 
 # A stalled agent has taken long already: it is started once more and no oftener.
 _TRIES_WHEN_SILENT = 2
-NOTHING = Usage(0, 0, 0.0)
 
 
 class Tries:
@@ -32,7 +32,7 @@ class Tries:
     def add(self, result: WorkerResult) -> None:
         """A try is over; its answer counts from now on, with what all of them used."""
         if self.result is not None:
-            result.usage = together(self.result.usage, result.usage)
+            result.usage = added(self.result.usage, result.usage)
         self.result = result
 
     def fault_to_wait_for(self, result: WorkerResult) -> ProviderFault | None:
@@ -43,22 +43,3 @@ class Tries:
             if self._silent >= _TRIES_WHEN_SILENT:
                 return None
         return fault
-
-
-def together(first: Usage, second: Usage) -> Usage:
-    """The sum; a number that is unknown in one of them is unknown in it."""
-    if NOTHING in (first, second):  # also where the other only tells one number of tokens
-        return second if first == NOTHING else first
-    cost = None
-    if first.cost_usd is not None and second.cost_usd is not None:
-        cost = first.cost_usd + second.cost_usd
-    return Usage(
-        input_tokens=_sum(first.input_tokens, second.input_tokens),
-        output_tokens=_sum(first.output_tokens, second.output_tokens),
-        cost_usd=cost,
-        undivided_tokens=_sum(first.undivided_tokens, second.undivided_tokens),
-    )
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other

@@ -22,9 +22,10 @@ from driver.agent_driver import (
     FAILURE_REFUSED,
     WorkerRequest,
 )
-from driver.chat_answer import Unusable, answer_text, read_answer
-from driver.chat_usage import Bill
-from driver.completion import (
+from driver.backends.throttle import Throttle
+from driver.completions.chat_answer import Unusable, answer_text, read_answer
+from driver.completions.chat_usage import Bill
+from driver.completions.completion import (
     PATCH_NAME,
     RESULT_NAME,
     WORKER_PATCH_SCHEMA,
@@ -35,12 +36,11 @@ from driver.completion import (
     opening,
     patch_files,
 )
-from driver.http_exchange import CancelledRequestError, Watch
+from driver.completions.http_exchange import CancelledRequestError, Watch
+from driver.completions.provider_reply import TransportError
+from driver.completions.request_shape import Shapes, payload, without_refused
 from driver.model_table import Price
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.provider_reply import TransportError
-from driver.request_shape import Shapes, payload, without_refused
-from driver.throttle import Throttle
 
 _LONG_ANSWER = 32_768  # tokens, asked for when an answer was cut off
 _MOST_TOKENS = 1_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from driver.completion import Shown, file_line, size_of
+from driver.completions.completion import Shown, file_line, size_of
+from driver.completions.plain_files import NotPlainError, list_plain, read_plain
 from driver.ownership import OwnedPath, OwnershipError, parse_owned
-from driver.plain_files import NotPlainError, list_plain, read_plain
 from state_store.errors import CannotRunError, InputError
 
 
@@ -28,11 +28,13 @@ def show_owned(root: Path, names: tuple[str, ...], budget: int) -> Shown:
     hidden = []
     for path in _below(root, owned):
         line = _line_or_none(root, path, budget - used)
-        if line is None or used + size_of([line]) > budget:
+        size = 0 if line is None else size_of([line])
+        if line is None or used + size > budget:
             hidden.append(path)
-            line = file_line(path, None, None, "no text, or no room for it")
-        lines.append(line)
-        used += 0 if path in hidden[-1:] else size_of([line])
+            lines.append(file_line(path, None, None, "no text, or no room for it"))
+        else:
+            lines.append(line)
+            used += size
     return Shown(owned, tuple(lines), frozenset(hidden))
 
 

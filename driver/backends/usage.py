@@ -1,4 +1,4 @@
-"""Strict reading of what a backend says it used. Pure; a bad number is never taken as zero."""
+"""What a backend says it used: read strictly, and added up. Pure; an unknown is never a zero."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from driver.agent_driver import Usage
 
 MAX_USAGE_BYTES = 65_536
+NOTHING_SPENT = Usage(0, 0, 0.0)
 
 
 def parse_usage(content: bytes) -> Usage:
@@ -58,6 +59,21 @@ def amount(record: Mapping[str, Any], key: str) -> float | None:
     return number
 
 
+def added(first: Usage, second: Usage) -> Usage:
+    """The sum; a number that is unknown in one of them is unknown in it."""
+    if NOTHING_SPENT in (first, second):  # also where the other only tells one number of tokens
+        return second if first == NOTHING_SPENT else first
+    cost = None
+    if first.cost_usd is not None and second.cost_usd is not None:
+        cost = first.cost_usd + second.cost_usd
+    return Usage(
+        input_tokens=_sum(first.input_tokens, second.input_tokens),
+        output_tokens=_sum(first.output_tokens, second.output_tokens),
+        cost_usd=cost,
+        undivided_tokens=_sum(first.undivided_tokens, second.undivided_tokens),
+    )
+
+
 def _finite(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -65,3 +81,7 @@ def _finite(value: object) -> float | None:
         return float(value) if math.isfinite(value) else None
     except OverflowError:  # a whole number beyond the range of float
         return None
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other

@@ -1,0 +1,96 @@
+"""How a finished program is told in the words of the backend contract.
+
+Owns the names of endings that were not the program's own. What its output means belongs to its
+adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from driver.agent_driver import (
+    FAILURE_CANCELLED,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_TIMED_OUT,
+    CommandResult,
+    WorkerResult,
+)
+from driver.backends.usage import NOTHING_SPENT
+from driver.process import Ending, Finished, could_not_run_reason
+from driver.provider_fault import FaultKind, ProviderFault
+
+TAIL_CHARACTERS = 2000
+
+# Where a shell would put the same news; Finished has no exit code for these endings.
+_EXIT_CODES = {
+    Ending.TIMED_OUT: 124,
+    Ending.SILENT: 124,
+    Ending.COULD_NOT_START: 127,
+    Ending.CANCELLED: 130,
+}
+
+
+def left_running(finished: Finished) -> tuple[str, ...]:
+    """What a command left that came to its own end; a broken off one had no time to tidy up."""
+    return finished.survivors_named if finished.ending is Ending.EXITED else ()
+
+
+def command_result(finished: Finished) -> CommandResult:
+    """The contract's view of how a process ended."""
+    code = finished.exit_code
+    return CommandResult(
+        exit_code=_EXIT_CODES.get(finished.ending, 1) if code is None else code,
+        stdout=finished.stdout,
+        stderr=finished.stderr,
+        timed_out=finished.ending is Ending.TIMED_OUT,
+        cancelled=finished.ending is Ending.CANCELLED,
+        could_not_run=could_not_run_reason(finished),
+        duration_s=finished.duration_s,
+        output_file=None if finished.stdout_file is None else str(finished.stdout_file),
+        survivors=left_running(finished),
+    )
+
+
+def broken_off(finished: Finished) -> tuple[str, str] | None:
+    """(failure, error) of an agent that did not come to its own end, else None."""
+    if finished.ending is Ending.EXITED:
+        return None
+    if finished.ending is Ending.TIMED_OUT:
+        return FAILURE_TIMED_OUT, f"the agent was ended after {finished.duration_s:.0f} s"
+    if finished.ending is Ending.CANCELLED:
+        return FAILURE_CANCELLED, "the agent was cancelled"
+    if finished.ending is Ending.SILENT:
+        return FAILURE_COULD_NOT_RUN, f"the agent was stalled: {finished.reason}"
+    reason = could_not_run_reason(finished) or finished.reason
+    return FAILURE_COULD_NOT_RUN, f"the agent could not be run: {reason}"
+
+
+def printed_lines(finished: Finished) -> Iterator[str]:
+    """All lines of standard output, also those that are not kept in memory."""
+    if finished.stdout_file is None:
+        yield from finished.stdout.splitlines()
+        return
+    with Path(finished.stdout_file).open(encoding="utf-8", errors="replace", newline="\n") as file:
+        yield from file
+
+
+def silence_of(finished: Finished) -> ProviderFault | None:
+    """The fault of an agent that was ended because it printed nothing for too long."""
+    if finished.ending is not Ending.SILENT:
+        return None
+    return ProviderFault(FaultKind.SILENT, f"the agent was stalled: {finished.reason}")
+
+
+def not_run(worker_id: str, failure: str, error: str) -> WorkerResult:
+    """The result of a dispatch that never started, and so cost nothing."""
+    return WorkerResult(worker_id, error=error, failure=failure, usage=NOTHING_SPENT)
+
+
+def tail(text: str, limit: int = TAIL_CHARACTERS) -> str:
+    """The end of a text, from the start of a line where that can be."""
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    cut = text[-limit:]
+    return "... " + cut[cut.find("\n") + 1 :].lstrip()
