@@ -15,7 +15,15 @@ from pathlib import Path
 from state_store.errors import CannotRunError
 from state_store.failpoints import failpoint
 from state_store.locks import QUEUE_PATIENCE_S, LockQueue
-from state_store.schema import check_ours, has_wal, lock_path, prepare, take_over
+from state_store.schema import (
+    check_ours,
+    has_wal,
+    is_older,
+    lock_path,
+    prepare,
+    take_over,
+    upgrade,
+)
 from state_store.sqlite_errors import primary_code, translated
 
 
@@ -41,6 +49,7 @@ class Database:
         self._writer: _Held | None = None
         self._lock: LockQueue | None = None
         self._writing_thread: int | None = None
+        self._is_older = False
         self._start()
         prepare(path)
         with translated(path):
@@ -50,6 +59,7 @@ class Database:
                 if not check_ours(connection, path):
                     take_over(connection, path)
                     fill(connection)
+        self._is_older = is_older(self.reader())
 
     def reader(self) -> sqlite3.Connection:
         """This thread's connection; inside `writing` the writer's, which sees what it wrote."""
@@ -61,6 +71,12 @@ class Database:
             mine = self._of_thread.held = _Held(self._connection(may_be_read_only=True))
             self._held.add(mine)
         return mine.connection
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the file is of an older version, which the first write will make ours."""
+        self._is_older = self._is_older and is_older(self.reader())
+        return self._is_older
 
     @property
     def is_writing(self) -> bool:
@@ -109,6 +125,7 @@ class Database:
                 self._lock.__exit__()
                 self._one_writer.release()
         if good:
+            self._is_older = False
             self._point("store.after_commit")
 
     def close(self) -> None:
@@ -155,6 +172,12 @@ class Database:
         if self._writer is None:
             self._writer = _Held(self._connection(may_be_read_only=False))
         self._writer.connection.execute("BEGIN IMMEDIATE")
+        if self._is_older:  # at the first write, so that reading needs no leave to write
+            try:
+                upgrade(self._writer.connection)
+            except BaseException:
+                self._writer.connection.execute("ROLLBACK")
+                raise
         return self._writer.connection
 
 
