@@ -25,6 +25,7 @@ from driver.process import Command, Processes, child_environment, could_not_run_
 from driver.recorder import Recorder
 from driver.runs import RUN_VARIABLE, clear_up, noted
 from driver.spending import opened as spending_of
+from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
@@ -144,7 +145,7 @@ def _trouble_told() -> Iterator[None]:
 
 def _open_gates(request: WaveRequest, settings: Settings) -> Gates:
     limits = cost_ceiling.load_config(settings)
-    spent = request.driver.get_tokens_spent
+    spent = functools.partial(told_in_this_wave, request.driver)
     return Gates(request.state_dir, request.options.stop, spent, config=limits)
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from driver.agent_driver import (
     FAILURE_COULD_NOT_RUN,
@@ -36,6 +37,7 @@ from tools.settings import Settings
 _LOOK_AGAIN_S = 0.5
 _LEFT_SHARE = 0.2  # of a dispatch's tokens leave the model; those are the dear ones
 _UNMETERED = Usage()
+_told_before: MutableMapping[Any, int] = WeakKeyDictionary()
 
 
 @dataclass
@@ -96,10 +98,10 @@ class Spending:
             if left is not None:
                 self._book(left[0], _UNMETERED, left[1], Used(verdict=budget.HUNG))
 
-    def tokens(self, told: Callable[[], int | None]) -> int:
+    def tokens(self, told: int) -> int:
         """What this wave has spent, as far as books or the backend (`told`) say."""
         booked = self.budget.totals(self.wave_id)[0].tokens if self.budget else 0
-        return max(booked, told() or 0)
+        return max(booked, told)
 
     def tokens_of_day(self) -> int | None:
         """What this UTC day has seen spent; None where nothing is kept."""
@@ -170,14 +172,19 @@ def opened(
     )
     books.recover()
     found = Spending(wave_id, gates, books)
-    told = driver.get_tokens_spent
-    gates.tokens_spent = lambda: found.tokens(told)
+    gates.tokens_spent = lambda: found.tokens(told_in_this_wave(driver))
     gates.tokens_of_day = found.tokens_of_day
     try:
         yield found
     finally:
         found.give_up()
         books.close()
+        _told_before[_key(driver)] = _told(driver)
+
+
+def told_in_this_wave(driver: AgentDriver) -> int:
+    """Tokens by the backend's own count, without those of earlier waves of this process."""
+    return max(0, _told(driver) - _told_before.get(_key(driver), 0))
 
 
 def own_prices(settings: Settings) -> Mapping[str, Price]:
@@ -201,7 +208,7 @@ def price(driver: AgentDriver, model: str, tokens: int, own: Mapping[str, Price]
     return known
 
 
-def sound(result: WorkerResult, model: str | None, own: Mapping[str, Price]) -> Usage:
+def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
     """What a dispatch used: numbers that are none are unknown, one total of tokens is a use too,
     and a cost that is not told is reckoned where the price is known."""
     said = result.usage
@@ -214,9 +221,17 @@ def sound(result: WorkerResult, model: str | None, own: Mapping[str, Price]) -> 
     if usage.total_tokens is None:
         usage = dataclasses.replace(usage, undivided_tokens=ceilings.counted(result.tokens_spent))
     if usage.cost_usd is None:
-        cost = 0.0 if usage.total_tokens == 0 else cost_of(result.model or model or "", usage, own)
+        cost = 0.0 if usage.total_tokens == 0 else cost_of(model, usage, own)
         usage = dataclasses.replace(usage, cost_usd=cost)
     return usage
+
+
+def _told(driver: AgentDriver) -> int:
+    return ceilings.counted(driver.get_tokens_spent()) or 0
+
+
+def _key(driver: AgentDriver) -> Any:
+    return getattr(driver, "inner", driver)
 
 
 def _used(usage: Usage, result: WorkerResult | None, seconds: float) -> Used:

@@ -106,7 +106,8 @@ def dispatch(
     )
     try:
         result = _as_ours(WorkerResult, wave.driver.dispatch_worker(request))
-        result.usage = sound(result, item.model, own)
+        named = result.model or item.model or wave.driver.resolve_model(ROLE_WORKER)
+        result.usage = sound(result, named, own)
         return result
     except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
         return WorkerResult(
