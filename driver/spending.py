@@ -11,7 +11,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -179,12 +179,17 @@ def opened(
     finally:
         found.give_up()
         books.close()
-        _told_before[_key(driver)] = _told(driver)
+        with suppress(TypeError):
+            _told_before[_key(driver)] = _told(driver)
 
 
 def told_in_this_wave(driver: AgentDriver) -> int:
     """Tokens by the backend's own count, without those of earlier waves of this process."""
-    return max(0, _told(driver) - _told_before.get(_key(driver), 0))
+    try:
+        before = _told_before.get(_key(driver), 0)
+    except TypeError:  # a foreign backend that cannot be a key
+        before = 0
+    return max(0, _told(driver) - before)
 
 
 def own_prices(settings: Settings) -> Mapping[str, Price]:
