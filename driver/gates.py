@@ -16,7 +16,7 @@ from typing import Any
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.stop import InterruptedWaveError, Stop
 from driver.text import typed
-from state_store.errors import ExitCode, StoppedByPolicyError
+from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
 from tools import budget, cost_ceiling, halt
 from tools.ceilings import Decision, Limits
 from tools.settings import Settings
@@ -105,7 +105,13 @@ class Gates:
             "tripped": False,
             "reason": decision.reason,
         }
-        closed = GateClosedError(CEILING, decision.reason, answer)
+        return self._close(GateClosedError(CEILING, decision.reason, answer))
+
+    def unavailable(self, error: TidegateError) -> GateClosedError:
+        """The gate that is closed because nobody can tell what was spent."""
+        return self._close(GateClosedError(UNAVAILABLE, f"the cost gate cannot be asked: {error}"))
+
+    def _close(self, closed: GateClosedError) -> GateClosedError:
         self.closed = self.closed or closed
         return closed
 
@@ -135,7 +141,7 @@ class Gates:
         try:
             gate(state_dir)
         except GateClosedError as closed:
-            self.closed = self.closed or closed
+            self._close(closed)
             raise
 
     def _check_ceiling(self, state_dir: Path) -> None:

@@ -29,6 +29,7 @@ from driver.gates import Gates
 from driver.living import holder_name, is_gone
 from driver.model_table import PRICES, Price, cost_of
 from state_store.api import StateAPI
+from state_store.errors import TidegateError
 from state_store.kept_spend import Purpose, Reserved
 from tools import budget, ceilings
 from tools.budget import Budget, OverBudgetError, Used
@@ -126,6 +127,8 @@ class Spending:
                 found = self.budget.reserve(purpose)
             except OverBudgetError as over:
                 raise self.gates.over_budget(over.decision) from over
+            except TidegateError as error:  # a damaged ledger, a full disk
+                raise self.gates.unavailable(error) from error
             if isinstance(found, Reserved):
                 return found
             with self._changed:
@@ -145,7 +148,10 @@ class Spending:
     def _book(self, phase: str, usage: Usage, reserved: Reserved | None, used: Used) -> None:
         self.uses.append((phase, usage))
         if self.budget and reserved:
-            self.budget.settle(reserved, used)
+            try:
+                self.budget.settle(reserved, used)
+            except TidegateError as error:  # the work is there all the same; the next run books it
+                self.budget.problem = str(error)
 
 
 @contextmanager
