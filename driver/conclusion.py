@@ -78,7 +78,7 @@ def _item_report(
     wave: Wave, planned: Planned, outcome: ItemOutcome, shipment: Shipment | None
 ) -> ItemReport:
     left_out = {o.slug: o for o in shipment.left_out} if shipment else {}
-    outcome = left_out.get(planned.slug, outcome)
+    outcome = left_out.get(planned.slug, _with_runs(outcome, shipment))
     shipped = dict(shipment.commits).get(planned.slug) if shipment else None
     try:
         _record_end(wave, planned, outcome, shipment, planned.slug in left_out)
@@ -99,6 +99,11 @@ def _item_report(
         ship_warning=shipment.warning if shipment and commit else None,
         saved_work=str(patch) if patch.exists() else None,
     )
+
+
+def _with_runs(outcome: ItemOutcome, shipment: Shipment | None) -> ItemOutcome:
+    runs = dict(shipment.together).get(outcome.slug) if shipment else None
+    return replace(outcome, together=runs) if runs else outcome
 
 
 def _record_end(

@@ -146,6 +146,8 @@ class Gates:
 
     def _check_ceiling(self, state_dir: Path) -> None:
         raise_if_exceeded(self._wave_answer(state_dir, trip=False))
+        if self.config["limits"].get("max_daily_tokens") is None:
+            return
         raise_if_exceeded(
             cost_ceiling.check(
                 spent=self.tokens_of_day(),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -55,8 +56,14 @@ class Place(Protocol):
     def observe(self) -> Observed:
         """Compare the files on disk with the base."""
 
-    def proving(self, tree: str | None) -> AbstractContextManager[ProvingPlace]:
-        """A checkout of `tree` for a test; waits while all are in use."""
+    def proving(
+        self, tree: str | None, *, fresh: bool = False
+    ) -> AbstractContextManager[ProvingPlace]:
+        """A checkout of `tree` for a test; waits while all are in use. In a `fresh` one no test
+        ever ran."""
+
+    def base_with(self, changes: Sequence[Change]) -> str | None:
+        """The base's tree with these changes and no other; None in place."""
 
     def contents(self, change: Change) -> bytes:
         """The bytes of a changed file; empty for a deletion."""
@@ -72,9 +79,11 @@ class Place(Protocol):
 
 
 class Ground(Protocol):
-    """Where a set of items lives. `base` is the commit they start from, "" in a plain folder."""
+    """Where a set of items lives. `base` is the commit they start from, "" in a plain folder;
+    `paths` is every path in it."""
 
     base: str
+    paths: frozenset[str]
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """Make an item's place."""
@@ -103,6 +112,7 @@ class RepositoryGround:
         self.remote = remote
         self.base = repository.head
         self.base_tree = git.tree_of(repository.head)
+        self.paths = workshop.tracked
         self.environ = git.environ
         self._before = self._fingerprint()
 
@@ -137,6 +147,7 @@ class _ClonePlace:
         self._owned = [path.path + ("/" if path.is_dir else "") for path in owned]
         self.top = workspace.path
         self.workdir = workspace.path / work_dir
+        self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
 
     def observe(self) -> Observed:
         collected = self._workspace.collect(self._owned)
@@ -149,11 +160,29 @@ class _ClonePlace:
         )
 
     @contextmanager
-    def proving(self, tree: str | None) -> Iterator[ProvingPlace]:
+    def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
         if tree is None:
             raise ValueError("a repository's item is proven on a tree")
-        with self._ground.trees.checkout(tree) as proving, self._workspace.out_of_reach():
+        with self._ground.trees.checkout(tree, fresh=fresh) as proving, self._hidden():
             yield proving
+
+    @contextmanager
+    def _hidden(self) -> Iterator[None]:
+        """The workspace out of reach of any number of tests at once."""
+        with self._lock:
+            self._hiding += 1
+            if self._hiding == 1:
+                self._away.enter_context(self._workspace.out_of_reach())
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._hiding -= 1
+                if not self._hiding:
+                    self._away.close()
+
+    def base_with(self, changes: Sequence[Change]) -> str | None:
+        return self._ground.git.tree_with(self._ground.base_tree, changes)
 
     def contents(self, change: Change) -> bytes:
         return self._ground.git.blob(change.blob) if change.blob else b""
@@ -172,6 +201,7 @@ class FolderGround:
     """A folder in no repository: agents work in it directly and nothing is ever shipped."""
 
     base = ""
+    paths: frozenset[str] = frozenset()
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -198,9 +228,13 @@ class _FolderPlace:
         return Observed(tuple(_differences(self._before, now)))
 
     @contextmanager
-    def proving(self, tree: str | None) -> Iterator[ProvingPlace]:
-        del tree
+    def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
+        del tree, fresh
         yield self
+
+    def base_with(self, changes: Sequence[Change]) -> str | None:
+        del changes
+        return None
 
     def tampered(self) -> tuple[str, ...]:
         return ()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from driver.agent_driver import AgentDriver
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
 from driver.opening import check
 from driver.phases.preflight import PreflightError
@@ -98,7 +99,7 @@ def _broken(item: Mapping[str, Any], problems: Sequence[str]) -> Skipped:
 def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any]:
     """The wave of the selected items, as `run_wave` takes it."""
     try:
-        items = [build_manifest_item(cycle.driver, item) for item in _placed(cycle, selection)]
+        items = [_manifest_item(cycle.driver, item) for item in _placed(cycle, selection)]
     except ValueError as error:
         raise InputError(str(error)) from error
     return {
@@ -106,6 +107,15 @@ def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, A
         "items": items,
         "wave_description": f"{len(items)} items from {cycle.tracker.name}",
     }
+
+
+def _manifest_item(driver: AgentDriver, item: Mapping[str, Any]) -> dict[str, Any]:
+    """The item with its backend's model and policy, but for what it asks for itself."""
+    asked = {key: value for key, value in item.items() if value is not None}
+    built = build_manifest_item(driver, item)
+    if "verificationTier" in asked:  # then the knobs of the backend's tier are not its own
+        built = {"model": built["model"]}
+    return {**item, **built, **asked}
 
 
 def _placed(cycle: Cycle, selection: Selection) -> Iterable[Mapping[str, Any]]:

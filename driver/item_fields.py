@@ -106,6 +106,13 @@ def effort_of(value: object) -> str:
     return str(value)
 
 
+def baseline_of(value: object) -> str:
+    """What the test is on the base, where that is not red."""
+    if value != "green":
+        raise Wrong('must be "green", or left out for a test that is red before the work is done')
+    return "green"
+
+
 def tier_of(value: object) -> int:
     """One of the verification tiers."""
     if _whole(value) not in VERIFICATION_TIERS:
@@ -117,6 +124,13 @@ def rounds_of(value: object) -> int:
     """A number of repair rounds."""
     if not 0 <= _whole(value) <= 100:
         raise Wrong("must be a whole number from 0 to 100")
+    return _whole(value)
+
+
+def count_of(value: object) -> int:
+    """A number of tests."""
+    if _whole(value) < 0:
+        raise Wrong("must be a whole number of tests, at least 0")
     return _whole(value)
 
 

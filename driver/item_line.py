@@ -54,6 +54,7 @@ def _walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remembe
         reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
         return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, attempts))
     wave.gates.check_dispatch()
+    wave.baselines.begin(planned, wave)
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
         attempts.append(build(planned, place, wave, number=memory.attempts + 1))

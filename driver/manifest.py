@@ -7,6 +7,7 @@ or folder exists is asked later, by the pre-flight.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from driver import item_fields as fields
 from driver.agent_driver import EFFORT_NORMAL
 from driver.item_fields import Command, Wrong, is_absolute
 from driver.ownership import OwnershipError, comparison_key, parse_owned
+from driver.test_command import command_problems
+from driver.test_counts import Allowance
 from state_store.errors import InputError
 from state_store.item_id import id_of
 
@@ -68,12 +71,20 @@ class WorkItem:
     effort: str = EFFORT_NORMAL
     model: str | None = None
     self_check: Command | None = None
+    baseline: str | None = None
+    fewer_tests: int | None = None
+    more_skipped: int | None = None
     verification_tier: int | None = None
     repair_cap: int | None = None
     require_review: bool | None = None
     spot_check_frac: float | None = None
     validate_all_json: bool | None = None
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def allowance(self) -> Allowance:
+        """How many tests fewer, or more of them skipped, than on the base are meant."""
+        return Allowance(self.fewer_tests or 0, self.more_skipped or 0)
 
     def to_json(self) -> dict[str, Any]:
         """The manifest's shape, without the keys that have no value."""
@@ -136,7 +147,7 @@ def _values(
 ) -> tuple[dict[str, Any], list[ItemProblem]]:
     found: list[ItemProblem] = []
     values = {_FIELDS[key][0]: _checked(_FIELDS[key][1], item, key, found) for key in keys}
-    return values, [*found, *_owned(values)]
+    return values, [*found, *_owned(values), *_hiding(values)]
 
 
 def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
@@ -188,6 +199,13 @@ def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
             parse_owned(entry, base)
         except OwnershipError as fault:
             yield ItemProblem(INVALID_PATH, f"ownsFiles entry {fault}")
+
+
+def _hiding(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
+    """What in the test command could hide that a test is red."""
+    command = values.get("test_command")
+    for problem in command_problems(command, pipefail=os.name != "nt") if command else ():
+        yield ItemProblem("invalid_testCmd", f"testCmd: {problem}")
 
 
 def _repeated(items: Sequence[WorkItem]) -> Iterator[str]:
@@ -262,6 +280,9 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "workDir": ("work_dir", fields.full_text_of),
     "repo": ("repo", fields.full_text_of),
     "selfCheckCmd": ("self_check", fields.command_of),
+    "baseline": ("baseline", fields.baseline_of),
+    "fewerTests": ("fewer_tests", fields.count_of),
+    "moreSkipped": ("more_skipped", fields.count_of),
     "label": ("label", fields.label_of),
     "phase": ("phase", fields.label_of),
     "effort": ("effort", fields.effort_of),

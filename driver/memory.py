@@ -6,23 +6,23 @@ has lost an item to another can neither record nor ship it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from driver import receipt
 from driver.leasing import Leases
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.subject import Subject
 from state_store import events
 from state_store.anchors import Anchor
 from state_store.api import StateAPI
-
-Note = Callable[[], None]
+from state_store.store import Note
 
 
 class Memory(Protocol):
     """The store as a wave needs it. All but `begin` and `end` raise LeasedElsewhereError.
 
-    `note` writes the journal: after the question whose the item is, before the answer counts.
+    `note` lets the journal say it: after the question whose the item is, before the answer counts.
     """
 
     def begin(self, slugs: Sequence[str]) -> None:
@@ -163,6 +163,7 @@ class WaveMemory:
             "verdict": str(attempt.verdict),
             "reason": attempt.reason or None,
             "tree": attempt.tree,
+            "evidence": receipt.evidence(attempt),
         }
         self._write(
             [subject],

@@ -20,6 +20,7 @@ from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
+from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
@@ -104,9 +105,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         with _trouble_told():
             api = _open_store(request, cleanup)
             memory = _open_memory(request, plan.settings, manifest.wave_id, api, cleanup)
-            books = spending_of(
-                api, request.state_dir, manifest.wave_id, gates, plan.settings, request.driver
-            )
+            books = spending_of(api, manifest.wave_id, gates, plan.settings, request.driver)
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             grounds = _open_grounds(plan, processes, manifest.wave_id, cleanup)
@@ -125,10 +124,12 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             spending=spending,
             processes=processes,
             options=request.options,
+            baselines=WaveBaselines(request.state_dir),
             state_dir=request.state_dir,
             resume=request.resume,
         )
         cleanup.enter_context(_noted(wave))
+        cleanup.callback(wave.baselines.close, wave)
         memory.begin([planned.slug for planned in wave.plan])
         _announce(wave, request.state_dir)
         yield wave
@@ -256,7 +257,7 @@ def _open_repository(
     prepare = Preparation(
         settings.workspace.copy,
         settings.workspace.setup,
-        functools.partial(_run_setup, settings, processes, wave_id),
+        functools.partial(run_setup, settings, processes, wave_id),
     )
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
@@ -273,13 +274,14 @@ def _fresh_folder(root: Path, prefix: str) -> Path:
         raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
 
 
-def _run_setup(
+def run_setup(
     settings: Settings,
     processes: Processes,
     wave_id: str,
     command: str | tuple[str, ...],
     folder: Path,
 ) -> str:
+    """Run one set-up command in a fresh place: "" or the sentence that says what went wrong."""
     mark = {RUN_VARIABLE: wave_id}
     environment = child_environment(settings.environ, settings.verify.env, mark)
     limit = settings.workspace.setup_timeout_s

@@ -9,9 +9,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driver.agent_driver import Usage
+from driver.runners.summary import Counts, Doubt
 
 BUILD = "build"
 REPAIR = "repair"
+
+# What a test was run for.
+BASELINE = "baseline"
+PROOF = "proof"
+SPOT_CHECK = "spot_check"
+CANARY = "canary"
+INTEGRATION = "integration"
+
+NO_SANDBOX = "none"
 
 # Git's modes, as changes and recordings carry them.
 MODE_FILE = "100644"
@@ -69,7 +79,14 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """One run of a test command on one git tree (`tree` is None in place)."""
+    """One run of a test command on one git tree (`tree` is None in place), and its receipt.
+
+    `base` is the commit that the work started from, "" in place; `work_dir` the folder from the
+    repository's top, in place "."; `environment` the names of all
+    variables that the test saw; `output_digest` the SHA-256 of all that it printed, first what went
+    to stdout, then stderr; `counts` what its runner says of the tests, None where none is known;
+    `cached` that an earlier wave ran it.
+    """
 
     __test__ = False  # pytest collects classes by this name otherwise
 
@@ -81,11 +98,38 @@ class TestRun:
     tree: str | None = None
     output_file: str | None = None
     reason: str = ""
+    purpose: str = PROOF
+    base: str = ""
+    work_dir: str = "."
+    environment: tuple[str, ...] = ()
+    sandbox: str = NO_SANDBOX
+    output_digest: str | None = None
+    counts: Counts | Doubt | None = None
+    cached: bool = False
 
     @property
     def green(self) -> bool:
         """True only for exit code 0 on an unchanged tree."""
         return self.kind is RunKind.GREEN
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a proof was compared with. A note says why there is no such run.
+
+    `reverted` is the test of the base with this work's own tests; `canary_word` what the run with a
+    planted failing test said, None where it was not asked; `flaky` that one tree had different
+    answers.
+    """
+
+    baseline: TestRun | None = None
+    baseline_note: str = ""
+    reverted: TestRun | None = None
+    canaries: tuple[TestRun, ...] = ()
+    canary_word: str | None = None
+    canary_note: str = ""
+    spot_checks: tuple[TestRun, ...] = ()
+    flaky: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +147,23 @@ class Attempt:
     tree: str | None = None
     changes: tuple[Change, ...] = ()
     test: TestRun | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+
+    @property
+    def receipts(self) -> tuple[TestRun, ...]:
+        """Every test run that the verdict rests on, in the order in which they are asked for."""
+        found = self.evidence
+        checks = (*found.canaries, *found.spot_checks)
+        runs = (found.baseline, self.test, found.reverted, *checks)
+        return tuple(run for run in runs if run is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemOutcome:
     """Where an item stands. `tree` is the proven tree, base plus this item's files.
 
-    `resumed` work was done by an earlier run; `shipped_as` is its commit when it was shipped too.
+    `resumed` work was done by an earlier run; `shipped_as` is its commit when it was shipped too;
+    `together` are the runs of its test on trees that hold other items as well.
     """
 
     slug: str
@@ -121,6 +175,7 @@ class ItemOutcome:
     isolation: str = "clone"
     resumed: bool = False
     shipped_as: str | None = None
+    together: tuple[TestRun, ...] = ()
 
     @property
     def repairs(self) -> int:
@@ -132,6 +187,11 @@ class ItemOutcome:
         """The newest test run of this item, if any ran."""
         return next((a.test for a in reversed(self.attempts) if a.test is not None), None)
 
+    @property
+    def evidence(self) -> Evidence:
+        """What the newest attempt was compared with."""
+        return self.attempts[-1].evidence if self.attempts else Evidence()
+
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
@@ -140,7 +200,8 @@ class Shipment:
     `commits` holds (slug, commit) of all shipped items; `error` is a word of the report's
     vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped;
     `kept` is the commit that `branch` then holds in this repository only. `left_out` are items
-    that were verified alone, with the verdict they have beside the others.
+    that were verified alone, with the verdict they have beside the others; `together` holds
+    (slug, test runs) on the line of the others.
     """
 
     repo: str
@@ -154,6 +215,7 @@ class Shipment:
     warning: str | None = None
     kept: str | None = None
     left_out: tuple[ItemOutcome, ...] = ()
+    together: tuple[tuple[str, tuple[TestRun, ...]], ...] = ()
 
     @property
     def tip(self) -> str | None:

@@ -67,6 +67,35 @@ def repeating(interval_s: float, work: Callable[[], None]) -> Iterator[None]:
         thread.join()
 
 
+class Beside(Generic[Result]):
+    """A piece of work on a thread of its own, whose result is asked for later."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._done = threading.Event()
+        self._result: Result
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._work()
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+            self._error = error
+        self._done.set()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it is over, after at most that long."""
+        return self._done.wait(timeout_s)
+
+    def result(self) -> Result:
+        """What the work gave, when it is over; its exception is raised here."""
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
 class _Crew(Generic[Job, Result]):
     def __init__(self, jobs: Sequence[Job], work: Callable[[Job], Result]) -> None:
         self._jobs = jobs

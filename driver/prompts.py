@@ -16,8 +16,11 @@ MAX_DIFF_CHARS = 24_000
 
 
 def build_prompt(item: WorkItem, *, with_rules: bool) -> str:
-    """The item's own prompt; `with_rules` adds what a backend with file access has to know."""
-    return f"{item.prompt.rstrip()}\n\n{_rules(item)}" if with_rules else item.prompt
+    """The item's own prompt and what its work is measured by.
+
+    `with_rules` adds what a backend with file access has to know.
+    """
+    return f"{item.prompt.rstrip()}\n\n{_rules(item) if with_rules else _counts(item)}"
 
 
 def repair_prompt(first: str, item: WorkItem, attempt: Attempt, diff: str) -> str:
@@ -41,12 +44,18 @@ def _rules(item: WorkItem) -> str:
     return (
         "Rules of this workspace:\n"
         f"- Change only these files (they may be new; a name ending in / is a folder):\n{files}\n"
-        f"- Your work counts only when this command succeeds: {command_text(item.test_command)}\n"
+        "- Below a folder of yours, tests that are there already and configuration of tests,"
+        " builds, CI and agents stay as they are, unless listed above by name. You may add tests.\n"
+        f"- {_counts(item)}"
         "  It is run for you afterwards, in a fresh checkout that has your changes to these files"
         " and nothing else.\n"
         f"{_self_check(item)}"
         "- Do not commit, do not switch branches, do not change git's configuration.\n"
     )
+
+
+def _counts(item: WorkItem) -> str:
+    return f"Your work counts only when this command succeeds: {command_text(item.test_command)}\n"
 
 
 def _self_check(item: WorkItem) -> str:
@@ -68,6 +77,8 @@ def _complaint(item: WorkItem, attempt: Attempt) -> str:
 def _how_it_ended(test: TestRun) -> str:
     if test.kind is RunKind.TIMED_OUT:
         return f"Test timed out after {test.duration_s:.0f} seconds."
+    if test.green:
+        return "The test command succeeded, but it does not count."
     return f"Test failed with exit code {test.exit_code}."
 
 

@@ -38,6 +38,11 @@ class ProvingTree:
     def __post_init__(self) -> None:
         self.identity = _identity(self.path)
 
+    @property
+    def probe(self) -> Path:
+        """A file beside the index, touched to learn the time of the file system."""
+        return self.index.with_suffix(".tick")
+
     def tampered(self) -> tuple[str, ...]:
         """Tracked paths that are not what the git tree says any more."""
         suspects = [
@@ -79,14 +84,11 @@ class ProvingTree:
         if os.name == "nt":  # no change time there, and a clock of 100 ns
             return
         newest = max((s[3] for s in self.seen.values() if not _is_folder(s)), default=0)
-        probe = self.index.with_suffix(".tick")
         deadline = time.monotonic() + _TICK_LIMIT_S
-        while time.monotonic() < deadline:
-            probe.write_bytes(b"")
-            if probe.stat().st_ctime_ns > newest:
-                break
+        self.probe.touch()
+        while self.probe.stat().st_ctime_ns <= newest and time.monotonic() < deadline:
             time.sleep(0.001)
-        probe.unlink(missing_ok=True)
+            os.utime(self.probe)
 
     def _switch(self, tree: str) -> None:
         self.git.switch(tree, self.path, self.index)
@@ -115,6 +117,7 @@ class ProvingTrees:
     ) -> None:
         self._make = make
         self._show_git = show_git
+        self._size = size
         self._places = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[ProvingTree] = []
@@ -122,13 +125,13 @@ class ProvingTrees:
         self._closed = False
 
     @contextlib.contextmanager
-    def checkout(self, tree: str) -> Iterator[ProvingTree]:
-        """A tree showing `tree`; waits while all are in use.
+    def checkout(self, tree: str, *, fresh: bool = False) -> Iterator[ProvingTree]:
+        """A tree showing `tree`; waits while all are in use. A `fresh` one was never used before.
 
         Raises WorkspaceError when one has to be made and its set-up fails.
         """
         with self._places:
-            place = self._showing(tree)
+            place = self._made_new(tree) if fresh else self._showing(tree)
             try:
                 yield place
             finally:
@@ -147,6 +150,9 @@ class ProvingTrees:
             kept = self._most_alike(tree)
         if kept is not None and self._shows(kept, tree):
             return kept
+        return self._made_new(tree)
+
+    def _made_new(self, tree: str) -> ProvingTree:
         with self._lock:
             self._made += 1
             number = self._made
@@ -179,7 +185,7 @@ class ProvingTrees:
 
     def _give_back(self, place: ProvingTree) -> None:
         with self._lock:
-            if not self._closed:
+            if not self._closed and len(self._idle) < self._size:
                 self._idle.append(place)
                 return
         _discard(place)
@@ -190,6 +196,7 @@ def _discard(place: ProvingTree) -> None:
     with contextlib.suppress(OSError):
         remove_tree(place.path)
     place.index.unlink(missing_ok=True)
+    place.probe.unlink(missing_ok=True)
 
 
 def _is_folder(signature: Signature) -> bool:

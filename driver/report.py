@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from driver import receipt
 from driver.agent_driver import Usage
 from driver.outcome import BUILD, REPAIR, Attempt, ItemOutcome, Shipment, TestRun, Verdict
 from driver.verdicts import review_word
@@ -149,6 +150,10 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "model": last.model if last else None,
         "adversarial_review": _review(item, review_mode),
         "isolation": outcome.isolation,
+        "spotChecked": bool(outcome.evidence.spot_checks),
+        "spot_check_failed": outcome.evidence.flaky,
+        "flaky": outcome.evidence.flaky,
+        "together": [receipt.to_json(run) for run in outcome.together],
         "verificationTier": item.planned.policy.tier,
         "usage": _usage(sum_usage(attempt.usage for attempt in outcome.attempts)),
         "attempts": [_attempt(attempt) for attempt in outcome.attempts],
@@ -171,6 +176,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "durationS": round(attempt.duration_s, 3),
         "usage": _usage(attempt.usage),
         "test": _test(attempt.test),
+        "evidence": receipt.evidence(attempt),
     }
 
 

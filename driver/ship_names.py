@@ -15,7 +15,12 @@ MAX_SUBJECT_CHARS = 72
 
 
 def commit_message(
-    item: WorkItem, wave_id: str, proved_tree: str, anchor: str | None = None
+    item: WorkItem,
+    wave_id: str,
+    proved_tree: str,
+    anchor: str | None = None,
+    *,
+    work_dir: str = ".",
 ) -> str:
     """Subject from the title or slug, then the trailers that later runs find items by; `anchor`
     says how far the store was."""
@@ -24,6 +29,7 @@ def commit_message(
         "Item-Id": item.item_id or item.slug,
         "Item-Slug": item.slug,
         "Test-Command": command_text(item.test_command),
+        **({"Work-Dir": work_dir} if work_dir != "." else {}),
         "Proved-Tree": proved_tree,
         **({TRAILER: anchor} if anchor else {}),
     }

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -157,14 +156,13 @@ class Spending:
 @contextmanager
 def opened(
     api: StateAPI | None,
-    state_dir: Path | None,
     wave_id: str,
     gates: Gates,
     settings: Settings,
     driver: AgentDriver,
 ) -> Iterator[Spending]:
     """The spending of a wave; what dead runs had reserved is booked first."""
-    if api is None or state_dir is None:
+    if api is None:
         yield Spending(wave_id, gates)
         return
     books = Budget(
@@ -174,7 +172,7 @@ def opened(
         is_gone,
         lambda model, tokens: price(driver, model, tokens, own_prices(settings)),
         hold_s=2 * settings.backend.timeout_s + budget.HOLD_S,
-        state_dir=state_dir,
+        state_dir=api.store.path.parent,
     )
     books.recover()
     found = Spending(wave_id, gates, books)
@@ -222,7 +220,8 @@ def price(driver: AgentDriver, model: str, tokens: int, own: Mapping[str, Price]
 def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
     """What a dispatch used: numbers that are none are unknown, one total of tokens is a use too,
     and a cost that is not told is reckoned where the price is known."""
-    said = result.usage
+    told: object = result.usage  # a foreign backend's may be anything
+    said = told if isinstance(told, Usage) else _UNMETERED
     usage = Usage(
         ceilings.counted(said.input_tokens),
         ceilings.counted(said.output_tokens),

@@ -53,13 +53,18 @@ def of_changes(
     *,
     head_moved: str = "",
     links_outside: Sequence[str] = (),
+    protected: str = "",
 ) -> Judgement | None:
-    """Nothing changed, something foreign changed, or something that cannot be shipped as files."""
+    """Nothing changed, something foreign changed, or something that cannot be shipped as files.
+
+    `protected` is the sentence that names protected files among the changes, "" for none.
+    """
     problems = [
         *([head_moved + _touching(changes)] if head_moved else []),
         *_named("changed outside its files: ", [c.path for c in changes if not _owns(owned, c)]),
         *_named("a nested repository: ", [c.path for c in changes if c.mode == MODE_NESTED]),
         *_named("links that leave the repository: ", links_outside),
+        *([protected] if protected else []),
     ]
     if problems:
         return Judgement(Verdict.REFUSED, "; ".join(problems))

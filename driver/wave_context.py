@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from driver.agent_driver import AgentDriver
 from driver.gates import Gates
 from driver.ground import Ground
 from driver.leasing import Leases
 from driver.manifest import WorkItem
+from driver.outcome import Evidence
 from driver.ownership import OwnedPath
 from driver.process import Processes
 from driver.progress import Progress
+from driver.protected import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
 from driver.spending import Spending
@@ -90,6 +92,19 @@ class Shipping:
         return cls(str(git.get("mode", "current")), git.get("expectTopLevel") or None)
 
 
+class Baselines(Protocol):
+    """The tests of a wave's items on their bases."""
+
+    def begin(self, planned: Planned, wave: Wave) -> None:
+        """Start the item's test on its base beside everything else, where that is wanted."""
+
+    def of(self, planned: Planned, wave: Wave) -> Evidence:
+        """How it ended, or why there is none; waits for its end."""
+
+    def close(self, wave: Wave) -> None:
+        """Start no further one, and wait for those at work."""
+
+
 @dataclass(frozen=True)
 class Wave:
     """One wave under way."""
@@ -106,12 +121,22 @@ class Wave:
     processes: Processes
     run_dir: Path
     options: WaveOptions
+    baselines: Baselines
     state_dir: Path | None = None
     resume: bool = False
 
     def ground_of(self, planned: Planned) -> Ground:
         """The repository or folder an item works on."""
         return self.grounds[planned.home.key]
+
+    def protection(self, planned: Planned) -> Protection:
+        """Which files decide what the item's test means."""
+        return Protection(
+            self.ground_of(planned).paths,
+            planned.item.test_command,
+            planned.home.work_dir,
+            self.settings.verify.protected,
+        )
 
     def subject(self, planned: Planned) -> Subject:
         """What journal, events and leases know the item by."""

@@ -115,7 +115,8 @@ class Workspace:
 
 
 class Workshop:
-    """Makes workspaces and proving trees of one repository at one base commit, below `root`.
+    """Makes workspaces and proving trees of one repository at one base commit, below `root`;
+    `tracked` is every path in that commit.
 
     Raises InputError for `copy` paths that are missing, tracked or outside the checkout, and
     WorkspaceError when `root` cannot be used. Safe to use from many threads.
@@ -136,8 +137,8 @@ class Workshop:
         self._base = base
         self._base_tree = git.tree_of(base)
         self._prepare = prepare
-        self._tracked = frozenset(git.paths_in(self._base_tree))
-        _check_copies(repo.top, prepare.copy, self._tracked)
+        self.tracked = frozenset(git.paths_in(self._base_tree))
+        _check_copies(repo.top, prepare.copy, self.tracked)
         _own_folder(root, environ)
         for name in ("items", "proving", "indexes"):
             (root / name).mkdir(exist_ok=True)
@@ -162,19 +163,19 @@ class Workshop:
         path = self._root / "proving" / str(number)
         index = self._root / "indexes" / f"proving-{number}.index"
         self._furnish(path, index)
-        folders = {str(above) for path in self._tracked for above in PurePosixPath(path).parents}
+        folders = {str(above) for path in self.tracked for above in PurePosixPath(path).parents}
         for cache in folders:
             # Compiled from the base's files: with size and second the same as the next tree's,
             # Python would run the base instead of what is to be proven.
             remove_tree(path / cache / "__pycache__")
         seen = snapshot(path)
-        known = self._tracked | folders
+        known = self.tracked | folders
         products = {name: signature for name, signature in seen.items() if name not in known}
         return ProvingTree(path, index, self._git, products, seen)
 
     def _starts_dirty(self) -> bool:
         """Whether a furnished clone may differ from the base: set-up, or line-end attributes."""
-        attributes = any(path.rpartition("/")[2] == ".gitattributes" for path in self._tracked)
+        attributes = any(path.rpartition("/")[2] == ".gitattributes" for path in self.tracked)
         return bool(self._prepare.copy or self._prepare.setup or attributes)
 
     def _furnish(self, path: Path, index: Path) -> None:

@@ -276,6 +276,8 @@ def read_totals(state_dir: Path, wave: str) -> tuple[Total, Total]:
 
 def reached_today(state_dir: Path, limits: Limits) -> Decision | None:
     """The ceiling of today that lets nothing more begin, None when there is none."""
+    if limits.day == ceilings.Ceilings():
+        return None
     _, today = read_totals(state_dir, "")
     period = Period(DAILY, limits.day, today, today.seconds / 60)
     decision = ceilings.decide([period], Estimate(0, 0))

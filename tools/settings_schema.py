@@ -92,6 +92,12 @@ def _inside(raw: Any) -> str:
     return parts.as_posix()
 
 
+def _pattern(raw: Any) -> str:
+    text = _text(raw)
+    _require(not text.startswith("/") and "\\" not in text and ".." not in text.split("/"))
+    return text
+
+
 def _argument(raw: Any) -> str:
     _require(isinstance(raw, str) and "\0" not in raw)
     return str(raw)
@@ -190,6 +196,7 @@ VARIABLES = Kind(
     "a list of names of environment variables, without values", _list_of(_variable), private=True
 )
 INSIDE = Kind("a list of paths inside the repository", _list_of(_inside))
+PATTERNS = Kind("a list of patterns of paths, with / between folders", _list_of(_pattern))
 COMMANDS = Kind("a list of commands, each a text or a list of arguments", _list_of(_command))
 MODELS = Kind(f"a table of models by role ({', '.join(ROLES)})", _models)
 PRICE_TABLE = Kind(
@@ -215,6 +222,7 @@ class BackendSettings:
         default_factory=lambda: MappingProxyType({}), metadata={"kind": MODELS}
     )
     command: tuple[str, ...] = _key(ARGV, ())
+    output: str | None = _key(one_of("opencode", "gemini", "aider"))
     extra_args: tuple[str, ...] = _key(ARGUMENTS, ())
     env: tuple[str, ...] = _key(VARIABLES, ())
     timeout_s: float = _key(SECONDS, 1800.0)
@@ -236,6 +244,10 @@ class VerifySettings:
 
     env: tuple[str, ...] = _key(VARIABLES, ())
     timeout_s: float = _key(SECONDS, 900.0)
+    red_first: str = _key(one_of("require", "record", "off"), "record")
+    canary: bool = _key(SWITCH, True)
+    flake_policy: str = _key(one_of("refuse", "allow"), "refuse")
+    protected: tuple[str, ...] = _key(PATTERNS, ())
 
 
 @dataclass(frozen=True, slots=True)

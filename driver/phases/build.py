@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from driver import verdicts, wave_bridge
 from driver.agent_driver import WorkerResult
+from driver.belief import of_no_change
 from driver.ground import Observed, Place
-from driver.outcome import BUILD, MODE_NESTED, REPAIR, REPAIRABLE, Attempt, Change, TestRun, Verdict
-from driver.phases.prove import prove
+from driver.outcome import (
+    BUILD,
+    MODE_NESTED,
+    REPAIR,
+    REPAIRABLE,
+    Attempt,
+    Change,
+    Evidence,
+    TestRun,
+    Verdict,
+)
+from driver.phases.prove import Asked, prove
+from driver.phases.weigh import Weighed, weigh
 from driver.prompts import build_prompt
+from driver.protected import refusal
 from driver.recorded import Recorded, RecordedFile
 from driver.saved_work import WORK, Origin, headed
 from driver.verdicts import Judgement
@@ -48,17 +61,17 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     anything is spent; once an agent ran, every trouble is part of the answer."""
     wave.gates.check_dispatch()
     sent = _dispatch(planned, place, wave, number, prompt)
-    seen, test = Observed(()), None
+    seen, test, found = Observed(()), None, Evidence()
     try:
         seen = place.observe()
         _save(planned, place, wave, seen.tree)
         _record(planned, place, wave, sent, seen)
-        judgement, test = _judge(planned, place, wave, sent, seen)
+        judgement, test, found = _judge(planned, place, wave, sent, seen)
     except TidegateError as error:
         judgement = Judgement(Verdict.UNDECIDED, str(error))
     except OSError as trouble:  # folders without rights, too deep for a path, a full disk
         judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
-    done = _attempt(sent, seen, judgement, test)
+    done = replace(_attempt(sent, seen, judgement), test=test, evidence=found)
     final = not may_repair(done, planned.policy.repair_cap)
     wave.recorder.judged(wave.subject(planned), done, final=final)
     return done
@@ -99,25 +112,30 @@ def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
 
 def _judge(
     planned: Planned, place: Place, wave: Wave, sent: _Dispatched, seen: Observed
-) -> tuple[Judgement, TestRun | None]:
+) -> tuple[Judgement, TestRun | None, Evidence]:
     changes = verdicts.of_changes(
-        seen.changes, planned.owned, head_moved=seen.head_moved, links_outside=seen.links_outside
+        seen.changes,
+        planned.owned,
+        head_moved=seen.head_moved,
+        links_outside=seen.links_outside,
+        protected=refusal(wave.protection(planned).touched(seen.changes, planned.owned)),
     )
     # Foreign files are named even when the agent crashed as well; an empty diff is its own news
     # only when the agent says that it worked.
     if changes is not None and changes.verdict is Verdict.REFUSED:
-        return changes, None
-    early = verdicts.of_dispatch(sent.result) or changes
-    if early is not None:
-        return early, None
-    test = prove(planned, place, seen.tree, wave, f"test-{sent.number}")
+        return changes, None, Evidence()
+    if (failed := verdicts.of_dispatch(sent.result)) is not None:
+        return failed, None, Evidence()
+    if changes is not None:
+        found = wave.baselines.of(planned, wave)
+        return of_no_change(changes, found.baseline, planned.item.baseline), None, found
+    test = prove(planned, place, seen.tree, wave, Asked(f"test-{sent.number}"))
     wave.recorder.tested(planned.slug, test)
-    return verdicts.of_test(test), test
+    judgement, found = weigh(planned, place, wave, Weighed(sent.number, seen.changes, test))
+    return judgement, test, found
 
 
-def _attempt(
-    sent: _Dispatched, seen: Observed, judgement: Judgement, test: TestRun | None
-) -> Attempt:
+def _attempt(sent: _Dispatched, seen: Observed, judgement: Judgement) -> Attempt:
     return Attempt(
         number=sent.number,
         phase=sent.phase,
@@ -129,7 +147,6 @@ def _attempt(
         duration_s=sent.duration_s,
         tree=seen.tree,
         changes=seen.changes,
-        test=test,
     )
 
 

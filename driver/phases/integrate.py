@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from driver.git import Commit, CommitSpec
 from driver.ground import RepositoryGround
-from driver.outcome import ItemOutcome, RunKind, TestRun, Verdict
+from driver.outcome import INTEGRATION, ItemOutcome, RunKind, TestRun, Verdict
 from driver.phases.prove import run_test
 from driver.pool import Leaving, run_all
 from driver.prompts import command_text
@@ -52,7 +52,7 @@ class Integration:
             self._remember(planned, outcome)
         trees = self._trees(entries)
         if all(run.green for run in self._prove(entries, trees)):
-            return Line(tuple(entries), trees, ())
+            return self._line(entries, trees, ())
         return self._one_by_one(entries)
 
     def _one_by_one(self, entries: Sequence[Entry]) -> Line:
@@ -66,7 +66,18 @@ class Integration:
                 kept.append(entry)
             else:
                 left_out.append(_evicted(entry[1], bad, kept))
-        return Line(tuple(kept), self._trees(kept), tuple(left_out))
+        return self._line(kept, self._trees(kept), left_out)
+
+    def _line(
+        self, entries: Sequence[Entry], trees: tuple[str, ...], left_out: Sequence[ItemOutcome]
+    ) -> Line:
+        """The line, each item with the receipts for its own commit and for the last one."""
+        told = []
+        for (planned, outcome), tree in zip(entries, trees, strict=True):
+            keys = dict.fromkeys((_key(planned, tree), _key(planned, trees[-1])))
+            runs = tuple(self._runs[key] for key in keys if key in self._runs)
+            told.append((planned, dataclasses.replace(outcome, together=runs)))
+        return Line(tuple(told), trees, tuple(left_out))
 
     def _remember(self, planned: Planned, outcome: ItemOutcome) -> None:
         test = outcome.last_test
@@ -106,7 +117,7 @@ class Integration:
         self._wave.gates.stop.check()
         output = self._wave.scratch(job.planned.slug) / f"together-{job.tree[:12]}"
         with self._ground.trees.checkout(job.tree) as proving:
-            run = run_test(job.planned, proving, job.tree, self._wave, output)
+            run = run_test(job.planned, proving, job.tree, self._wave, output, purpose=INTEGRATION)
         self._wave.recorder.say(f"{job.planned.slug}: together with the others: {run.kind}")
         return run
 
@@ -125,5 +136,8 @@ def _evicted(outcome: ItemOutcome, bad: TestRun, kept: Sequence[Entry]) -> ItemO
     verdicts = {RunKind.COULD_NOT_RUN: Verdict.UNDECIDED, RunKind.CANCELLED: Verdict.HALTED}
     reason = f"green alone, but together with {others}: `{bad.command}`: {bad.reason}"
     return dataclasses.replace(
-        outcome, verdict=verdicts.get(bad.kind, Verdict.FAILED), reason=reason
+        outcome,
+        verdict=verdicts.get(bad.kind, Verdict.FAILED),
+        reason=reason,
+        together=(bad,),
     )

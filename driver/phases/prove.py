@@ -2,58 +2,134 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from driver import wave_bridge
-from driver.agent_driver import CommandLimits
+from driver.agent_driver import CommandLimits, CommandResult
 from driver.ground import Place, ProvingPlace
-from driver.outcome import TestRun
+from driver.outcome import PROOF, TestRun
 from driver.process import child_environment
 from driver.prompts import command_text
+from driver.runners.summary import Counts, Doubt
 from driver.runs import RUN_VARIABLE
+from driver.test_counts import count_tests
 from driver.text import bounded
 from driver.verdicts import run_kind
 from driver.wave_context import Planned, Wave
+from tools.settings import Settings
 
 MAX_KEPT_CHARS = 64_000
+MAX_READ_BYTES = 2**25
+_BLOCK = 2**20
 # Compiled files of an earlier tree with the same size and second would be believed by Python.
 _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def prove(planned: Planned, place: Place, tree: str | None, wave: Wave, label: str) -> TestRun:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run is for; `label` names the file that keeps its whole output, a `fresh` place is one
+    that no test ever ran in."""
+
+    label: str
+    purpose: str = PROOF
+    fresh: bool = False
+
+
+def prove(planned: Planned, place: Place, tree: str | None, wave: Wave, ask: Asked) -> TestRun:
     """The test command of `planned` on `tree`, in a place that no agent has seen.
 
-    `label` names the file that keeps the whole output. Raises WorkspaceError when the place
-    cannot be prepared.
+    Raises WorkspaceError when the place cannot be prepared.
     """
-    with place.proving(tree) as proving:
-        return run_test(planned, proving, tree, wave, wave.scratch(planned.slug) / label)
+    with place.proving(tree, fresh=ask.fresh) as proving:
+        output = wave.scratch(planned.slug) / ask.label
+        return run_test(planned, proving, tree, wave, output, purpose=ask.purpose)
 
 
 def run_test(
-    planned: Planned, proving: ProvingPlace, tree: str | None, wave: Wave, output: Path
+    planned: Planned,
+    proving: ProvingPlace,
+    tree: str | None,
+    wave: Wave,
+    output: Path,
+    *,
+    purpose: str = PROOF,
 ) -> TestRun:
-    """The test command of `planned` in a checkout of `tree`."""
-    item, settings = planned.item, wave.settings
-    extra = {**_TEST_ENVIRONMENT, RUN_VARIABLE: wave.wave_id}
-    environment = child_environment(settings.environ, settings.verify.env, extra)
+    """The test command of `planned` in a checkout of `tree`; all it prints goes to `output`."""
+    command = planned.item.test_command
+    environment = test_environment(wave.settings, wave.wave_id)
     result = wave_bridge.run_test_command(
         wave.driver,
-        item.test_command,
+        command,
         proving.path / planned.home.work_dir,
-        CommandLimits(settings.verify.timeout_s, environment, output),
+        CommandLimits(wave.settings.verify.timeout_s, environment, output),
     )
     kind, reason = run_kind(result, proving.tampered())
     return TestRun(
         kind=kind,
-        command=command_text(item.test_command),
+        command=command_text(command),
         exit_code=None if result.could_not_run or result.timed_out else result.exit_code,
         output=bounded(_output(result.stdout, result.stderr, str(proving.path)), MAX_KEPT_CHARS),
         duration_s=result.duration_s,
         tree=tree,
         output_file=result.output_file,
         reason=reason,
+        purpose=purpose,
+        base=wave.ground_of(planned).base,
+        work_dir=planned.home.work_dir,
+        environment=tuple(sorted(environment)),
+        output_digest=output_digest(result.output_file),
+        counts=counts_of(command, result),
     )
+
+
+def test_environment(settings: Settings, run: str) -> dict[str, str]:
+    """All that a test sees of the environment; `run` marks the processes of a wave."""
+    extra = {**_TEST_ENVIRONMENT, RUN_VARIABLE: run}
+    return child_environment(settings.environ, settings.verify.env, extra)
+
+
+def counts_of(command: str | tuple[str, ...], result: CommandResult) -> Counts | Doubt | None:
+    """How many tests ran, by the whole output; None for one too long to be read."""
+    if result.could_not_run:
+        return None
+    if result.output_file is None:
+        return count_tests(command, result.stdout, result.stderr)
+    whole = printed(result.output_file)
+    return count_tests(command, *whole) if whole else None
+
+
+def printed(output_file: str | None) -> tuple[str, str] | None:
+    """All that a command printed, to stdout and to stderr; None where that is lost or too long."""
+    if output_file is None:
+        return None
+    out, err = _streams(output_file)
+    try:
+        if out.stat().st_size + err.stat().st_size > MAX_READ_BYTES:
+            return None
+        return out.read_text("utf-8", "replace"), err.read_text("utf-8", "replace")
+    except OSError:
+        return None
+
+
+def _streams(output_file: str) -> tuple[Path, Path]:
+    return Path(output_file), Path(output_file).with_suffix(".err")
+
+
+def output_digest(output_file: str | None) -> str | None:
+    """Of what the command printed, whole: stdout's file, then that of stderr beside it."""
+    if output_file is None:
+        return None
+    found = hashlib.sha256()
+    for path in _streams(output_file):
+        try:
+            with path.open("rb") as stream:
+                while block := stream.read(_BLOCK):
+                    found.update(block)
+        except OSError:
+            return None
+    return found.hexdigest()
 
 
 def _output(stdout: str, stderr: str, top: str) -> str:

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import Usage
+from driver.belief import of_counts
 from driver.git import GitError, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.prove import run_test
+from driver.protected import refusal
 from driver.ship_names import on_the_way
 from driver.subject import Subject
 from driver.verdicts import of_changes, of_test
@@ -164,13 +166,16 @@ def _prove_again(
     if rebuilt != tree:
         return None
     changes = ground.git.changes(ground.base_tree, tree)
-    if of_changes(changes, planned.owned) is not None:
+    protected = refusal(wave.protection(planned).touched(changes, planned.owned))
+    if of_changes(changes, planned.owned, protected=protected) is not None:
         return None
     with ground.trees.checkout(tree) as proving:
         output = wave.scratch(planned.slug) / "test-resumed"
         test = run_test(planned, proving, tree, wave, output)
     wave.recorder.tested(planned.slug, test)
     if of_test(test).verdict is not Verdict.VERIFIED:
+        return None
+    if of_counts(test, None, planned.item.allowance) is not None:
         return None
     again = Attempt(
         number=1,

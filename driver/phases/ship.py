@@ -68,7 +68,8 @@ def _ship(
     if touched := _touched_by_others(ground, wave):
         return _failed(shipment, "checkout_changed", _told(touched))
     cargo = _committed(ground, line, wave)
-    shipment = replace(shipment, files_count=_count_files(line.entries))
+    together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
+    shipment = replace(shipment, files_count=_count_files(line.entries), together=together)
     publish = _to_current_branch if wave.shipping.mode == "current" else _to_wave_branch
     try:
         return publish(shipment, cargo)
@@ -149,7 +150,9 @@ def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
     ship_settings, anchor = wave.settings.ship, wave.recorder.anchor
     return [
         CommitSpec(
-            commit_message(planned.item, wave.wave_id, tree, anchor),
+            commit_message(
+                planned.item, wave.wave_id, tree, anchor, work_dir=planned.home.work_dir
+            ),
             outcome.changes,
             ship_settings.bot_name,
             ship_settings.bot_email,

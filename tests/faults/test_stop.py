@@ -34,7 +34,7 @@ esac
 touch FOLDER/started-$TIDEGATE_ITEM
 while :; do sleep 60; done
 """
-TEST = "[ -e FOLDER/quick ] || {{ trap '' TERM INT; touch FOLDER/started-{0}; sleep 60; }}"
+TEST = "if [ ! -e FOLDER/quick ]; then trap '' TERM INT && touch FOLDER/testing-{0} && sleep 60; fi"
 SLUGS = ("plain", "deaf", "forks", "tested")
 
 
@@ -49,7 +49,9 @@ class Stage:
         agent.write_text(AGENT.replace("FOLDER", str(folder)), encoding="utf-8")
         (folder / "tidegate.toml").write_text(
             f'[backend]\nname = "command"\ncommand = ["sh", "{agent}"]\ntier = 1\n'
-            f'env = ["{MARKER}"]\n[verify]\nenv = ["{MARKER}"]\n',
+            f'env = ["{MARKER}"]\n[verify]\nenv = ["{MARKER}"]\n'
+            # All bases are tested at once, too, and hang.
+            "[limits]\nmax_parallel_tests = 8\n",
             encoding="utf-8",
         )
         test = TEST.replace("FOLDER", str(folder))
@@ -72,7 +74,8 @@ class Stage:
         """The program, at the moment when all agents and a test hang."""
         with self.start() as program:
             try:
-                started = [self.folder / f"started-{slug}" for slug in SLUGS]
+                started = [self.folder / f"testing-{slug}" for slug in SLUGS]
+                started += [self.folder / f"started-{slug}" for slug in SLUGS if slug != "tested"]
                 assert eventually(lambda: all(p.exists() for p in started), 30.0)
                 yield program
             finally:

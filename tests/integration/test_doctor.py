@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from driver.sandbox import BWRAP, choose, look, program_outside
-from tests.support.in_process import call
-from tests.support.programs import ROOT, Project, git, run
+from tests.support.programs import ROOT, Project, call, git, run
 from tools.doctor import main
 
 DOCTOR = ROOT / "tools" / "doctor.py"

@@ -102,7 +102,7 @@ def test_a_verified_item_is_one_commit_whose_trailers_say_what_was_proven(scene:
 def test_every_tree_that_is_committed_was_tested_with_its_item(scene: Scene) -> None:
     proven = scene.folder / "proven"
     names = ("a.txt", "b.txt", "c.txt")
-    note = f"echo $(cat {' '.join(names)}) >> {proven}-$0; grep -q good $0.txt"
+    note = f"paste -d ' ' {' '.join(names)} >> {proven}-$0 && grep -q good $0.txt"
     report, _ = scene.play(
         {slug: writes(**{f"{slug}__txt": "good\n"}) for slug in "abc"},
         [item(slug, f"{slug}.txt", ["sh", "-c", note, slug]) for slug in "abc"],
@@ -115,11 +115,12 @@ def test_every_tree_that_is_committed_was_tested_with_its_item(scene: Scene) -> 
     seen = {slug: Path(f"{proven}-{slug}").read_text().splitlines() for slug in "abc"}
     assert [shipped[n] in seen[slug] for n, slug in enumerate("abc")] == [True] * 3
     assert all(shipped[-1] in trees for trees in seen.values())
+    assert all(trees.pop(trees.index("base base base")) for trees in seen.values())
     assert [len(trees) for trees in seen.values()] == [2, 3, 2]
 
 
 def test_a_red_item_is_repaired_with_all_that_is_known_of_its_failure(scene: Scene) -> None:
-    command = "cat a.txt; echo to-stderr >&2; grep -q good a.txt"
+    command = "cat a.txt && echo to-stderr >&2 && grep -q good a.txt"
     report, driver = scene.play(
         {"a": [writes(a__txt="halfway\n"), writes(a__txt="good\n")]}, [item("a", "a.txt", command)]
     )
@@ -303,7 +304,7 @@ def test_an_agent_may_undo_its_own_commit_in_the_repair_round(scene: Scene) -> N
 def test_an_agent_that_changed_nothing_has_no_green_whatever_it_says(scene: Scene) -> None:
     boast = WorkerResult("w", ok=True, text="ALL PASSED", verified=True, files_written=("a.txt",))
     report, driver = scene.play(
-        {"a": [lambda agent: copy.copy(boast)] * 2}, [item("a", "a.txt", "true")]
+        {"a": [lambda agent: copy.copy(boast)] * 2}, [item("a", "a.txt", A_GOOD)]
     )
     record = built(report)["a"]
     assert (record["verdict"], record["filesWritten"]) == ("no_change", [])
@@ -316,7 +317,7 @@ def test_an_agent_that_changed_nothing_has_no_green_whatever_it_says(scene: Scen
 
 def test_two_items_green_alone_and_red_together_ship_one_and_say_why(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a.txt": "old\n", "b.txt": "old\n"})
-    test = "! { grep -q new a.txt && grep -q new b.txt; }"
+    test = "grep -q old a.txt b.txt"
     report, _ = scene.play(
         {"a": writes(a__txt="new\n"), "b": writes(b__txt="new\n"), "c": writes(c__txt="c\n")},
         [item("a", "a.txt", test), item("b", "b.txt", test), item("c", "c.txt", "test -e c.txt")],
@@ -337,7 +338,7 @@ def test_two_items_green_alone_and_red_together_ship_one_and_say_why(tmp_path: P
     ("test", "why"),
     [
         ("echo more >> b.txt", "changed tracked files: b.txt"),
-        ("echo more >> a.txt; true", "changed tracked files: a.txt"),
+        ("echo more >> a.txt", "changed tracked files: a.txt"),
         ("rm run.sh", "changed tracked files: run.sh"),
         ("false | tail -1", "exit 1"),
         ("kill -9 $$", "exit"),
@@ -404,7 +405,9 @@ def test_what_is_shipped_was_tested_although_a_left_behind_process_keeps_writing
     def starts_it(agent: Agent) -> None:
         agent.write({"c.txt": "good\n"})
 
-    test = f"{A_GOOD} && (setsid sh -c '{loop}' >/dev/null 2>&1 &) && {A_GOOD}"
+    leaves_one_as_well = scene.folder / "leaves.sh"
+    leaves_one_as_well.write_text(f"setsid sh -c '{loop}' >/dev/null 2>&1 &\n")
+    test = f"{A_GOOD} && sh {leaves_one_as_well} && {A_GOOD}"
     try:
         report, _ = scene.play(
             {"a": [leaves_a_writer] * 2, "c": starts_it},
@@ -628,9 +631,10 @@ def test_a_backend_with_the_five_operations_only_works(
     report = scene.run(driver, [item("a", "a.txt", A_GOOD)])
     assert report["shipped"] == ["a"]
     assert report["tokens"]["total"] == 42
-    [(command, cwd, shell)] = driver.calls
-    assert (command, shell) == (A_GOOD, None)
-    assert not Path(cwd).is_relative_to(scene.repo.path)
+    assert len(driver.calls) == 2  # on the base, and with the work
+    for command, cwd, shell in driver.calls:
+        assert (command, shell) == (A_GOOD, None)
+        assert not Path(cwd).is_relative_to(scene.repo.path)
 
 
 def test_a_backend_whose_run_command_breaks_is_undecided_and_keeps_the_work(scene: Scene) -> None:
@@ -782,7 +786,8 @@ def test_an_interrupt_before_anything_was_begun_has_the_signals_exit_code(scene:
 
 def test_an_interrupt_while_items_are_proven_together_ships_nothing(scene: Scene) -> None:
     stop, together = Stop(), scene.folder / "together"
-    test = f"! grep -q good b.txt || ! grep -q good a.txt || {{ touch {together}; sleep 60; }}"
+    both = "grep -q good a.txt && grep -q good b.txt"
+    test = f"if {both}; then touch {together} && sleep 60; fi"
     watcher = threading.Thread(
         target=lambda: eventually(together.exists, PATIENCE_S) and stop.set(signal.SIGINT)
     )
@@ -852,9 +857,7 @@ def test_a_key_of_the_parent_reaches_neither_agent_nor_test_unless_named(tmp_pat
     scene = Scene(tmp_path, FILES, config='[verify]\nenv = ["TEST_KEY"]\n', environ=secrets)
     agent = "env > a.txt; env | grep -o 'canary-.' | sort > seen.txt"
     driver = CommandDriver(["sh", "-c", agent], tier=1, env=["NAMED_KEY"], environ=scene.environ)
-    report = scene.run(
-        driver, [item("a", ["a.txt", "seen.txt"], f"env > {tmp_path}/test-env; true")]
-    )
+    report = scene.run(driver, [item("a", ["a.txt", "seen.txt"], f"env > {tmp_path}/test-env")])
     assert report["shipped"] == ["a"]
     assert scene.repo.git("show", f"{report['sha']}:seen.txt") == "canary-2"
     seen_by_test = (tmp_path / "test-env").read_text()

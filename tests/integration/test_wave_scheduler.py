@@ -174,6 +174,23 @@ def test_selection_is_by_priority_then_age_and_every_item_left_out_has_a_reason(
     assert "WIDE" in overlap["detail"]
 
 
+def test_what_an_item_asks_for_itself_wins_over_the_backends_tier(project: Project) -> None:
+    project.track(
+        item("a", spotCheckFrac=0.25, repairCap=0), item("b"), item("c", verificationTier=3)
+    )
+    a, b, c = project.schedule("--dry-run").report["manifest"]["items"]
+    assert (a["spotCheckFrac"], a["repairCap"], a["verificationTier"]) == (0.25, 0, 4)
+    assert (b["spotCheckFrac"], b["repairCap"], b["verificationTier"]) == (1.0, 3, 4)
+    assert c["verificationTier"] == 3
+    assert "repairCap" not in c  # that of tier 3, by the table
+
+
+def test_a_test_command_that_can_hide_a_red_test_is_left_out_and_named(project: Project) -> None:
+    project.track(item("a", testCmd="pytest || true"), item("b"))
+    report = project.schedule("--dry-run").report
+    assert (report["items_selected"], reasons(report)) == (["B"], {"A": "invalid_testCmd"})
+
+
 def test_one_broken_item_does_not_hold_up_the_rest(project: Project) -> None:
     tracker = project.track(item("a"), item("b", ownsFiles=["../x"]))
     document = json.loads(tracker.read_text(encoding="utf-8"))

@@ -96,8 +96,8 @@ class Yard:
         (folder / "agent.sh").write_text(agent.format(folder=folder, slow=slow))
         (folder / "tidegate.toml").write_text(_config(folder, config))
         test = f"sleep {pace.test}; " if pace.test else ""
-        leak = f'[ -z "$TIDEGATE_FAIL" ] || echo test >> {folder}/leaked'
-        self.tests = {s: f"{test}{leak}; grep -qx good {s}.txt" for s in slugs}
+        leak = f'if [ -n "$TIDEGATE_FAIL" ]; then echo test >> {folder}/leaked; fi'
+        self.tests = {s: f"{test}{leak} && grep -qx good {s}.txt" for s in slugs}
         self.track(*(self.item(slug) for slug in slugs))
         self.marked = Marked(folder)
         self.before = self._checkout()

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from driver.pool import Leaving, run_all
+from driver.pool import Beside, Leaving, run_all
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:
@@ -68,3 +68,21 @@ def test_after_a_stop_the_pool_insists_and_then_leaves_a_job_that_does_not_come_
 
 def test_no_jobs_need_no_threads() -> None:
     assert run_all([], lambda job: job, width=8) == []
+
+
+def test_work_beside_gives_its_result_when_it_is_asked_for() -> None:
+    go = threading.Event()
+    beside = Beside(lambda: go.wait(5) and "done")
+    assert not beside.wait(0)
+    go.set()
+    assert beside.result() == "done"
+    assert beside.wait(0)
+
+
+def test_what_goes_wrong_beside_is_raised_where_the_result_is_asked_for() -> None:
+    def fails() -> None:
+        raise ValueError("no")
+
+    beside = Beside(fails)
+    with pytest.raises(ValueError, match="no"):
+        beside.result()

@@ -1,0 +1,108 @@
+"""Whether a green test is believed: compared with the base, with itself, with a planted failure.
+
+Pure decisions. Each returns a Judgement that ends the attempt, or None to go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from driver.canary import CanaryVerdict
+from driver.outcome import RunKind, TestRun, Verdict
+from driver.test_counts import Allowance, judge_counts
+from driver.verdicts import Judgement, of_test
+
+REQUIRE = "require"
+GREEN_BASE = "green"  # what an item says whose test is green on the base already
+ALLOW = "allow"
+
+_NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
+
+
+def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
+    """The verdict of a proof; a red one that is green on the base is called a regression."""
+    judgement = of_test(proof)
+    if judgement.verdict is not Verdict.FAILED or not passes(baseline):
+        return judgement
+    told = f"{judgement.reason}; it is green on the base: a regression"
+    return Judgement(judgement.verdict, told)
+
+
+def passes(run: TestRun | None) -> bool:
+    """Whether a run is green and does not say that no test ran."""
+    return run is not None and run.green and judge_counts(run.counts, None) is None
+
+
+def of_counts(proof: TestRun, baseline: TestRun | None, allowance: Allowance) -> Judgement | None:
+    """Whether as many tests ran as on the base, by what the runner printed."""
+    before = None if baseline is None or baseline.kind in _NO_ANSWER else baseline.counts
+    problem = judge_counts(proof.counts, before, allowance)
+    return Judgement(Verdict.REFUSED, problem) if problem else None
+
+
+def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str | None) -> Judgement:
+    """Nothing was changed: perhaps because nothing had to be."""
+    if not passes(baseline) or expected == GREEN_BASE:
+        return judgement
+    why = "nothing was changed, and the test is green on the base already"
+    return Judgement(Verdict.ALREADY_GREEN, why)
+
+
+def needs_revert(baseline: TestRun | None, expected: str | None, policy: str) -> bool:
+    """Whether it has to be shown that the work's own tests are red without the work."""
+    return policy == REQUIRE and expected != GREEN_BASE and passes(baseline)
+
+
+def of_baseline(
+    baseline: TestRun | None,
+    expected: str | None,
+    policy: str,
+    *,
+    reverted: TestRun | None = None,
+    may_write_tests: bool = False,
+) -> Judgement | None:
+    """Whether a green test shows anything, by what it was on the base.
+
+    A base that could not be tested says nothing, and never stops an item. `reverted` is the test
+    of the base with the work's own tests; only who may write tests can do better next time.
+    """
+    if policy != REQUIRE or baseline is None or baseline.kind in _NO_ANSWER:
+        return None
+    if expected == GREEN_BASE:
+        why = f'the item says "baseline": "green", but on the base: {baseline.reason}'
+        return None if baseline.green else Judgement(Verdict.UNDECIDED, why)
+    if not passes(baseline) or (reverted is not None and not passes(reverted)):
+        return None
+    why = "the test is green without the change as well, so it shows nothing of it"
+    if may_write_tests:
+        return Judgement(Verdict.REFUSED, f"{why}: add a test that is red without the change")
+    remedy = 'give the item a test that is red first, or say "baseline": "green"'
+    return Judgement(Verdict.UNDECIDED, f"{why} ([verify] red_first): {remedy}")
+
+
+def of_canary(word: str | None, note: str) -> Judgement | None:
+    """A green that a failing test cannot turn red is none. What says nothing stops nobody."""
+    if word != CanaryVerdict.GREEN:
+        return None
+    return Judgement(Verdict.REFUSED, f"canary passed: {note}")
+
+
+def is_chosen(wave_id: str, slug: str, share: float) -> bool:
+    """Whether an item's test is run again; `share` of all items are, and no name helps."""
+    lot = hashlib.sha256(f"{wave_id}\0{slug}".encode()).digest()[:8]
+    return int.from_bytes(lot, "big") < share * 2**64
+
+
+def of_spot_checks(checks: Sequence[TestRun], policy: str) -> Judgement | None:
+    """What further runs on the same tree say about a green proof. None is as good as green."""
+    silent = next((run for run in checks if run.kind in _NO_ANSWER), None)
+    if all(run.green for run in checks if run.kind not in _NO_ANSWER):
+        return of_test(silent) if silent is not None else None
+    told = ", then ".join(
+        f"{run.kind} ({run.reason})" if run.reason else run.kind for run in checks
+    )
+    reason = f"different answers for one tree: green, then {told}"
+    if policy == ALLOW:
+        return Judgement(Verdict.VERIFIED, f"flaky, and allowed to be: {reason}")
+    return Judgement(Verdict.FLAKY, reason)

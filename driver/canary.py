@@ -1,0 +1,134 @@
+"""A planted test that must be red: planned for a command, and judged when it has run. Pure.
+
+A suite that stays green with a failing test in it proves nothing. The planted test imports what the
+item changed, so what that code does to the runner happens to it too. It cannot see code that lies
+to its own tests only: an object that equals everything, an answer written down, and in node, where
+each file has a process, a function that ends it when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from driver.canary_call import Canary, NotApplicable, find_call
+from driver.canary_node import npm_call, plan_node
+from driver.canary_python import plan_pytest, plan_unittest
+from driver.runners.named import runner_of
+from driver.shell_words import UnreadableError
+from driver.test_counts import Counts, Doubt
+
+__all__ = ["Canary", "CanaryVerdict", "Judged", "NotApplicable", "canary_verdict", "plan_canary"]
+
+_NOT_RUN = (126, 127)
+_STOPPED_EARLY = "stopping after "
+
+
+class CanaryVerdict(StrEnum):
+    """What a run with the planted test says about the test command."""
+
+    RED = "red"  # as it must be
+    GREEN = "green"  # the command's green means nothing
+    UNSEEN = "unseen"  # the command did not find it: run it alone, if there is a way
+    UNDECIDED = "undecided"  # the run says nothing about it: timed out, could not run
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict and its reason, one sentence for the record."""
+
+    verdict: CanaryVerdict
+    reason: str
+
+
+def plan_canary(
+    command: str | Sequence[str],
+    files: Collection[str],
+    changed: Collection[str],
+    nonce: str,
+    *,
+    texts: Mapping[str, str] | None = None,
+    workdir: str = "",
+) -> Canary | NotApplicable:
+    """The test to plant for a command; all paths are the tree's, with slashes.
+
+    `files` are the tree's, `changed` those that the item wrote. `nonce` is a fresh random
+    identifier of lower-case letters and digits. `texts` are the texts of package.json and of
+    pytest's configuration files as they are in the tree, where they exist. `workdir` is where in
+    the tree the command runs.
+    """
+    given = command if isinstance(command, str) else tuple(command)
+    settings = texts or {}
+    try:
+        call = find_call(given, workdir) or npm_call(given, workdir, settings)
+    except UnreadableError:
+        call = None
+    runner = runner_of(call.words) if call else ""
+    if call is None or runner not in ("pytest", "unittest", "node"):
+        return NotApplicable("the command calls no runner for which a failing test is known")
+    if runner == "pytest":
+        return plan_pytest(call, files, changed, settings, nonce)
+    if runner == "unittest":
+        return plan_unittest(call, files, changed, nonce)
+    return plan_node(call, files, changed, nonce)
+
+
+def canary_verdict(
+    canary: Canary,
+    exit_code: int | None,
+    output: str,
+    now: Counts | Doubt | None,
+    real: Counts | Doubt | None,
+) -> Judged:
+    """Judge a run with the planted test in the tree.
+
+    `exit_code` is None for a run that did not end by itself; `output` is both streams; `now` are
+    its counts, `real` those of the run without the planted test (None where it runs alone).
+    """
+    if exit_code is None or exit_code < 0 or exit_code in _NOT_RUN:
+        return Judged(
+            CanaryVerdict.UNDECIDED, "the run with the planted test did not end by itself"
+        )
+    seen = any(name in output for name in canary.names)
+    if exit_code == 0:
+        return _with_exit_0(seen, now, real)
+    if isinstance(now, Counts):
+        return _with_counts(canary, output, seen, now, real)
+    if seen:
+        return Judged(CanaryVerdict.RED, f"the planted test is red (exit {exit_code})")
+    return _undecided(exit_code)
+
+
+def _with_exit_0(seen: bool, now: Counts | Doubt | None, real: Counts | Doubt | None) -> Judged:
+    if not seen and _not_found(now, real):
+        return Judged(CanaryVerdict.UNSEEN, "the command did not find the planted test")
+    return Judged(CanaryVerdict.GREEN, "a test that must fail was planted, and the exit code is 0")
+
+
+def _with_counts(
+    canary: Canary, output: str, seen: bool, now: Counts, real: Counts | Doubt | None
+) -> Judged:
+    planted = len(canary.names)
+    stopped = _STOPPED_EARLY in output and canary.names[0] in output
+    if seen and (now.failed >= planted or (now.failed and stopped)):
+        return Judged(CanaryVerdict.RED, f"the planted test is red ({now.failed} failed)")
+    if not now.failed and not seen and _not_found(now, real):
+        return Judged(CanaryVerdict.UNSEEN, "the command did not find the planted test")
+    if seen or not now.failed:
+        told = f"{now.failed} of {planted} planted tests failed"
+        return Judged(CanaryVerdict.GREEN, f"{told}: something lets failing tests pass")
+    return Judged(CanaryVerdict.UNDECIDED, f"{now.failed} failed, the planted test is not named")
+
+
+def _not_found(now: Counts | Doubt | None, real: Counts | Doubt | None) -> bool:
+    """Whether the run had no test more than without the planted one."""
+    if not isinstance(now, Counts):
+        return False
+    before = real.ran + real.skipped if isinstance(real, Counts) else 0
+    return now.ran + now.skipped == before
+
+
+def _undecided(exit_code: int) -> Judged:
+    told = f"the run ended with exit {exit_code} and does not name the planted test"
+    return Judged(CanaryVerdict.UNDECIDED, told)

@@ -1,0 +1,96 @@
+"""The planted test as data, and how a test command is called so that it finds one more test.
+
+Pure. Owns reading the runner's call out of a command and adding arguments to it; what each runner
+needs is the business of `driver.canary_python` and `driver.canary_node`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from driver.runners.named import programs, runner_of
+from driver.shell_syntax import Simple, parse
+from driver.shell_words import split
+
+Command = str | tuple[str, ...]
+_PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-=:"
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """A test that must fail: write `text` to `path`, then run `command` as the item's own.
+
+    `names` appear in the output when its tests are red; the first is the one that runs first.
+    `alone` runs nothing else: for a `command` that turns out not to find it. None: there is none.
+    """
+
+    runner: str
+    path: str
+    text: str
+    names: tuple[str, ...]
+    command: Command
+    alone: Command | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """No canary can be planted for this command; `reason` is for the record."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The one call of a runner in a command: its arguments and the folder that it runs in."""
+
+    command: Command
+    words: tuple[str, ...]
+    folder: str
+    extendable: bool
+
+    def with_more(self, *words: str) -> Command | None:
+        """The whole command with arguments added to the call; None where that cannot be done."""
+        if not self.extendable or any(set(word) - set(_PLAIN) for word in words):
+            return None
+        if isinstance(self.command, str):
+            return " ".join((self.command.rstrip(), *words))
+        return (*self.command, *words)
+
+    def below(self, path: str) -> str:
+        """A path of the tree as the call's arguments name it."""
+        return posixpath.relpath(path, self.folder or ".")
+
+    def in_tree(self, word: str) -> str:
+        """The path in the tree that an argument names; "" for the top."""
+        path = posixpath.normpath(posixpath.join(self.folder or ".", word.replace("\\", "/")))
+        return "" if path == "." else path
+
+
+def find_call(command: str | Sequence[str], workdir: str = "") -> Call | None:
+    """The call of the one runner that a command names; None for none, and for several."""
+    calls = [words for words in programs(command) if runner_of(words)]
+    if len(calls) != 1:
+        return None
+    if not isinstance(command, str):
+        argv = tuple(command)
+        whole = argv[-len(calls[0]) :] == calls[0]
+        return Call(argv, calls[0], workdir, extendable=whole)
+    return _in_text(command, calls[0], workdir)
+
+
+def _in_text(command: str, words: tuple[str, ...], workdir: str) -> Call | None:
+    """Only folders entered by `cd DIR &&` at the start are followed."""
+    chains = parse(command).chains
+    pipelines = [pipeline for chain in chains for pipeline in chain.pipelines]
+    flat = [one for pipeline in pipelines for one in pipeline.commands]
+    folder = workdir
+    for one in flat:
+        if isinstance(one, Simple) and one.name == "cd" and len(one.words) == 2:
+            folder = posixpath.normpath(posixpath.join(folder, one.words[1]))
+    last = flat[-1]
+    ends = isinstance(last, Simple) and last.words[-len(words) :] == words and "#" not in command
+    tokens = split(command)
+    redirected = any(token.operator and token.text not in ("&&", ";", "\n") for token in tokens)
+    return Call(command, words, "" if folder == "." else folder, ends and not redirected)

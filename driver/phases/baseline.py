@@ -1,0 +1,150 @@
+"""An item's test on the base commit: run beside the agent, once for all who ask the same.
+
+Kept in `<state>/baselines.json` as well, for later waves on the same base. That file is a cache:
+what it does not hold, or holds no longer, is run again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from driver import receipt
+from driver.ground import Ground, RepositoryGround
+from driver.outcome import BASELINE, Evidence, RunKind, TestRun
+from driver.phases.prove import run_test, test_environment
+from driver.pool import Beside
+from driver.prompts import command_text
+from driver.runs import RUN_VARIABLE
+from driver.subject import digest
+from driver.wave_context import Planned, Wave
+from state_store.errors import TidegateError
+from state_store.files import BadFileError, read_json, write_json_atomic
+
+CACHE = "baselines.json"
+OFF = "off"
+_KEPT = 500
+_FRESH_S = 7 * 86_400  # what is installed around the repository changes, and no key says so
+_TICK_S = 0.1
+_ANSWERS = (RunKind.GREEN, RunKind.RED)
+_VERSION = 1
+
+
+class WaveBaselines:
+    """The baselines of one wave; `state_dir` None keeps none of them. Safe to use from threads."""
+
+    def __init__(self, state_dir: Path | None) -> None:
+        self._file = state_dir / CACHE if state_dir else None
+        self._lock = threading.Lock()
+        self._running: dict[str, Beside[Evidence]] = {}
+        self._kept = _load(self._file) if self._file else {}
+        self._news: dict[str, dict[str, Any]] = {}
+        self._closed = False
+
+    def begin(self, planned: Planned, wave: Wave) -> None:
+        """Start the item's test on its base, unless that is known or not wanted."""
+        ground = wave.ground_of(planned)
+        if wave.settings.verify.red_first == OFF or not isinstance(ground, RepositoryGround):
+            return
+        key = _key(planned, wave, ground)
+        with self._lock:
+            if key not in self._running and key not in self._kept:
+                self._running[key] = Beside(lambda: self._run(key, planned, wave, ground))
+
+    def of(self, planned: Planned, wave: Wave) -> Evidence:
+        """The item's baseline; waits for its end."""
+        ground = wave.ground_of(planned)
+        if wave.settings.verify.red_first == OFF:
+            return Evidence(baseline_note='[verify] red_first = "off"')
+        if not isinstance(ground, RepositoryGround):
+            return Evidence(baseline_note="worked on in place, so there is no base to test")
+        key = _key(planned, wave, ground)
+        with self._lock:
+            running, kept = self._running.get(key), self._kept.get(key)
+        if running is not None:
+            return running.result()
+        return kept if kept is not None else Evidence(baseline_note="not run")
+
+    def close(self, wave: Wave) -> None:
+        """Start no further run, wait for those at work unless the wave was stopped, keep them."""
+        with self._lock:
+            self._closed = True
+        for running in self._running.values():
+            while not running.wait(_TICK_S) and not wave.gates.stop.is_set:
+                pass
+        self._save()
+
+    def _run(self, key: str, planned: Planned, wave: Wave, ground: RepositoryGround) -> Evidence:
+        try:
+            with ground.trees.checkout(ground.base_tree) as proving:
+                if self._closed:
+                    return Evidence(baseline_note="not run: the wave was over")
+                output = wave.scratch(planned.slug) / BASELINE
+                run = run_test(planned, proving, ground.base_tree, wave, output, purpose=BASELINE)
+        except (TidegateError, OSError) as trouble:
+            run = _not_run(planned, ground, f"the base could not be tested: {trouble}")
+        told = f"{run.kind} after {run.duration_s:.1f} s"
+        wave.recorder.say(f"{planned.slug}: test on the base {told}")
+        if run.kind in _ANSWERS and not wave.settings.workspace.copy:
+            with self._lock:
+                self._news[key] = {"at": time.time(), "receipt": receipt.to_json(run)}
+        return Evidence(run)
+
+    def _save(self) -> None:
+        if self._file is None or not self._news:
+            return
+        runs = {**_entries(self._file), **self._news}
+        newest = sorted(runs.items(), key=lambda pair: float(pair[1]["at"]))[-_KEPT:]
+        try:
+            write_json_atomic(self._file, {"version": _VERSION, "runs": dict(newest)})
+        except TidegateError:  # it is run again then
+            return
+
+
+def _key(planned: Planned, wave: Wave, ground: RepositoryGround) -> str:
+    environment = test_environment(wave.settings, wave.wave_id)
+    environment.pop(RUN_VARIABLE)
+    command, setup = planned.item.test_command, wave.settings.workspace.setup
+    facts = (str(ground.repository.top), ground.base_tree, command, planned.home.work_dir, setup)
+    return digest(*facts, sorted(environment.items()), wave.settings.verify.timeout_s)
+
+
+def _not_run(planned: Planned, ground: Ground, why: str) -> TestRun:
+    return TestRun(
+        kind=RunKind.COULD_NOT_RUN,
+        command=command_text(planned.item.test_command),
+        exit_code=None,
+        output="",
+        duration_s=0.0,
+        reason=why,
+        purpose=BASELINE,
+        base=ground.base,
+        work_dir=planned.home.work_dir,
+    )
+
+
+def _load(path: Path) -> dict[str, Evidence]:
+    found = {key: receipt.from_json(entry["receipt"]) for key, entry in _entries(path).items()}
+    return {key: Evidence(replace(run, cached=True)) for key, run in found.items() if run}
+
+
+def _entries(path: Path) -> dict[str, dict[str, Any]]:
+    """What the file holds and is young enough."""
+    try:
+        document = read_json(path)
+    except BadFileError:
+        return {}
+    runs = document.get("runs") if isinstance(document, Mapping) else None
+    oldest = time.time() - _FRESH_S
+    return {
+        key: dict(entry)
+        for key, entry in (runs if isinstance(runs, Mapping) else {}).items()
+        if isinstance(entry, Mapping)
+        and isinstance(entry.get("receipt"), Mapping)
+        and isinstance(entry.get("at"), float)
+        and oldest < entry["at"] <= time.time()
+    }

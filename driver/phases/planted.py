@@ -1,0 +1,137 @@
+"""A failing test planted beside a green one, in a proving tree: the run with it has to be red.
+
+Owns the run; which test to plant and what the run says is `driver.canary`'s to know.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from driver.canary import Canary, CanaryVerdict, NotApplicable, canary_verdict, plan_canary
+from driver.ground import Place, ProvingPlace
+from driver.outcome import CANARY, Change, Evidence, TestRun
+from driver.phases.prove import printed, run_test
+from driver.prompts import command_text
+from driver.runners.summary import Counts, Doubt
+from driver.wave_context import Planned, Wave
+from state_store.errors import TidegateError
+
+NOT_APPLICABLE = "not_applicable"
+_SETTINGS = frozenset(
+    {"package.json", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"}
+)
+_MANAGERS = frozenset({"npm", "npx", "yarn", "pnpm", "bun"})
+_MAX_SETTINGS = 200
+_MAX_SETTINGS_BYTES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Where the test is planted: an item's proven work."""
+
+    planned: Planned
+    place: Place
+    wave: Wave
+    changes: Sequence[Change]
+    proof: TestRun
+    number: int
+
+
+def plant(field: Field) -> Evidence:
+    """What a planted failing test says, as the canary's part of the evidence. It never raises:
+    where nothing can be said, the note says why."""
+    if not field.wave.settings.verify.canary:
+        return _none("[verify] canary = false")
+    if field.proof.tree is None:
+        return _none("worked on in place")
+    try:
+        return _plant(field, field.proof.tree)
+    except (TidegateError, OSError) as trouble:
+        return Evidence(canary_word=CanaryVerdict.UNDECIDED, canary_note=str(trouble))
+
+
+def _plant(field: Field, tree: str) -> Evidence:
+    first = _plan(field, {})
+    if isinstance(first, NotApplicable) and not _is_script(field.planned):
+        return _none(first.reason)
+    with field.place.proving(tree) as proving:
+        canary = _plan(field, _texts(proving.path, _files(field)))
+        if isinstance(canary, NotApplicable):
+            return _none(canary.reason)
+        found = _run(field, proving, canary, field.proof.counts, f"canary-{field.number}")
+    if found.canary_word != CanaryVerdict.UNSEEN or canary.alone is None:
+        return found
+    with field.place.proving(tree) as proving:
+        alone = replace(canary, command=canary.alone)
+        again = _run(field, proving, alone, None, f"canary-{field.number}-alone")
+    return replace(again, canaries=(*found.canaries, *again.canaries))
+
+
+def _plan(field: Field, texts: Mapping[str, str]) -> Canary | NotApplicable:
+    work_dir = field.planned.home.work_dir
+    return plan_canary(
+        field.planned.item.test_command,
+        _files(field),
+        [change.path for change in field.changes if not change.deleted],
+        f"t{uuid.uuid4().hex[:12]}",
+        texts=texts,
+        workdir="" if work_dir == "." else work_dir,
+    )
+
+
+def _is_script(planned: Planned) -> bool:
+    """Whether the runner is called by a package's script, which only its settings tell."""
+    words = command_text(planned.item.test_command).split()
+    return bool(_MANAGERS & {word.rpartition("/")[2] for word in words})
+
+
+def _run(
+    field: Field,
+    proving: ProvingPlace,
+    canary: Canary,
+    real: Counts | Doubt | None,
+    label: str,
+) -> Evidence:
+    wave, planned = field.wave, field.planned
+    _write(proving.path, canary)
+    output = wave.scratch(planned.slug) / label
+    asked = replace(planned, item=replace(planned.item, test_command=canary.command))
+    run = run_test(asked, proving, field.proof.tree, wave, output, purpose=CANARY)
+    said = "\n".join(printed(run.output_file) or (run.output,))
+    judged = canary_verdict(canary, run.exit_code, said, run.counts, real)
+    wave.recorder.say(f"{planned.slug}: planted test {judged.verdict} after {run.duration_s:.1f} s")
+    return Evidence(canaries=(run,), canary_word=judged.verdict, canary_note=judged.reason)
+
+
+def _write(top: Path, canary: Canary) -> None:
+    """Lay the test down. Raises OSError where something is there, or a link leads out of `top`."""
+    path = top / canary.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.parent.resolve().is_relative_to(top.resolve()):
+        raise OSError(f"a link on the way to {canary.path} leads out of the repository")
+    with path.open("x", encoding="utf-8", newline="\n") as stream:
+        stream.write(canary.text)
+
+
+def _files(field: Field) -> frozenset[str]:
+    gone = {change.path for change in field.changes if change.deleted}
+    made = {change.path for change in field.changes if not change.deleted}
+    return (field.wave.ground_of(field.planned).paths - gone) | made
+
+
+def _texts(top: Path, files: Collection[str]) -> Mapping[str, str]:
+    """The texts of runners' configuration in the tree."""
+    named = sorted(path for path in files if path.rpartition("/")[2] in _SETTINGS)
+    texts = {}
+    for name in named[:_MAX_SETTINGS]:
+        path = top / name
+        if path.is_file() and not path.is_symlink() and path.stat().st_size < _MAX_SETTINGS_BYTES:
+            texts[name] = path.read_text("utf-8", "replace")
+    return texts
+
+
+def _none(why: str) -> Evidence:
+    return Evidence(canary_word=NOT_APPLICABLE, canary_note=why)

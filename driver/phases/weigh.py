@@ -1,0 +1,89 @@
+"""What a proof is compared with before it counts: the base, a spot check, a planted failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from driver import belief
+from driver.ground import Place
+from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
+from driver.phases.planted import Field, plant
+from driver.phases.prove import Asked, prove
+from driver.phases.spot_check import spot_check
+from driver.pool import Beside
+from driver.protected import is_test
+from driver.verdicts import Judgement
+from driver.wave_context import Planned, Wave
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """The item's work so far: its changes, and its test on the tree that has them."""
+
+    number: int
+    changes: tuple[Change, ...]
+    proof: TestRun
+
+
+def weigh(planned: Planned, place: Place, wave: Wave, work: Weighed) -> tuple[Judgement, Evidence]:
+    """The verdict of proven work, and what it rests on. Raises WorkspaceError."""
+    found = wave.baselines.of(planned, wave)
+    judgement = belief.of_proof(work.proof, found.baseline)
+    if judgement.verdict is not Verdict.VERIFIED:
+        return judgement, found
+    if objection := belief.of_counts(work.proof, found.baseline, planned.item.allowance):
+        return objection, found
+    found = replace(found, reverted=_reverted(planned, place, wave, work, found.baseline))
+    if objection := _shows_nothing(planned, wave, found):
+        return objection, found
+    found = _run_again(planned, place, wave, work, found)
+    flaky = belief.of_spot_checks(found.spot_checks, wave.settings.verify.flake_policy)
+    return belief.of_canary(found.canary_word, found.canary_note) or flaky or judgement, found
+
+
+def _run_again(
+    planned: Planned, place: Place, wave: Wave, work: Weighed, found: Evidence
+) -> Evidence:
+    """With a failing test planted and, beside it, as it is: no longer than one run where there
+    are cores for both."""
+    field = Field(planned, place, wave, work.changes, work.proof, work.number)
+    planting = Beside(lambda: plant(field))
+    try:
+        checks = spot_check(planned, place, work.proof.tree, wave, work.number)
+    finally:  # it works in the item's place, which goes with the item
+        planted = planting.result()
+    return replace(
+        found,
+        spot_checks=checks,
+        flaky=len(checks) > 1,
+        canaries=planted.canaries,
+        canary_word=planted.canary_word,
+        canary_note=planted.canary_note,
+    )
+
+
+def _shows_nothing(planned: Planned, wave: Wave, found: Evidence) -> Judgement | None:
+    return belief.of_baseline(
+        found.baseline,
+        planned.item.baseline,
+        wave.settings.verify.red_first,
+        reverted=found.reverted,
+        may_write_tests=may_write_tests(planned),
+    )
+
+
+def may_write_tests(planned: Planned) -> bool:
+    """Whether the item owns a test, or a folder that may get one."""
+    return any(entry.is_dir or is_test(entry.path) for entry in planned.owned)
+
+
+def _reverted(
+    planned: Planned, place: Place, wave: Wave, work: Weighed, baseline: TestRun | None
+) -> TestRun | None:
+    """The base with this work's own tests, where the test alone is no witness; they must be red."""
+    policy, expected = wave.settings.verify.red_first, planned.item.baseline
+    tests = [change for change in work.changes if is_test(change.path)]
+    if not tests or not belief.needs_revert(baseline, expected, policy):
+        return None
+    tree = place.base_with(tests)
+    return prove(planned, place, tree, wave, Asked(f"reverted-{work.number}", BASELINE))

@@ -1,0 +1,187 @@
+"""A shipped commit proven again: found, checked out where nothing of then is, tested, compared.
+
+The receipt of then is in the state folder; without it the commit's own trailers say what was
+claimed: this tree, green by this command. Nothing in the repository or state is changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from driver import receipt
+from driver.agent_cli import command_result
+from driver.folders import remove_tree
+from driver.git import PrivateGit, Repository
+from driver.git_command import private_environment, run_git, text
+from driver.opening import run_setup
+from driver.outcome import RunKind, TestRun
+from driver.phases.prove import counts_of, output_digest, test_environment
+from driver.process import Command, Processes
+from driver.verdicts import run_kind
+from driver.wave_records import past_waves
+from driver.workspace import Preparation, Workshop
+from state_store.errors import CannotRunError, InputError
+from tools.settings import Settings
+
+_RUN = "reproduce"
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """A commit, its `tree`, the tree that is said to be proven, and how; `then` is the receipt."""
+
+    commit: str
+    tree: str
+    proved_tree: str
+    command: str
+    work_dir: str
+    then: TestRun | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """The same test once more; `differences` are sentences, none when all is as it was."""
+
+    shipped: Shipped
+    now: TestRun
+    differences: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        then = self.shipped.then
+        return {
+            "commit": self.shipped.commit,
+            "tree": self.shipped.tree,
+            "same": not self.differences,
+            "differences": list(self.differences),
+            "then": receipt.to_json(then) if then else None,
+            "now": receipt.to_json(self.now),
+        }
+
+
+def find(repo: Repository, settings: Settings, wave: str, item: str) -> Shipped:
+    """What `wave` shipped of `item`, by slug or id. Raises InputError when there is none."""
+    known = dict(_commits_of(repo, settings, wave))
+    receipts = tuple(_receipts(settings.state_dir, wave, item))
+    named = [c for c, said in known.items() if item in (said["Item-Slug"], said["Item-Id"])]
+    if not named:
+        raise InputError(
+            f"no commit here says that it is item {item!r} of wave {wave!r}: name both as the"
+            " report does, and fetch the branch that it was shipped to"
+        )
+    commit, said = named[0], known[named[0]]
+    tree = said["tree"]
+    then = next((run for run in receipts if run.tree == tree and run.green), None)
+    return Shipped(
+        commit=commit,
+        tree=tree,
+        proved_tree=said["Proved-Tree"],
+        command=then.command if then else said["Test-Command"],
+        work_dir=then.work_dir if then else said.get("Work-Dir", "."),
+        then=then,
+    )
+
+
+def reproduce(shipped: Shipped, repo: Repository, settings: Settings) -> Reproduction:
+    """Test the commit in a folder of its own, which is gone afterwards.
+
+    Raises CannotRunError when the set-up fails or the test cannot be run.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="tidegate-reproduce-"))
+    try:
+        now = _test(shipped, repo, settings, folder.resolve())
+    finally:
+        remove_tree(folder)
+    if now.kind is RunKind.COULD_NOT_RUN:
+        raise CannotRunError(now.reason)
+    return Reproduction(shipped, now, tuple(_differences(shipped, now)))
+
+
+def _test(shipped: Shipped, repo: Repository, settings: Settings, folder: Path) -> TestRun:
+    processes = Processes()
+    git = PrivateGit.create(folder / "private.git", repo, settings.environ)
+    setup = functools.partial(run_setup, settings, processes, _RUN)
+    prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
+    root = folder / "place"
+    trees = Workshop(root, git, repo, shipped.commit, prepare, settings.environ).proving_trees(1)
+    environment = test_environment(settings, _RUN)
+    with trees.checkout(shipped.tree) as place:
+        command = Command(
+            shipped.command,
+            place.path / shipped.work_dir,
+            environment,
+            settings.verify.timeout_s,
+            output=folder / "test",
+        )
+        result = command_result(processes.run(command))
+        kind, reason = run_kind(result, place.tampered())
+    return TestRun(
+        kind=kind,
+        command=shipped.command,
+        exit_code=None if result.could_not_run or result.timed_out else result.exit_code,
+        output="",
+        duration_s=result.duration_s,
+        tree=shipped.tree,
+        reason=reason,
+        purpose=_RUN,
+        work_dir=shipped.work_dir,
+        environment=tuple(sorted(environment)),
+        output_digest=output_digest(result.output_file),
+        counts=counts_of(shipped.command, result),
+    )
+
+
+def _differences(shipped: Shipped, now: TestRun) -> Iterator[str]:
+    if shipped.proved_tree != shipped.tree:
+        yield f"the commit holds tree {shipped.tree}, but {shipped.proved_tree} was proven"
+    then = shipped.then
+    kind, code = (then.kind, then.exit_code) if then else (RunKind.GREEN, 0)
+    if (now.kind, now.exit_code) != (kind, code):
+        yield f"the test was {kind} (exit {code}), and is {now.kind} (exit {now.exit_code})"
+    if then and then.counts != now.counts:
+        yield f"the runner counted {then.counts}, and now {now.counts}"
+
+
+def _commits_of(
+    repo: Repository, settings: Settings, wave: str
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """The commits of a wave on any branch, the newest first, with their trailers and `tree`."""
+    trailers = "%(trailers:only=true,unfold=true,separator=%x1F)"
+    asked = (f"--git-dir={repo.git_dir}", "log", "--all", "-z", "--fixed-strings",
+             f"--grep=Wave-Id: {wave}", f"--format=%H%x1E%T%x1E{trailers}")  # fmt: skip
+    env = private_environment(settings.environ, repo.git_dir)
+    for told in text(run_git(asked, cwd=repo.top, env=env).stdout).split("\0"):
+        if not told.strip():
+            continue
+        commit, tree, lines = told.split("\x1e", 2)
+        said = dict(line.partition(": ")[::2] for line in lines.strip().split("\x1f"))
+        needed = {"Item-Slug", "Item-Id", "Test-Command", "Proved-Tree"}
+        if said.get("Wave-Id") == wave and needed <= said.keys():
+            yield commit, {**said, "tree": tree}
+
+
+def _receipts(state_dir: Path, wave: str, item: str) -> Iterator[TestRun]:
+    """What the wave's report says of the item's tests; nothing where there is no report."""
+    for past in past_waves(state_dir):
+        if past.wave_id != wave:
+            continue
+        for record in past.built:
+            if item in (record.get("slug"), record.get("id")):
+                found = (receipt.from_json(told) for told in _told(record))
+                yield from (run for run in found if run is not None)
+
+
+def _told(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from _dicts(record.get("together"))
+    for attempt in _dicts(record.get("attempts")):
+        evidence = attempt.get("evidence")
+        yield from _dicts(evidence.get("receipts") if isinstance(evidence, dict) else None)
+
+
+def _dicts(found: object) -> Iterator[dict[str, Any]]:
+    yield from (one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()

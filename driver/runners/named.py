@@ -1,0 +1,113 @@
+"""Which test runners a command calls by name, in the order in which it calls them. Pure.
+
+Programs that start a runner by their own rules (make, npm, tox) name none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from driver.shell_syntax import Simple, parse, simple_commands
+from driver.shell_words import UnreadableError
+from driver.test_command import innermost
+
+_BY_NAME = {
+    "pytest": "pytest",
+    "py.test": "pytest",
+    "jest": "jest",
+    "vitest": "vitest",
+    "mocha": "mocha",
+    "ctest": "ctest",
+    "rspec": "rspec",
+    "phpunit": "phpunit",
+    "mvn": "maven",
+    "mvnw": "maven",
+    "gradle": "gradle",
+    "gradlew": "gradle",
+}
+_BY_VERB = {"go": "go", "cargo": "cargo", "dotnet": "dotnet"}
+_BY_MODULE = {"pytest": "pytest", "unittest": "unittest"}
+_PYTHON = re.compile(r"^(?:python|py|pypy)[\d.]*$")
+_STARTERS = {
+    **{"uv": ("run",), "poetry": ("run",), "pdm": ("run",), "hatch": ("run",), "pipenv": ("run",)},
+    **{"bundle": ("exec",), "npx": (), "bunx": (), "coverage": ("run",)},
+    **{"yarn": (), "pnpm": (), "npm": ("exec",)},
+}
+_SUFFIX = re.compile(r"\.(?:exe|cmd|bat|js|cjs|mjs|phar)$", re.I)
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+
+
+def runners_named(command: str | Sequence[str]) -> tuple[str, ...]:
+    """The runners' names; one that is called twice stands there twice."""
+    return tuple(name for words in programs(command) if (name := runner_of(words)))
+
+
+def programs(command: str | Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The arguments of every program in a command, those in a shell's script included."""
+    if not isinstance(command, str):
+        return _unfolded(tuple(command))
+    try:
+        listing = parse(command)
+    except UnreadableError:
+        return ()
+    return tuple(inner for one in simple_commands(listing) for inner in _unfolded(one.words))
+
+
+def _unfolded(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    inner = innermost(words)
+    if inner and Simple(inner).name in _SHELLS:
+        script = next((at for at, word in enumerate(inner) if re.match(r"-\w*c$", word)), None)
+        rest = inner[script + 1 :] if script is not None else ()
+        rest = rest[1:] if rest[:1] == ("pipefail",) else rest
+        return programs(rest[0]) if rest else ()
+    return (inner,) if inner else ()
+
+
+def runner_of(words: tuple[str, ...]) -> str:
+    """The runner that these arguments start; "" for none."""
+    words = _without_starter(words)
+    name = _SUFFIX.sub("", Simple(words).name)
+    rest = words[1:]
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if _PYTHON.match(name):
+        return _BY_MODULE.get(_module(rest), "")
+    if name == "node":
+        return "node" if "--test" in rest else _node_script(rest)
+    verbs = [word for word in rest if word[:1] not in "-+"]
+    return _BY_VERB[name] if name in _BY_VERB and verbs[:1] == ["test"] else ""
+
+
+def _without_starter(words: tuple[str, ...]) -> tuple[str, ...]:
+    while words and (verbs := _STARTERS.get(_SUFFIX.sub("", Simple(words).name))) is not None:
+        rest = words[1:]
+        if verbs and rest[:1] != verbs:
+            break
+        rest = rest[len(verbs) :]
+        if rest[:1] == ("-m",):
+            return ("python", *rest)
+        while rest[:1] and rest[0].startswith("-"):
+            rest = rest[1:]
+        words = rest
+    return words
+
+
+def _module(rest: tuple[str, ...]) -> str:
+    """The module behind python's `-m`; for `-m coverage run -m x` it is x."""
+    if "-m" not in rest or rest.index("-m") + 1 >= len(rest):
+        return ""
+    at = rest.index("-m")
+    if (
+        any(not word.startswith("-") for word in rest[:at])
+        and "-W" not in rest
+        and "-X" not in rest
+    ):
+        return ""
+    name = rest[at + 1]
+    return _module(rest[at + 3 :]) if rest[at + 1 : at + 3] == ("coverage", "run") else name
+
+
+def _node_script(rest: tuple[str, ...]) -> str:
+    script = next((word for word in rest if not word.startswith("-")), "")
+    return _BY_NAME.get(_SUFFIX.sub("", Simple((script,)).name), "") if script else ""

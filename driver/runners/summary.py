@@ -1,0 +1,88 @@
+"""Counts of tests, the doubt about them, and the shape of a runner's reader.
+
+Owns the data and the cleaning of a stream; how each runner words its summary is its own module's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
+)
+_NUMBER_AND_WORD = re.compile(r"(\d+) ([a-z]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a runner says it did. `ran` are those with a verdict, passed or `failed` (errors too).
+
+    `skipped` are all that were there and judge nothing: skipped, pending, to do, ignored, expected
+    to fail. Tests left out by a filter are nowhere.
+    """
+
+    runner: str
+    ran: int
+    failed: int
+    skipped: int
+
+    @property
+    def passed(self) -> int:
+        """Tests that ran and did not fail; never below 0 (one test may fail several times)."""
+        return max(self.ran - self.failed, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A known runner whose output cannot be believed; `reason` is one of the constants below."""
+
+    runner: str
+    reason: str
+
+
+MISSING = "its closing summary is missing"
+CONTRADICTORY = "its summaries contradict each other"
+
+# What a reader finds in one cleaned stream: every summary in it, in order; () for none.
+Found = tuple[Counts, ...] | Doubt
+Reader = Callable[[str], Found]
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """A runner's name, its reader and where it prints.
+
+    `stream` is "out", "err" or "both". A reader that `adds` returns the sum over everything that
+    one call of the runner may do; the others find one summary for each call. `closes` tells that
+    the runner ends with a summary unless it is told to be quiet.
+    """
+
+    name: str
+    read: Reader
+    stream: str = "out"
+    adds: bool = False
+    closes: bool = True
+
+
+def cleaned(text: str) -> str:
+    """The text without colours, and each line as a terminal would show it in the end."""
+    lines = _ESCAPES.sub("", text).replace("\r\n", "\n").split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def numbers(text: str) -> dict[str, int]:
+    """`{"passed": 3, "failed": 1}` for "3 passed, 1 failed"."""
+    return {word: int(number) for number, word in _NUMBER_AND_WORD.findall(text)}
+
+
+def total(runner: str, parts: Iterable[Counts]) -> Counts:
+    """All of them as one."""
+    every = tuple(parts)
+    return Counts(
+        runner,
+        sum(one.ran for one in every),
+        sum(one.failed for one in every),
+        sum(one.skipped for one in every),
+    )

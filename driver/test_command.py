@@ -1,0 +1,303 @@
+"""Test commands whose exit code could hide a red test, refused with the reason and the remedy.
+
+Pure. A list of arguments is believed as it is, unless it starts a shell; a shell's script is read
+(`driver.shell_syntax`), and what cannot be read is not judged. Commands joined by `;` or line ends
+lose the exit code of all but the last, so only set-up may stand before it, or `set -e` must.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from driver.shell_syntax import Branch, Chain, Group, Listing, Loop, Pipeline, Simple, parse
+from driver.shell_words import UnreadableError
+
+_SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "ash", "sh.exe", "bash.exe")
+_ALWAYS_GREEN = ("true", ":", "echo", "printf", "sleep")
+_SET_UP = (
+    *("", "cd", "pushd", "popd", "export", "unset", "set", "source", ".", "umask", "ulimit"),
+    *(
+        "echo",
+        "printf",
+        "mkdir",
+        "alias",
+        "shopt",
+        "local",
+        "readonly",
+        "declare",
+        "true",
+        ":",
+        "sleep",
+    ),
+)
+_CONDITIONS = ("[", "test", "command", "which", "type", "hash", "grep", "rg")
+_TAKES_COMMAND = ("env", "exec", "command", "nohup", "nice", "time", "timeout", "stdbuf", "sudo")
+
+_BACKGROUND = "what runs behind an `&` is not waited for, so it cannot be red: leave the `&` out"
+_PIPE = (
+    "a pipe's exit code is its last command's: run it in `bash -o pipefail -c`, or leave the pipe"
+    " out"
+)
+_LOST = (
+    "the exit code of `{}` is lost, as another command follows it: join them with `&&`, or start"
+    " with `set -e`"
+)
+_EXCUSED = "`|| {}` makes a red test green: leave it out"
+_REPLACED = (
+    "`|| {}` decides when what stands before it is red: leave it out, or end it with `exit 1`"
+)
+_INVERTED = "`! {}` turns red into green: leave the `!` out"
+_ERRORS_OFF = "`set +{}` lets failures pass: leave it out"
+_TRAP = "a trap on EXIT can replace the exit code: leave it out"
+_IF = "an `if` is green when its condition `{}` is red: run the command itself, without the `if`"
+_SWALLOWED = "`{}` is green whatever the command in its `$( )` says: run that command itself"
+_LOOP = "only the last round of a loop decides: start with `set -e`, or add `|| exit 1` to its body"
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What the shell was told: `-e`, and whether pipes are as red as their reddest part."""
+
+    errexit: bool = False
+    pipefail: bool = False
+
+
+def command_problems(command: str | Sequence[str], *, pipefail: bool = True) -> tuple[str, ...]:
+    """Why the exit code of a test command could not be believed, one sentence each; () for good.
+
+    `pipefail` tells whether the shell that will run a text knows that option.
+    """
+    if isinstance(command, str):
+        found = _script(command, _Options(pipefail=pipefail))
+    else:
+        found = _arguments(tuple(command))
+    return tuple(dict.fromkeys(found))
+
+
+def _script(text: str, options: _Options) -> Iterator[str]:
+    try:
+        listing = parse(text)
+    except UnreadableError:
+        return
+    yield from _listing(listing, options)
+
+
+def _arguments(words: tuple[str, ...]) -> Iterator[str]:
+    """The problems of a shell's script among these arguments."""
+    inner = innermost(words)
+    if not inner or Simple(inner).name not in _SHELLS:
+        return
+    options, script = _shell_options(inner[1:])
+    if script is not None:
+        yield from _script(script, options)
+
+
+def innermost(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments without programs that only start others: `env`, `timeout 60`, `nice`..."""
+    while words and Simple(words).name in _TAKES_COMMAND:
+        rest = words[1:]
+        while rest and (rest[0].startswith("-") or "=" in rest[0] or rest[0][:1].isdigit()):
+            rest = rest[1:]
+        words = rest
+    return words
+
+
+def _shell_options(words: tuple[str, ...]) -> tuple[_Options, str | None]:
+    """The options of `sh` or `bash`, and its `-c` script when there is one."""
+    options, with_script, rest = _Options(), False, list(words)
+    while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
+        flags = rest.pop(0)
+        if flags.startswith("--"):
+            continue
+        options = _told(options, flags, rest[0] if rest else "")
+        with_script = with_script or "c" in flags
+        if flags[-1] == "o" and rest:
+            rest.pop(0)
+    return options, rest[0] if with_script and rest else None
+
+
+def _told(options: _Options, flags: str, name: str) -> _Options:
+    """The options after `-e`, `-o pipefail`, `+o errexit` and the like."""
+    on = flags.startswith("-")
+    if "e" in flags:
+        options = replace(options, errexit=on)
+    if flags[-1] == "o" and name in ("errexit", "pipefail"):
+        options = replace(options, **{name: on})
+    return options
+
+
+def _listing(listing: Listing, options: _Options) -> Iterator[str]:
+    kept = _keeps_exit_code(listing)
+    for number, chain in enumerate(listing.chains):
+        last = chain is listing.chains[-1]
+        options, switched_off = _after_set(chain, options)
+        if switched_off and not last:
+            yield _ERRORS_OFF.format(switched_off)
+        if not (kept and number <= kept):
+            yield from _in_place(chain, last, len(listing.chains), options)
+        yield from _chain(chain, last, options)
+
+
+def _keeps_exit_code(listing: Listing) -> int:
+    """Where `status=$?` stands in `test; status=$?; ...; exit $status`; 0 where it does not."""
+    last = _only_words(listing.chains[-1]) if listing.chains else ()
+    if last[:1] != ("exit",) or not last[-1].startswith("$"):
+        return 0
+    saved = f"{last[-1].strip('${}')}=$?"
+    commands = [chain.pipelines[0].commands[0] for chain in listing.chains]
+    assigned = [one.assigned if isinstance(one, Simple) else () for one in commands]
+    return assigned.index((saved,)) if (saved,) in assigned[:2] else 0
+
+
+def _after_set(chain: Chain, options: _Options) -> tuple[_Options, str]:
+    """The options after a `set`, and the one that it switches off."""
+    words = _only_words(chain)
+    if words[:1] != ("set",) or len(words) < 2:
+        return options, ""
+    after = options
+    for flags, name in zip(words[1:], (*words[2:], ""), strict=True):
+        if flags[:1] in ("-", "+") and len(flags) > 1:
+            after = _told(after, flags, name)
+    if (options.errexit, options.pipefail) == (after.errexit, after.pipefail):
+        off = any(word.startswith("+e") for word in words[1:])
+        return after, "e" if off else ""
+    if options.errexit and not after.errexit:
+        return after, "e"
+    return after, "o pipefail" if options.pipefail and not after.pipefail else ""
+
+
+def _only_words(chain: Chain) -> tuple[str, ...]:
+    """The words of a chain that is one simple command; else ()."""
+    command = chain.pipelines[0].commands[0]
+    alone = len(chain.pipelines) == 1 and len(chain.pipelines[0].commands) == 1
+    return command.words if alone and isinstance(command, Simple) else ()
+
+
+def _in_place(chain: Chain, last: bool, count: int, options: _Options) -> Iterator[str]:
+    """What is wrong with a chain standing where it stands in its list."""
+    if chain.background and last:
+        yield _BACKGROUND
+    elif last and count > 1 and not options.errexit and _is_green(chain):
+        yield _LOST.format("the command before " + _shown(chain.pipelines[-1]))
+    elif not last and not chain.background and not options.errexit and not _sets_up(chain):
+        yield _LOST.format(_shown(chain.pipelines[0]))
+
+
+def _is_green(chain: Chain) -> bool:
+    """Whether a chain is green whatever happened before it."""
+    words = _only_words(chain)
+    return _always_green(chain.pipelines[-1]) or words == ("wait",)
+
+
+def _sets_up(chain: Chain) -> bool:
+    """Whether nobody needs to know that this chain failed."""
+    return all(
+        isinstance(command, Simple) and command.name in (*_SET_UP, "trap")
+        for pipeline in chain.pipelines
+        for command in pipeline.commands
+    )
+
+
+def _chain(chain: Chain, last: bool, options: _Options) -> Iterator[str]:
+    for number, pipeline in enumerate(chain.pipelines):
+        yield from _pipeline(pipeline, options)
+        if number and chain.joints[number - 1] == "||":
+            decides = last and number == len(chain.joints)
+            yield from _alternative(chain, number, decides)
+
+
+def _alternative(chain: Chain, number: int, decides: bool) -> Iterator[str]:
+    """What is wrong with the pipeline behind an `||`."""
+    pipeline = chain.pipelines[number]
+    asked = number == 1 and _is_condition(chain.pipelines[0])
+    if asked and not (decides and _always_green(pipeline)):
+        return
+    if _always_green(pipeline):
+        yield _EXCUSED.format(_shown(pipeline))
+    elif not _stays_red(pipeline) and number == len(chain.joints):
+        yield _REPLACED.format(_shown(pipeline))
+
+
+def _pipeline(pipeline: Pipeline, options: _Options) -> Iterator[str]:
+    if len(pipeline.commands) > 1 and not options.pipefail:
+        yield _PIPE
+    if pipeline.inverted and not _is_condition(pipeline):
+        yield _INVERTED.format(_shown(replace(pipeline, inverted=False)))
+    for command in pipeline.commands:
+        yield from _command(command, options)
+
+
+def _command(command: Simple | Group | Branch | Loop, options: _Options) -> Iterator[str]:
+    if isinstance(command, Simple):
+        yield from _simple(command, options)
+    elif isinstance(command, Group):
+        yield from _listing(command.body, options)
+    elif isinstance(command, Branch):
+        yield from _branch(command, options)
+    else:
+        yield from _listing(command.body, options)
+        if not options.errexit and not _stops_loop(command.body):
+            yield _LOOP
+
+
+def _simple(command: Simple, options: _Options) -> Iterator[str]:
+    if command.name == "eval":
+        words = itertools.dropwhile(lambda word: word == "eval", command.words)
+        yield from _script(" ".join(words), options)
+    elif command.name == "trap" and {"EXIT", "0"} & set(command.words[2:]):
+        yield _TRAP
+    elif command.name in _ALWAYS_GREEN and any(re.search(r"\$\(|`", w) for w in command.words):
+        yield _SWALLOWED.format(command.name)
+    else:
+        yield from _arguments(command.words)
+
+
+def _branch(branch: Branch, options: _Options) -> Iterator[str]:
+    for condition in branch.conditions:
+        for chain in condition.chains:
+            if not all(_is_condition(pipeline) for pipeline in chain.pipelines):
+                yield _IF.format(_shown(chain.pipelines[0]))
+    for body in branch.bodies:
+        yield from _listing(body, options)
+
+
+def _stops_loop(body: Listing) -> bool:
+    last = body.chains[-1] if body.chains else None
+    return bool(last and last.joints and last.joints[-1] == "||" and _stays_red(last.pipelines[-1]))
+
+
+def _always_green(pipeline: Pipeline) -> bool:
+    command = pipeline.commands[-1]
+    if isinstance(command, Group):
+        return bool(command.body.chains) and _is_green(command.body.chains[-1])
+    if not isinstance(command, Simple) or pipeline.inverted:
+        return False
+    if command.name in ("exit", "return"):
+        return command.words[1:] == ("0",)
+    return command.name in _ALWAYS_GREEN
+
+
+def _stays_red(pipeline: Pipeline) -> bool:
+    command = pipeline.commands[-1]
+    if isinstance(command, Group):
+        return bool(command.body.chains) and _stays_red(command.body.chains[-1].pipelines[-1])
+    if not isinstance(command, Simple) or pipeline.inverted:
+        return False
+    return command.name in ("exit", "return", "false") and command.words[1:] != ("0",)
+
+
+def _is_condition(pipeline: Pipeline) -> bool:
+    """Whether a pipeline asks a question and tests nothing."""
+    command = pipeline.commands[-1]
+    return isinstance(command, Simple) and command.name in _CONDITIONS
+
+
+def _shown(pipeline: Pipeline) -> str:
+    """The start of a pipeline, for people."""
+    command = pipeline.commands[0]
+    if not isinstance(command, Simple):
+        return "..."
+    return " ".join((*command.assigned, *command.words))[:60]

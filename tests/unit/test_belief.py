@@ -1,0 +1,195 @@
+"""What a green is worth, by tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from driver.belief import (
+    is_chosen,
+    of_baseline,
+    of_canary,
+    of_counts,
+    of_no_change,
+    of_proof,
+    of_spot_checks,
+    passes,
+)
+from driver.outcome import RunKind, TestRun, Verdict
+from driver.runners.summary import Counts, Doubt
+from driver.test_counts import Allowance
+from driver.verdicts import Judgement
+
+GREEN, RED, LATE, BROKEN, STOPPED = (
+    RunKind.GREEN,
+    RunKind.RED,
+    RunKind.TIMED_OUT,
+    RunKind.COULD_NOT_RUN,
+    RunKind.CANCELLED,
+)
+
+
+def run(kind: RunKind, counts: Counts | Doubt | None = None) -> TestRun:
+    code = {GREEN: 0, RED: 1}.get(kind)
+    reason = "" if kind is GREEN else f"it was {kind}"
+    return TestRun(kind, "t", code, "", 1.0, "0" * 40, reason=reason, counts=counts)
+
+
+def ran(number: int, skipped: int = 0) -> Counts:
+    return Counts("unittest", number, 0, skipped)
+
+
+@pytest.mark.parametrize(
+    ("proof", "base", "regression"),
+    [
+        (RED, GREEN, True),
+        (LATE, GREEN, True),
+        (RED, RED, False),
+        (RED, BROKEN, False),
+        (RED, None, False),
+        (BROKEN, GREEN, False),
+        (GREEN, GREEN, False),
+    ],
+)
+def test_a_regression_is_what_is_green_on_the_base_and_red_now(
+    proof: RunKind, base: RunKind | None, *, regression: bool
+) -> None:
+    judgement = of_proof(run(proof), run(base) if base else None)
+    assert ("regression" in judgement.reason) is regression
+
+
+@pytest.mark.parametrize(
+    ("base", "expected", "verdict"),
+    [
+        (GREEN, None, Verdict.ALREADY_GREEN),
+        (GREEN, "green", Verdict.NO_CHANGE),
+        (RED, None, Verdict.NO_CHANGE),
+        (BROKEN, None, Verdict.NO_CHANGE),
+        (None, None, Verdict.NO_CHANGE),
+    ],
+)
+def test_nothing_had_to_be_done_only_where_the_test_is_green_and_was_to_become_so(
+    base: RunKind | None, expected: str | None, verdict: Verdict
+) -> None:
+    judgement = Judgement(Verdict.NO_CHANGE, "nothing")
+    assert of_no_change(judgement, run(base) if base else None, expected).verdict is verdict
+
+
+def test_a_base_on_which_no_test_ran_is_not_green() -> None:
+    nothing = run(GREEN, ran(0))
+    assert not passes(nothing)
+    judgement = Judgement(Verdict.NO_CHANGE, "nothing")
+    assert of_no_change(judgement, nothing, None) is judgement
+    assert of_baseline(nothing, None, "require") is None
+
+
+@pytest.mark.parametrize(
+    ("base", "expected", "policy", "verdict"),
+    [
+        (GREEN, None, "require", Verdict.UNDECIDED),
+        (GREEN, None, "record", None),
+        (GREEN, None, "off", None),
+        (RED, None, "require", None),
+        (LATE, None, "require", None),
+        (GREEN, "green", "require", None),
+        (RED, "green", "require", Verdict.UNDECIDED),
+        (RED, "green", "record", None),
+        (BROKEN, None, "require", None),
+        (STOPPED, None, "require", None),
+        (BROKEN, "green", "require", None),
+        (None, None, "require", None),
+    ],
+)
+def test_red_first_is_asked_where_it_is_required(
+    base: RunKind | None, expected: str | None, policy: str, verdict: Verdict | None
+) -> None:
+    judgement = of_baseline(run(base) if base else None, expected, policy)
+    assert (judgement.verdict if judgement else None) is verdict
+
+
+@pytest.mark.parametrize(
+    ("reverted", "may_write_tests", "verdict"),
+    [
+        (RED, True, None),
+        (GREEN, True, Verdict.REFUSED),
+        (None, True, Verdict.REFUSED),
+        (None, False, Verdict.UNDECIDED),
+    ],
+)
+def test_the_works_own_tests_may_show_it_and_are_asked_for_where_they_can_be_written(
+    reverted: RunKind | None, verdict: Verdict | None, *, may_write_tests: bool
+) -> None:
+    judgement = of_baseline(
+        run(GREEN),
+        None,
+        "require",
+        reverted=run(reverted) if reverted else None,
+        may_write_tests=may_write_tests,
+    )
+    assert (judgement.verdict if judgement else None) is verdict
+
+
+@pytest.mark.parametrize(
+    ("now", "base", "allowance", "refused"),
+    [
+        (ran(3), ran(3), Allowance(), False),
+        (ran(2), ran(3), Allowance(), True),
+        (ran(2), ran(3), Allowance(1, 0), False),
+        (ran(3, 1), ran(3), Allowance(), True),
+        (ran(3, 1), ran(3), Allowance(0, 1), False),
+        (ran(0), None, Allowance(9, 9), True),
+        (None, None, Allowance(), False),
+        (None, ran(3), Allowance(), True),
+    ],
+)
+def test_counts_are_compared_with_the_base(
+    now: Counts | None, base: Counts | None, allowance: Allowance, *, refused: bool
+) -> None:
+    judgement = of_counts(run(GREEN, now), run(RED, base), allowance)
+    assert (judgement is not None and judgement.verdict is Verdict.REFUSED) is refused
+
+
+def test_a_base_that_could_not_be_tested_has_no_counts() -> None:
+    assert of_counts(run(GREEN, ran(2)), run(BROKEN, ran(3)), Allowance()) is None
+    assert of_counts(run(GREEN, ran(2)), None, Allowance()) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "refused"),
+    [("green", True)]
+    + [(word, False) for word in ("red", "unseen", "undecided", "not_applicable", None)],
+)
+def test_only_a_planted_test_that_passes_refuses(word: str | None, *, refused: bool) -> None:
+    judgement = of_canary(word, "told")
+    assert (judgement == Judgement(Verdict.REFUSED, "canary passed: told")) is refused
+
+
+@pytest.mark.parametrize(
+    ("kinds", "policy", "verdict"),
+    [
+        ((), "refuse", None),
+        ((GREEN,), "refuse", None),
+        ((RED, GREEN), "refuse", Verdict.FLAKY),
+        ((RED, RED), "refuse", Verdict.FLAKY),
+        ((LATE, GREEN), "refuse", Verdict.FLAKY),
+        ((RED, BROKEN), "refuse", Verdict.FLAKY),
+        ((RED, GREEN), "allow", Verdict.VERIFIED),
+        ((BROKEN,), "refuse", Verdict.UNDECIDED),
+        ((BROKEN,), "allow", Verdict.UNDECIDED),
+        ((STOPPED,), "refuse", Verdict.HALTED),
+    ],
+)
+def test_different_answers_for_one_tree_are_flaky_whatever_the_last_one_is(
+    kinds: tuple[RunKind, ...], policy: str, verdict: Verdict | None
+) -> None:
+    judgement = of_spot_checks([run(kind) for kind in kinds], policy)
+    assert (judgement.verdict if judgement else None) is verdict
+
+
+def test_the_choice_is_the_same_every_time_and_no_name_decides_it() -> None:
+    slugs = [f"item-{n}" for n in range(1000)]
+    chosen = [slug for slug in slugs if is_chosen("w", slug, 0.1)]
+    assert chosen == [slug for slug in slugs if is_chosen("w", slug, 0.1)]
+    assert 60 < len(chosen) < 140
+    assert chosen != [slug for slug in slugs if is_chosen("w2", slug, 0.1)]
+    assert not any(is_chosen("w", slug, 0) for slug in slugs)
+    assert all(is_chosen("w", slug, 1) for slug in slugs)
