@@ -15,10 +15,14 @@ from driver.cycle_context import CycleRequest
 from driver.openai_compatible_driver import OpenAICompatibleDriver
 from driver.wave_loop import result_to_report, run_wave
 from state_store.api import StateAPI
+from state_store.kept_spend import Purpose, Reserved, Total
+from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response, says
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts
 from tools import cost_ceiling, fleet_ledger, halt, wave_ledger_hook
+from tools.budget import Budget, Used
+from tools.ceilings import Limits
 
 SLUGS = [f"i{number}" for number in range(8)]
 
@@ -235,6 +239,32 @@ def test_an_answer_without_a_use_leaves_no_book_at_zero(tmp_path: Path) -> None:
         report = made.run(driver, items(["i0"]))
     assert report["tokens"]["unmetered"] == 1
     assert report["ceiling"]["spent"] == in_ledger(made.state) == 300
+
+
+def test_a_use_is_charged_once(tmp_path: Path) -> None:
+    with EventStore(tmp_path / STATE_DB_FILENAME) as store:
+        books = Budget(store, Limits(default_tokens=100), "me", state_dir=tmp_path)
+        held = books.reserve(Purpose("w", "i", 1, "build", "b", "m"))
+        assert isinstance(held, Reserved)
+        for tokens in (30, 90):
+            books.settle(held, Used(tokens=tokens))
+        books.cancel(held)
+        assert books.totals("w")[0] == Total(tokens=30, dispatches=1, unpriced=1)
+        assert in_ledger(tmp_path) == in_events(tmp_path)["tokens"] == 30
+        again = books.reserve(Purpose("w", "i", 1, "build", "b", "m"))
+        assert isinstance(again, Reserved)
+        books.settle(again, Used(tokens=12))  # an item that is built anew under its old number
+        assert in_ledger(tmp_path) == in_events(tmp_path)["tokens"] == 42
+
+
+def test_a_dispatch_that_was_not_begun_costs_nothing(tmp_path: Path) -> None:
+    made = scene(tmp_path, max_wave_dispatches=3)
+    (made.state / "journal").mkdir(parents=True)
+    (made.state / "journal" / "i0.json").mkdir()  # where its start is to be noted
+    report, begun = play(made, Usage(1, 1), SLUGS[:1])
+    assert (begun, verdicts(report)) == (0, {"i0": "undecided"})
+    wave = report["budget"]["wave"]
+    assert (wave["dispatches"]["spent"], wave["tokens"]["reserved"]) == (0, 0)
 
 
 def test_a_daily_ceiling_that_is_reached_lets_no_cycle_begin(tmp_path: Path) -> None:
