@@ -7,6 +7,7 @@ and for how long, is the engine's concern.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -73,6 +74,7 @@ class Budget:
     _elsewhere: Elsewhere = NOTHING_ELSEWHERE
 
     def __post_init__(self) -> None:
+        self._looking = threading.Lock()
         folder = self.state_dir
         self.ledger = LedgerWriter(folder, self.store) if folder is not None else None
 
@@ -80,7 +82,7 @@ class Budget:
         """Room for a dispatch, or that there is none for now. Raises OverBudgetError when there
         will be none either when all dispatches under way have ended, InputError for a ledger that
         cannot be read."""
-        self._elsewhere = self._look_elsewhere()
+        self._look_elsewhere()
         taken: list[Reserved] = []
         refused: list[Decision] = []
 
@@ -155,7 +157,7 @@ class Budget:
     def totals(self, wave: str) -> tuple[Total, Total]:
         """Of the wave and of today, with what only the ledger knows."""
         today = utc_day(self.store.clock.now().wall_s)
-        self._elsewhere = self._look_elsewhere()
+        self._look_elsewhere()
 
         def look(book: SpendBook) -> tuple[Total, Total]:
             periods = self._periods(book, wave, today, 0.0)
@@ -211,12 +213,12 @@ class Budget:
             ),
         ]
 
-    def _look_elsewhere(self) -> Elsewhere:
+    def _look_elsewhere(self) -> None:
         # Before the store is asked: a row of ours is in the store first, so it counts once.
         limited = (self.limits.wave.tokens, self.limits.day.tokens) != (None, None)
-        if self.state_dir is None or not limited:
-            return NOTHING_ELSEWHERE
-        return self._elsewhere.looked(self.state_dir)
+        if self.state_dir is not None and limited:
+            with self._looking:  # one of many threads reads it for all
+                self._elsewhere = self._elsewhere.looked(self.state_dir)
 
     def _settle_the_dead(self, transaction: Transaction) -> int:
         """Charge in full what nobody will settle any more; how many there were."""
