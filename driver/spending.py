@@ -28,7 +28,7 @@ from driver.gates import Gates
 from driver.living import holder_name, is_gone
 from driver.model_table import PRICES, Price, cost_of
 from state_store.api import StateAPI
-from state_store.errors import TidegateError
+from state_store.errors import InputError, TidegateError
 from state_store.kept_spend import Purpose, Reserved
 from tools import budget, ceilings
 from tools.budget import Budget, OverBudgetError, Used
@@ -126,7 +126,7 @@ class Spending:
                 found = self.budget.reserve(purpose)
             except OverBudgetError as over:
                 raise self.gates.over_budget(over.decision) from over
-            except TidegateError as error:  # a damaged ledger, a full disk
+            except InputError as error:  # a ledger that cannot be believed
                 raise self.gates.unavailable(error) from error
             if isinstance(found, Reserved):
                 return found
