@@ -79,7 +79,7 @@ class Spending:
 
         Raises GateClosedError and InterruptedWaveError, and then nothing may be started.
         """
-        named = model or driver.resolve_model(ROLE_WORKER) or ""
+        named = str(model or driver.resolve_model(ROLE_WORKER) or "")
         purpose = Purpose(self.wave_id, item, number, phase, driver.name, named)
         one, reserved = Dispatch(), self._reserve(purpose)
         mark = id(one)
@@ -133,13 +133,15 @@ class Spending:
             with self._changed:
                 if self._ended == ended:
                     self._changed.wait(_LOOK_AGAIN_S)
+            self.gates.check_dispatch()  # the backend may have closed meanwhile
 
     def _end(self, one: Dispatch, phase: str, reserved: Reserved | None, seconds: float) -> None:
         if one.begun:
             usage = one.result.usage if one.result else _UNMETERED
             self._book(phase, usage, reserved, _used(usage, one.result, seconds))
         elif self.budget and reserved:
-            self.budget.cancel(reserved)
+            with suppress(TidegateError):  # then the next run counts it, and never too little
+                self.budget.cancel(reserved)
         with self._changed:
             self._ended += 1
             self._changed.notify_all()
