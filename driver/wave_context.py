@@ -20,6 +20,7 @@ from driver.protected import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
 from driver.runs import run_mark
+from driver.spending import Spending
 from driver.stop import Stop
 from driver.subject import Subject, digest
 from driver.survey import Survey
@@ -117,6 +118,7 @@ class Wave:
     shipping: Shipping
     gates: Gates
     recorder: Recorder
+    spending: Spending
     processes: Processes
     run_dir: Path
     options: WaveOptions
