@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from driver.agent_driver import AgentDriver
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
 from driver.opening import check
 from driver.phases.preflight import PreflightError
@@ -19,6 +20,16 @@ from driver.wave_bridge import build_manifest_item
 from state_store.errors import InputError
 from state_store.item_id import id_of
 from state_store.tracker_file import read_tracker_file
+
+# What an item says of these goes before the backend's tier, here as in a manifest made by hand.
+_OWN_KEYS = (
+    "model",
+    "verificationTier",
+    "repairCap",
+    "spotCheckFrac",
+    "requireAdversarialReview",
+    "validateAllJson",
+)
 
 
 def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
@@ -98,7 +109,7 @@ def _broken(item: Mapping[str, Any], problems: Sequence[str]) -> Skipped:
 def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any]:
     """The wave of the selected items, as `run_wave` takes it."""
     try:
-        items = [build_manifest_item(cycle.driver, item) for item in _placed(cycle, selection)]
+        items = [_planned(cycle.driver, item) for item in _placed(cycle, selection)]
     except ValueError as error:
         raise InputError(str(error)) from error
     return {
@@ -106,6 +117,16 @@ def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, A
         "items": items,
         "wave_description": f"{len(items)} items from {cycle.tracker.name}",
     }
+
+
+def _planned(driver: AgentDriver, item: Mapping[str, Any]) -> dict[str, Any]:
+    """The item with the model and the policy of the backend, but for what it names itself; a tier
+    of its own brings its own policy."""
+    own = {key: item[key] for key in _OWN_KEYS if item.get(key) is not None}
+    planned = build_manifest_item(driver, item)
+    if "verificationTier" in own:
+        planned = {**item, "model": planned["model"]}
+    return {**planned, **own}
 
 
 def _placed(cycle: Cycle, selection: Selection) -> Iterable[Mapping[str, Any]]:

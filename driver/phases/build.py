@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver import verdicts, wave_bridge
-from driver.agent_driver import WorkerResult
+from driver.agent_driver import ROLE_WORKER, WorkerResult
 from driver.ground import Observed, Place
 from driver.outcome import BUILD, MODE_NESTED, REPAIR, REPAIRABLE, Attempt, Change, TestRun, Verdict
 from driver.phases.prove import prove
 from driver.prompts import build_prompt
+from driver.provider_fault import FaultKind, ProviderFault
 from driver.recorded import Recorded, RecordedFile
 from driver.saved_work import WORK, Origin, headed
 from driver.verdicts import Judgement
@@ -78,8 +79,16 @@ def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: s
     wave.recorder.dispatched(wave.subject(planned), phase, number, planned.item.model)
     started = time.monotonic()
     result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
-    wave.gates.met(result.fault)
+    if not _of_its_own_model(planned, wave, result.fault):
+        wave.gates.met(result.fault)
     return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
+
+
+def _of_its_own_model(planned: Planned, wave: Wave, fault: ProviderFault | None) -> bool:
+    """A model that only this item asks for is not known: the others fare better."""
+    if fault is None or fault.kind is not FaultKind.UNKNOWN_MODEL or not planned.item.model:
+        return False
+    return planned.item.model != wave.driver.resolve_model(ROLE_WORKER)
 
 
 def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
