@@ -19,6 +19,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ DEFAULT_RETRIES = 2
 ASK_TIMEOUT_S = 30.0
 PROBE_S = 30.0  # an agent that works this long has reached its provider
 TAIL_CHARACTERS = 2000
+MAX_LINE = 16 * 1024 * 1024
 
 NOTHING_SPENT = Usage(0, 0, 0.0)
 
@@ -291,12 +293,15 @@ def broken_off(finished: Finished) -> tuple[str, str] | None:
 
 
 def printed_lines(finished: Finished) -> Iterator[str]:
-    """All lines of standard output, also those that are not kept in memory."""
+    """All lines of standard output, also those that are not kept in memory.
+
+    A line of more than `MAX_LINE` characters comes in pieces: no program says so much in one.
+    """
     if finished.stdout_file is None:
         yield from finished.stdout.splitlines()
         return
     with Path(finished.stdout_file).open(encoding="utf-8", errors="replace", newline="\n") as file:
-        yield from file
+        yield from iter(partial(file.readline, MAX_LINE), "")
 
 
 def silence_of(finished: Finished) -> ProviderFault | None:

@@ -16,6 +16,7 @@ from driver.agent_driver import Usage
 from driver.usage import amount, count
 
 NOTHING = Usage(0, 0, 0.0)
+SAID_CHARACTERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def read_aider(printed: Printed) -> CliReport:
         elif event.get("event") == "message_send":
             taken, given = _count(told, "prompt_tokens"), _count(told, "completion_tokens")
             sums.add(taken, given, _amount(told, "cost"))
-    said = "".join(printed.lines).strip()
+    said = _end_of(printed.lines).strip()
     unanswered = requests > sums.answers
     found = list(_AIDER_ERROR.finditer(said)) if unanswered else []
     if found:
@@ -180,6 +181,16 @@ class _Sums:
         if status is None:
             return Usage()
         return self.usage if self.answers else NOTHING
+
+
+def _end_of(lines: Iterable[str]) -> str:
+    """The last `SAID_CHARACTERS` of a text that may be longer than memory."""
+    said = ""
+    for line in lines:
+        said += line
+        if len(said) > 2 * SAID_CHARACTERS:
+            said = said[-SAID_CHARACTERS:]
+    return said[-SAID_CHARACTERS:]
 
 
 def _objects(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
