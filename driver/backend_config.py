@@ -16,6 +16,7 @@ from typing import Any
 
 from driver.agent_cli import DEFAULT_STALL_S, LocalDriver
 from driver.agent_driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
+from driver.endpoint import endpoint
 from driver.model_table import Price
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
@@ -55,6 +56,25 @@ def driver_from(
     if isinstance(driver, LocalDriver):
         own = {model: Price(one.input, one.output, one.cached) for model, one in prices.items()}
         driver.prices = own
+    return driver
+
+
+def driver_of(settings: Settings) -> AgentDriver:
+    """The backend that builds, when the settings of the reviewer's are right as well.
+
+    Raises as `driver_from` does, InputError with what is wrong in both tables.
+    """
+    problems: tuple[str, ...] = ()
+    try:
+        review_driver_from(settings)
+    except InputError as error:
+        problems = error.problems
+    try:
+        driver = driver_from(settings.backend, settings.environ, settings.prices)
+    except InputError as error:
+        raise InputError([*error.problems, *problems]) from error
+    if problems:
+        raise InputError(problems)
     return driver
 
 
@@ -154,6 +174,7 @@ def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
 def _codex_cli(backend: BackendSettings, environ: Environ) -> AgentDriver:
     if backend.base_url and not (backend.model or backend.models):
         raise InputError("codex-cli at [backend] base_url needs [backend] model, one it serves")
+    _check_address(backend)
     driver: AgentDriver = _adapter("codex_cli_driver", "CodexCliDriver")(
         _models(backend),
         base_url=backend.base_url,
@@ -181,6 +202,7 @@ def _replay(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def _codex(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    _check_address(backend)
     driver: AgentDriver = _adapter("codex_driver", "CodexDriver")(
         _models(backend),
         environ=environ,
@@ -195,6 +217,7 @@ def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDrive
     needed = {"base_url": backend.base_url, "model": models.get(ROLE_WORKER)}
     if missing := [key for key, value in needed.items() if not value]:
         raise InputError([f"the {backend.name} backend needs [backend] {key}" for key in missing])
+    _check_address(backend)
     driver: AgentDriver = _adapter("openai_compatible_driver", "OpenAICompatibleDriver")(
         **needed,
         api_key_env=backend.api_key_env,
@@ -204,6 +227,16 @@ def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDrive
         **_completion(backend),
     )
     return driver
+
+
+def _check_address(backend: BackendSettings) -> None:
+    # Before a program is started with it: a password in it would stand in the process list.
+    if not backend.base_url:
+        return
+    try:
+        endpoint(backend.base_url)
+    except ValueError as error:
+        raise InputError(f"[backend] base_url cannot be used: {error}") from error
 
 
 def _completion(backend: BackendSettings) -> dict[str, Any]:

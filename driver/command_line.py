@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from driver import cycle
-from driver.backend_config import driver_from
+from driver.backend_config import driver_of
 from driver.closing import closing_lines
 from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
@@ -115,7 +115,7 @@ def _wave_request(
     args: argparse.Namespace, settings: Settings, options: WaveOptions
 ) -> WaveRequest:
     return WaveRequest(
-        driver=driver_from(settings.backend, settings.environ, settings.prices),
+        driver=driver_of(settings),
         manifest=_bounded(args, read_json(Path(args.manifest), "manifest").value),
         state_dir=settings.state_dir,
         shipping=Shipping.from_git(_git(args, options.repo)),
@@ -147,7 +147,7 @@ def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop)
             tracker=Path(args.tracker or settings.state_dir / "tracker.json"),
             max_items=args.max_items,
             dry_run=args.dry_run or not args.execute,
-            driver=driver_from(settings.backend, settings.environ, settings.prices),
+            driver=driver_of(settings),
             state_dir=settings.state_dir,
             options=WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop),
             record=Path(args.record) if args.record else None,
