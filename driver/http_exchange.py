@@ -71,8 +71,8 @@ class AuthStripRedirectHandler(urllib.request.HTTPRedirectHandler):
         except ValueError as error:
             why = f"redirected to where nothing may be sent: {error}"
             raise urllib.error.HTTPError(req.full_url, code, why, headers, fp) from error
-        if why := self._refusal(req, newurl, same=same):
-            raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
+        if refusal := self._refusal(req, newurl, same=same):
+            raise urllib.error.HTTPError(req.full_url, code, refusal, headers, fp)
         if code in _REPEATED:
             new: urllib.request.Request | None = _again(req, newurl)
         else:

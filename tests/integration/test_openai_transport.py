@@ -69,9 +69,9 @@ def test_a_request_is_one_post_with_the_key_and_asks_for_no_compression() -> Non
 
 @pytest.mark.parametrize("code", CODES)
 def test_another_server_sees_neither_key_nor_prompt(code: int, elsewhere: RawServer) -> None:
-    with RawServer([redirect(code, f"{elsewhere.url}/chat/completions")]) as server:
-        with pytest.raises(TransportError, match="another server") as refused:
-            ask(server.url)
+    away = redirect(code, f"{elsewhere.url}/chat/completions")
+    with RawServer([away]) as server, pytest.raises(TransportError, match="another") as refused:
+        ask(server.url)
     assert refused.value.fault.kind is FaultKind.BAD_REQUEST
     assert elsewhere.received == []
 
