@@ -56,9 +56,9 @@ def _walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remembe
     wave.gates.check_dispatch()
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
-        attempts.append(build(planned, place, wave, number=memory.attempts + 1))
+        build(planned, place, wave, attempts, number=memory.attempts + 1)
         while may_repair(attempts[-1], planned.policy.repair_cap):
-            attempts.append(repair(planned, place, wave, attempts[-1]))
+            repair(planned, place, wave, attempts)
         return outcome_of(planned, attempts[-1].verdict, attempts[-1].reason, attempts)
     finally:
         _leave(planned, place, wave)

@@ -32,9 +32,12 @@ class _Dispatched:
     duration_s: float
 
 
-def build(planned: Planned, place: Place, wave: Wave, *, number: int = 1) -> Attempt:
+def build(
+    planned: Planned, place: Place, wave: Wave, attempts: list[Attempt], *, number: int = 1
+) -> None:
     """The first attempt; a line that was interrupted goes on counting with `number`."""
-    return attempt(planned, place, wave, number=number, prompt=first_prompt(planned, wave))
+    prompt = first_prompt(planned, wave)
+    attempt(planned, place, wave, attempts, number=number, prompt=prompt)
 
 
 def first_prompt(planned: Planned, wave: Wave) -> str:
@@ -43,9 +46,18 @@ def first_prompt(planned: Planned, wave: Wave) -> str:
     return build_prompt(planned.item, with_rules=with_rules)
 
 
-def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: str) -> Attempt:
-    """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
-    anything is spent; once an agent ran, every trouble is part of the answer."""
+def attempt(
+    planned: Planned,
+    place: Place,
+    wave: Wave,
+    attempts: list[Attempt],
+    *,
+    number: int,
+    prompt: str,
+) -> None:
+    """Dispatch with `prompt`, judge, and add that to `attempts`. Raises GateClosedError or
+    InterruptedWaveError before anything is spent; once an agent ran, every trouble is part of the
+    answer, and a verdict that cannot be noted leaves what was spent in `attempts`."""
     wave.gates.check_dispatch()
     sent = _dispatch(planned, place, wave, number, prompt)
     seen, test = Observed(()), None
@@ -59,9 +71,9 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     except OSError as trouble:  # folders without rights, too deep for a path, a full disk
         judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     done = _attempt(sent, seen, judgement, test)
+    attempts.append(done)
     final = not may_repair(done, planned.policy.repair_cap)
     wave.recorder.judged(wave.subject(planned), done, final=final)
-    return done
 
 
 def may_repair(last: Attempt, repair_cap: int) -> bool:
