@@ -64,16 +64,19 @@ def driver_of(settings: Settings) -> AgentDriver:
 
     Raises as `driver_from` does, InputError with what is wrong in both tables.
     """
-    problems: tuple[str, ...] = ()
-    try:
-        review_driver_from(settings)
-    except InputError as error:
-        problems = error.problems
+    problems: list[str] = []
+    driver = None
     try:
         driver = driver_from(settings.backend, settings.environ, settings.prices)
+        _check_address(settings.backend)
     except InputError as error:
-        raise InputError([*error.problems, *problems]) from error
-    if problems:
+        problems.extend(error.problems)
+    try:
+        if review_driver_from(settings) is not None and settings.review_backend is not None:
+            _check_address(settings.review_backend)
+    except InputError as error:
+        problems.extend(map(of_reviewer, error.problems))
+    if driver is None or problems:
         raise InputError(problems)
     return driver
 
@@ -202,7 +205,6 @@ def _replay(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def _codex(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    _check_address(backend)
     driver: AgentDriver = _adapter("codex_driver", "CodexDriver")(
         _models(backend),
         environ=environ,
@@ -217,7 +219,6 @@ def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDrive
     needed = {"base_url": backend.base_url, "model": models.get(ROLE_WORKER)}
     if missing := [key for key, value in needed.items() if not value]:
         raise InputError([f"the {backend.name} backend needs [backend] {key}" for key in missing])
-    _check_address(backend)
     driver: AgentDriver = _adapter("openai_compatible_driver", "OpenAICompatibleDriver")(
         **needed,
         api_key_env=backend.api_key_env,
@@ -231,12 +232,12 @@ def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDrive
 
 def _check_address(backend: BackendSettings) -> None:
     # Before a program is started with it: a password in it would stand in the process list.
-    if not backend.base_url:
+    if not backend.base_url or backend.name not in _ASKS_AT_BASE_URL:
         return
     try:
         endpoint(backend.base_url)
     except ValueError as error:
-        raise InputError(f"[backend] base_url cannot be used: {error}") from error
+        raise BackendConfigError(f"[backend] base_url cannot be used: {error}") from error
 
 
 def _completion(backend: BackendSettings) -> dict[str, Any]:
@@ -263,6 +264,7 @@ FACTORIES: dict[str, Factory] = {
     "openai-compatible": _openai_compatible,
 }
 
+_ASKS_AT_BASE_URL = ("codex", "codex-cli", "openai-compatible")
 _REQUIRED = {"codex": ("model",), "openai-compatible": ("base_url", "model")}
 
 

@@ -29,6 +29,7 @@ from state_store.errors import InputError, TidegateError
 from state_store.json_document import read_json
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings
+from tools.told import require_current_folder
 
 Job = Callable[[argparse.Namespace, cycle.RunWave, Stop], dict[str, Any]]
 
@@ -48,6 +49,7 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
     output = None  # until it is known to be a place for a report
     lines: tuple[str, ...] = ()
     try:
+        require_current_folder()
         check_places(args)
         output = args.output
         with listening(Stop()) as stop:

@@ -39,8 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
     from state_store.errors import TidegateError
+    from tools.told import require_current_folder
 
     try:
+        require_current_folder()
         return _run(args)
     except TidegateError as error:
         print(f"doctor: {error}", file=sys.stderr)

@@ -451,9 +451,9 @@ def test_a_server_that_is_not_there_fails(place: Place) -> None:
     ("url", "name", "words"),
     [
         ("https://localhost.example/v1", "key", "MY_KEY is not set"),
-        ("http://localhost.example/v1", "settings", "use https"),
-        ("https://user:hush-hush@localhost.example/v1", "settings", "user name or password"),
-        ("https://user:hush/hush@localhost.example/v1", "settings", "port"),
+        ("http://localhost.example/v1", "endpoint", "use https"),
+        ("https://user:hush-hush@localhost.example/v1", "endpoint", "user name or password"),
+        ("https://user:hush/hush@localhost.example/v1", "endpoint", "port"),
     ],
 )
 def test_a_server_that_may_not_be_asked_is_not_asked(
