@@ -26,6 +26,7 @@ from driver.agent_driver import (
 )
 from driver.ground import Place
 from driver.outcome import BUILD
+from driver.runs import marks
 from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
 
@@ -97,7 +98,7 @@ def dispatch(
         effort=item.effort,
         scratch=_fresh_folder(wave.scratch(item.slug) / f"agent-{number}"),
         environment={
-            "TIDEGATE_RUN": wave.wave_id,
+            **marks(wave.wave_id, wave.state_dir),
             "TIDEGATE_ITEM": item.slug,
             "TIDEGATE_PHASE": phase,
             "TIDEGATE_ATTEMPT": str(number),
