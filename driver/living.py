@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,10 +58,10 @@ def is_gone(holder: str) -> bool:
     return found is None or str(found.started or "") != started
 
 
-def end_marked(marks: Mapping[str, str]) -> tuple[int, ...]:
-    """Kill every process whose environment has all of these variables; their numbers."""
+def end_marked(variable: str, value: str) -> tuple[int, ...]:
+    """Kill every process whose environment has `variable` with this value; their numbers."""
     ended = []
-    for pid in _marked(marks):
+    for pid in marked(variable, value):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
             ended.append(pid)
@@ -70,7 +70,7 @@ def end_marked(marks: Mapping[str, str]) -> tuple[int, ...]:
 
 def marked(variable: str, value: str) -> tuple[int, ...]:
     """The processes, but for this one, whose environment has `variable` with this value."""
-    return tuple(_marked({variable: value}))
+    return tuple(_marked(f"{variable}={value}".encode()))
 
 
 def users_of(folder: Path) -> tuple[int, ...]:
@@ -83,13 +83,11 @@ def users_of(folder: Path) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _marked(marks: Mapping[str, str]) -> Iterator[int]:
-    wanted = {os.fsencode(f"{name}={value}") for name, value in marks.items()}
+def _marked(mark: bytes) -> Iterator[int]:
     for folder in _PROC.glob("[0-9]*"):
         pid = int(folder.name)
         with suppress(OSError):
-            found = (folder / "environ").read_bytes().split(b"\0")
-            if pid != os.getpid() and wanted.issubset(found):
+            if pid != os.getpid() and mark in (folder / "environ").read_bytes().split(b"\0"):
                 yield pid
 
 

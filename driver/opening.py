@@ -23,7 +23,7 @@ from driver.memory import Forgetful, Memory, WaveMemory
 from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
-from driver.runs import RUN_VARIABLE, clear_up, marks, noted
+from driver.runs import RUN_VARIABLE, clear_up, noted
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
@@ -102,8 +102,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         with _trouble_told():
             memory = _open_memory(request, plan.settings, manifest.wave_id, cleanup)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
-            carried = marks(manifest.wave_id, request.state_dir)
-            grounds = _open_grounds(plan, processes, carried, cleanup)
+            grounds = _open_grounds(plan, processes, manifest.wave_id, cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -209,15 +208,12 @@ def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
 
 
 def _open_grounds(
-    plan: _Plan,
-    processes: Processes,
-    carried: Mapping[str, str],
-    cleanup: contextlib.ExitStack,
+    plan: _Plan, processes: Processes, wave_id: str, cleanup: contextlib.ExitStack
 ) -> dict[str, Ground]:
     grounds: dict[str, Ground] = {}
     for home in {planned.home.key: planned.home for planned in plan.items}.values():
         ground: Ground = (
-            _open_repository(home.top, plan.settings, processes, carried, cleanup)
+            _open_repository(home.top, plan.settings, processes, wave_id, cleanup)
             if home.top
             else FolderGround(home.folder)
         )
@@ -230,10 +226,9 @@ def _open_repository(
     top: Path,
     settings: Settings,
     processes: Processes,
-    carried: Mapping[str, str],
+    wave_id: str,
     cleanup: contextlib.ExitStack,
 ) -> RepositoryGround:
-    wave_id = carried[RUN_VARIABLE]
     repository = open_repository(top, settings.environ)
     root = workspace_root(settings.workspace.root, settings.environ, repository)
     folder = _fresh_folder(root, f"{safe_slug(wave_id)[:16]}-")
@@ -243,7 +238,7 @@ def _open_repository(
     prepare = Preparation(
         settings.workspace.copy,
         settings.workspace.setup,
-        functools.partial(_run_setup, settings, processes, carried),
+        functools.partial(_run_setup, settings, processes, wave_id),
     )
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
@@ -263,11 +258,12 @@ def _fresh_folder(root: Path, prefix: str) -> Path:
 def _run_setup(
     settings: Settings,
     processes: Processes,
-    carried: Mapping[str, str],
+    wave_id: str,
     command: str | tuple[str, ...],
     folder: Path,
 ) -> str:
-    environment = child_environment(settings.environ, settings.verify.env, carried)
+    mark = {RUN_VARIABLE: wave_id}
+    environment = child_environment(settings.environ, settings.verify.env, mark)
     limit = settings.workspace.setup_timeout_s
     done = processes.run(Command(command, folder, environment, limit))
     if done.exit_code == 0:

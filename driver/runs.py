@@ -6,7 +6,6 @@ when its process is gone; that a number was given to another process is told by 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,6 @@ from state_store.files import BadFileError, read_json, write_json_atomic
 
 RECORD = "run.json"
 RUN_VARIABLE = "TIDEGATE_RUN"
-PLACE_VARIABLE = "TIDEGATE_PLACE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +30,6 @@ class DeadRun:
     wave_id: str
     record: Path
     folders: tuple[Path, ...]
-
-    @property
-    def state_dir(self) -> Path:
-        """The state folder that it is noted in."""
-        return self.record.parents[2]
-
-
-def marks(wave_id: str, state_dir: Path | None) -> dict[str, str]:
-    """What the processes of a run carry in their environment. People name waves themselves, so a
-    wave of another state folder may have the same name."""
-    where = "" if state_dir is None else os.path.realpath(state_dir)
-    place = hashlib.sha256(os.fsencode(where)).hexdigest()[:16]
-    return {RUN_VARIABLE: wave_id, PLACE_VARIABLE: place}
 
 
 @contextmanager
@@ -92,7 +77,7 @@ def _clear_up_one(dead: DeadRun, environ: Mapping[str, str]) -> tuple[str, ...]:
     """End what still runs of it, save the work in its clones as patches, remove the clones."""
     told = [
         f"ended process {pid} of wave {dead.wave_id}"
-        for pid in end_marked(marks(dead.wave_id, dead.state_dir))
+        for pid in end_marked(RUN_VARIABLE, dead.wave_id)
     ]
     for folder in dead.folders:
         saved = tuple(save_unfinished(folder, dead.record.parent, environ))

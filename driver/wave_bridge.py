@@ -26,7 +26,6 @@ from driver.agent_driver import (
 )
 from driver.ground import Place
 from driver.outcome import BUILD
-from driver.runs import marks
 from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
 
@@ -98,7 +97,7 @@ def dispatch(
         effort=item.effort,
         scratch=_fresh_folder(wave.scratch(item.slug) / f"agent-{number}"),
         environment={
-            **marks(wave.wave_id, wave.state_dir),
+            "TIDEGATE_RUN": wave.wave_id,
             "TIDEGATE_ITEM": item.slug,
             "TIDEGATE_PHASE": phase,
             "TIDEGATE_ATTEMPT": str(number),

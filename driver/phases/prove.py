@@ -10,7 +10,7 @@ from driver.ground import Place, ProvingPlace
 from driver.outcome import TestRun
 from driver.process import child_environment
 from driver.prompts import command_text
-from driver.runs import marks
+from driver.runs import RUN_VARIABLE
 from driver.text import bounded
 from driver.verdicts import run_kind
 from driver.wave_context import Planned, Wave
@@ -35,7 +35,7 @@ def run_test(
 ) -> TestRun:
     """The test command of `planned` in a checkout of `tree`."""
     item, settings = planned.item, wave.settings
-    extra = {**_TEST_ENVIRONMENT, **marks(wave.wave_id, wave.state_dir)}
+    extra = {**_TEST_ENVIRONMENT, RUN_VARIABLE: wave.wave_id}
     environment = child_environment(settings.environ, settings.verify.env, extra)
     result = wave_bridge.run_test_command(
         wave.driver,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from driver.living import identity
-from driver.runs import clear_up, marks, noted
+from driver.living import end_marked, identity
+from driver.runs import RUN_VARIABLE, clear_up, noted
 
 
 def note(state: Path, **facts: Any) -> Path:
@@ -69,19 +69,15 @@ def test_a_run_of_another_machine_is_never_taken_for_dead(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="marks are read from /proc")
 def test_processes_of_a_dead_run_are_ended_and_no_others(tmp_path: Path) -> None:
-    """A live wave of the same name in another state folder is somebody else's."""
-    record = note(tmp_path / "mine", pid=2**22 + 1, started=1, boot="b")
+    mark = {**os.environ, RUN_VARIABLE: f"w-{tmp_path.name}"}
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    carried = (marks("w1", record.parents[2]), marks("w1", tmp_path / "theirs"), {})
-    children = [subprocess.Popen(sleep, env={**os.environ, **more}) for more in carried]
+    marked, other = subprocess.Popen(sleep, env=mark), subprocess.Popen(sleep)
     try:
-        told = cleared(tmp_path / "mine")
-        assert f"ended process {children[0].pid} of wave w1" in told
-        assert len(told) == 2
-        assert children[0].wait(10) == -9
-        assert [child.poll() for child in children[1:]] == [None, None]
+        assert end_marked(RUN_VARIABLE, f"w-{tmp_path.name}") == (marked.pid,)
+        assert marked.wait(10) == -9
+        assert other.poll() is None
     finally:
-        for child in children:
+        for child in (marked, other):
             child.kill()
             child.wait()
 
