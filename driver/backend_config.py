@@ -16,6 +16,7 @@ from typing import Any
 
 from driver.agent_driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
 from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
+from driver.completions.endpoint import endpoint
 from driver.model_table import Price
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
@@ -55,6 +56,28 @@ def driver_from(
     if isinstance(driver, LocalDriver):
         own = {model: Price(one.input, one.output, one.cached) for model, one in prices.items()}
         driver.prices = own
+    return driver
+
+
+def driver_of(settings: Settings) -> AgentDriver:
+    """The backend that builds, when the settings of the reviewer's are right as well.
+
+    Raises as `driver_from` does, InputError with what is wrong in both tables.
+    """
+    problems: list[str] = []
+    driver = None
+    try:
+        driver = driver_from(settings.backend, settings.environ, settings.prices)
+        _check_address(settings.backend)
+    except InputError as error:
+        problems.extend(error.problems)
+    try:
+        if review_driver_from(settings) is not None and settings.review_backend is not None:
+            _check_address(settings.review_backend)
+    except InputError as error:
+        problems.extend(map(of_reviewer, error.problems))
+    if driver is None or problems:
+        raise InputError(problems)
     return driver
 
 
@@ -146,6 +169,7 @@ def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
 def _codex_cli(backend: BackendSettings, environ: Environ) -> AgentDriver:
     if backend.base_url and not (backend.model or backend.models):
         raise InputError("codex-cli at [backend] base_url needs [backend] model, one it serves")
+    _check_address(backend)
     return _adapter("codex_cli_driver", "CodexCliDriver")(
         _models(backend),
         base_url=backend.base_url,
@@ -191,6 +215,16 @@ def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDrive
     )
 
 
+def _check_address(backend: BackendSettings) -> None:
+    # Before a program is started with it: a password in it would stand in the process list.
+    if not backend.base_url or backend.name not in _ASKS_AT_BASE_URL:
+        return
+    try:
+        endpoint(backend.base_url)
+    except ValueError as error:
+        raise BackendConfigError(f"[backend] base_url cannot be used: {error}") from error
+
+
 def _completion(backend: BackendSettings) -> dict[str, Any]:
     # A model on one's own machine may take as long as it likes for an answer that comes at once.
     patience = None if backend.is_local else DEFAULT_STALL_S
@@ -215,6 +249,7 @@ FACTORIES: dict[str, Factory] = {
     "openai-compatible": _openai_compatible,
 }
 
+_ASKS_AT_BASE_URL = ("codex", "codex-cli", "openai-compatible")
 _REQUIRED = {"codex": ("model",), "openai-compatible": ("base_url", "model")}
 
 

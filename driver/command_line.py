@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from driver import cycle
-from driver.backend_config import driver_from
+from driver.backend_config import driver_of
 from driver.closing import closing_lines
 from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
@@ -29,6 +29,7 @@ from state_store.errors import InputError, TidegateError
 from state_store.json_document import read_json
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings
+from tools.told import require_current_folder
 
 Job = Callable[[argparse.Namespace, cycle.RunWave, Stop], dict[str, Any]]
 
@@ -48,6 +49,7 @@ def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int
     output = None  # until it is known to be a place for a report
     lines: tuple[str, ...] = ()
     try:
+        require_current_folder()
         check_places(args)
         output = args.output
         with listening(Stop()) as stop:
@@ -115,7 +117,7 @@ def _wave_request(
     args: argparse.Namespace, settings: Settings, options: WaveOptions
 ) -> WaveRequest:
     return WaveRequest(
-        driver=driver_from(settings.backend, settings.environ, settings.prices),
+        driver=driver_of(settings),
         manifest=_bounded(args, read_json(Path(args.manifest), "manifest").value),
         state_dir=settings.state_dir,
         shipping=Shipping.from_git(_git(args, options.repo)),
@@ -147,7 +149,7 @@ def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop)
             tracker=Path(args.tracker or settings.state_dir / "tracker.json"),
             max_items=args.max_items,
             dry_run=args.dry_run or not args.execute,
-            driver=driver_from(settings.backend, settings.environ, settings.prices),
+            driver=driver_of(settings),
             state_dir=settings.state_dir,
             options=WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop),
             record=Path(args.record) if args.record else None,

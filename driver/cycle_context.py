@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
-from driver.backend_config import driver_from
+from driver.backend_config import driver_of
 from driver.git import toplevel_of
 from driver.opening import WaveRequest
 from driver.progress import Progress
@@ -73,7 +73,7 @@ def settled(request: CycleRequest) -> Cycle:
         tracker=request.tracker,
         max_items=request.max_items,
         dry_run=request.dry_run,
-        driver=request.driver or driver_from(settings.backend, settings.environ, settings.prices),
+        driver=request.driver or driver_of(settings),
         state_dir=request.state_dir or settings.state_dir,
         repo=repo,
         settings=settings,

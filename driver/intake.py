@@ -22,6 +22,7 @@ from state_store.item_id import id_of
 from state_store.tracker_file import read_tracker_file
 
 
+# What an item says of these goes before the backend's tier, here as in a manifest made by hand.
 def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """The items of the next wave, maybe none, and why each other is not among them.
 

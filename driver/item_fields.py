@@ -54,6 +54,14 @@ def full_text_of(value: object) -> str:
     return text
 
 
+def model_of(value: object) -> str:
+    """A name that no program can take for an option of its own."""
+    name = full_text_of(value)
+    if name.startswith("-") or not name.isprintable():
+        raise Wrong("must be a line of text that does not start with -")
+    return name
+
+
 def slug_of(value: object) -> str:
     """A text that can name files and branches."""
     slug = full_text_of(value)

@@ -286,7 +286,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "label": ("label", fields.label_of),
     "phase": ("phase", fields.label_of),
     "effort": ("effort", fields.effort_of),
-    "model": ("model", fields.full_text_of),
+    "model": ("model", fields.model_of),
     "verificationTier": ("verification_tier", fields.tier_of),
     "repairCap": ("repair_cap", fields.rounds_of),
     "requireAdversarialReview": ("require_review", fields.flag_of),

@@ -20,6 +20,8 @@ from driver.state_folder import check_state_dir
 from driver.text import typed
 from driver.workspace import workspace_root
 from state_store.errors import CannotRunError, InputError, TidegateError
+from state_store.schema import look
+from state_store.write_api import STATE_DB_FILENAME
 from tools.halt import get_halt_info
 from tools.settings import Settings
 
@@ -93,6 +95,7 @@ def _across(root: Path, objects: Path) -> str:
 def check_places(places: Places, *, network: bool) -> Iterator[Check]:
     """Everything that needs no program of a backend; `network` allows to ask the remote."""
     yield check_state(places)
+    yield check_database(places.state_dir)
     yield check_halt(places.state_dir)
     yield check_disk("disk.state", places.state_dir)
     if places.workspaces is not None:
@@ -131,6 +134,16 @@ def why_not_writable(folder: Path) -> str:
             return ""
     except OSError as error:
         return f"{there} cannot be written: {error.strerror or error}"
+
+
+def check_database(state_dir: Path) -> Check:
+    """A run could open what is remembered; `tools/verify_state.py` looks at all of it."""
+    database = state_dir / STATE_DB_FILENAME
+    try:
+        look(database)
+    except CannotRunError as error:
+        return failed_as("database", error)
+    return passed("database", str(database) if database.exists() else "not made yet")
 
 
 def check_halt(state_dir: Path) -> Check:

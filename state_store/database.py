@@ -46,6 +46,8 @@ class Database:
         queue_patience_s: float = QUEUE_PATIENCE_S,
     ) -> None:
         self.path = path
+        self._file = path.absolute()
+        self._identity: tuple[int, int] | None = None
         self._busy_timeout_s = busy_timeout_s
         self._queue_patience_s = queue_patience_s
         self._writer: _Held | None = None
@@ -102,6 +104,7 @@ class Database:
             queue.__enter__()
             try:
                 writer = self._writer or self._make_writer()
+                self._require_in_place()
                 writer.connection.execute("BEGIN IMMEDIATE")
                 if self._is_older:  # at the first write, so that reading needs no leave to write
                     self._upgrade(writer.connection)
@@ -185,7 +188,16 @@ class Database:
 
     def _make_writer(self) -> _Held:
         self._writer = _Held(self._connection(may_be_read_only=False))
+        self._identity = _identity(self._file)
         return self._writer
+
+    def _require_in_place(self) -> None:
+        # SQLite would go on in a file that has no name any more, and all of it would be lost.
+        if self._identity is None or _identity(self._file) != self._identity:
+            raise CannotRunError(
+                f"the database {self.path} was removed or replaced while it was in use; "
+                "see that nothing else cleans its folder, and run again"
+            )
 
 
 class _Writing:
@@ -232,6 +244,15 @@ class _Held:
 
 
 _inherited: list[object] = []
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another of the same name; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _open(path: Path, *, may_be_read_only: bool) -> sqlite3.Connection:

@@ -90,6 +90,21 @@ def prepare(path: Path) -> None:
                 _create(path)
 
 
+def look(path: Path) -> None:
+    """Raise as opening it would where the database is damaged, foreign or may not be written.
+    Nothing is made or changed; what lies deeper, `verify` of an open store finds."""
+    with translated(path), disk_errors(path):
+        if not _is_there(path):
+            _refuse_remains(path, been_here=lock_path(path).exists())
+            return
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as opened:
+            opened.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
+            check_ours(opened, path)
+    for file in (path, lock_path(path), path.with_name(f"{path.name}-wal")):
+        if file.exists() and not os.access(file, os.W_OK):
+            raise CannotRunError(f"{file} may not be written; allow it")
+
+
 def check_ours(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether the tables are ours as they are; False when they are the source's, to be taken over.
 

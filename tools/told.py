@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
-from state_store.errors import TidegateError
+from state_store.errors import CannotRunError, TidegateError
 
 
 def told(program: str, work: Callable[[], int]) -> int:
@@ -15,3 +16,11 @@ def told(program: str, work: Callable[[], int]) -> int:
     except TidegateError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return error.exit_code
+
+
+def require_current_folder() -> None:
+    """Raise CannotRunError where the current folder was removed; every place counts from it."""
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise CannotRunError("the current folder is gone; go into one that is there") from error

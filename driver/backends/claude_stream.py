@@ -118,14 +118,21 @@ def _fault(seen: _Seen, result: Mapping[str, Any], now: datetime) -> ProviderFau
         return fault
     if fault.kind not in (FaultKind.USAGE_LIMIT, FaultKind.RATE_LIMITED):
         return fault
-    told = seen.limit.get("resetsAt")
-    when = float(told) if isinstance(told, int | float) else fault.resets_at
+    when = _number(seen.limit, "resetsAt")
+    when = fault.resets_at if when is None else when
     return replace(fault, kind=FaultKind.USAGE_LIMIT, resets_at=when)
 
 
 def _seconds(event: Mapping[str, Any], key: str) -> float | None:
-    told = event.get(key)
-    return told / 1000 if isinstance(told, int | float) else None
+    told = _number(event, key)
+    return None if told is None else told / 1000
+
+
+def _number(event: Mapping[str, Any], key: str) -> float | None:
+    try:
+        return amount(event, key)
+    except ValueError:
+        return None
 
 
 def _turned_down(result: Mapping[str, Any]) -> bool:

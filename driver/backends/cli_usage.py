@@ -15,6 +15,8 @@ from driver.agent_driver import Usage
 from driver.backends.json_lines import mapping_at, objects_in, text_at
 from driver.backends.usage import NOTHING_SPENT, amount, count
 
+SAID_CHARACTERS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Printed:
@@ -131,7 +133,7 @@ def read_aider(printed: Printed) -> CliReport:
         elif event.get("event") == "message_send":
             taken, given = _count(told, "prompt_tokens"), _count(told, "completion_tokens")
             sums.add(taken, given, _amount(told, "cost"))
-    said = "".join(printed.lines).strip()
+    said = _end_of(printed.lines).strip()
     unanswered = requests > sums.answers
     found = list(_AIDER_ERROR.finditer(said)) if unanswered else []
     if found:
@@ -178,6 +180,16 @@ class _Sums:
         if status is None:
             return Usage()
         return self.usage if self.answers else NOTHING_SPENT
+
+
+def _end_of(lines: Iterable[str]) -> str:
+    """The last `SAID_CHARACTERS` of a text that may be longer than memory."""
+    said = ""
+    for line in lines:
+        said += line
+        if len(said) > 2 * SAID_CHARACTERS:
+            said = said[-SAID_CHARACTERS:]
+    return said[-SAID_CHARACTERS:]
 
 
 def _count(record: Mapping[str, Any], key: str) -> int | None:

@@ -7,6 +7,7 @@ adapter.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from driver.agent_driver import (
@@ -21,6 +22,7 @@ from driver.process import Ending, Finished, could_not_run_reason
 from driver.provider_fault import FaultKind, ProviderFault
 
 TAIL_CHARACTERS = 2000
+MAX_LINE = 16 * 1024 * 1024
 
 # Where a shell would put the same news; Finished has no exit code for these endings.
 _EXIT_CODES = {
@@ -67,12 +69,15 @@ def broken_off(finished: Finished) -> tuple[str, str] | None:
 
 
 def printed_lines(finished: Finished) -> Iterator[str]:
-    """All lines of standard output, also those that are not kept in memory."""
+    """All lines of standard output, also those that are not kept in memory.
+
+    A line of more than `MAX_LINE` characters comes in pieces: no program says so much in one.
+    """
     if finished.stdout_file is None:
         yield from finished.stdout.splitlines()
         return
     with Path(finished.stdout_file).open(encoding="utf-8", errors="replace", newline="\n") as file:
-        yield from file
+        yield from iter(partial(file.readline, MAX_LINE), "")
 
 
 def silence_of(finished: Finished) -> ProviderFault | None:

@@ -11,6 +11,7 @@ from driver.agent_driver import Usage
 
 MAX_USAGE_BYTES = 65_536
 NOTHING_SPENT = Usage(0, 0, 0.0)
+_MOST = 10**12  # nobody uses so much, and sums of longer numbers cannot be written down
 
 
 def parse_usage(content: bytes) -> Usage:
@@ -39,12 +40,15 @@ def usage_from(record: Mapping[str, Any]) -> Usage:
 
 
 def count(record: Mapping[str, Any], key: str) -> int | None:
-    """A non-negative whole number, or None when absent. Raises ValueError for anything else."""
+    """A non-negative whole number, or None when absent. Raises ValueError for anything else, and
+    for one that nobody can have used."""
     value = record.get(key)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{key} must be a whole number of at least 0, not {value!r:.40}")
+    if value >= _MOST:
+        raise ValueError(f"{key} must be below {_MOST}")
     return value
 
 
@@ -56,6 +60,8 @@ def amount(record: Mapping[str, Any], key: str) -> float | None:
     number = _finite(value)
     if number is None or number < 0:
         raise ValueError(f"{key} must be a finite number of at least 0, not {value!r:.40}")
+    if number >= _MOST:
+        raise ValueError(f"{key} must be below {_MOST}")
     return number
 
 

@@ -58,7 +58,13 @@ def resets_at(text: str, now: datetime) -> float | None:
 
     `now` carries the zone in which a bare time of day is meant.
     """
-    text = _plain(text)
+    try:
+        return _moment_in(_plain(text), now)
+    except (ValueError, OverflowError):  # a day or a number of days that no calendar has
+        return None
+
+
+def _moment_in(text: str, now: datetime) -> float | None:
     if epoch := _EPOCH.search(text):
         return float(epoch[1])
     if span := _SPAN.search(text):
@@ -87,14 +93,11 @@ def _from_clock(clock: re.Match[str], now: datetime) -> float | None:
     if half:
         hour = hour % 12 + (12 if half == "pm" else 0)
     here = now.astimezone(_zone(clock["zone"], now.tzinfo))
-    try:
-        when = here.replace(hour=hour, minute=int(minute or 0), second=0, microsecond=0)
-        if clock["month"]:
-            month = _MONTHS.index(clock["month"].lower()) + 1
-            year = int(clock["year"] or here.year)
-            when = when.replace(year=year, month=month, day=int(clock["day"]))
-    except ValueError:  # no such day or hour
-        return None
+    when = here.replace(hour=hour, minute=int(minute or 0), second=0, microsecond=0)
+    if clock["month"]:
+        month = _MONTHS.index(clock["month"].lower()) + 1
+        year = int(clock["year"] or here.year)
+        when = when.replace(year=year, month=month, day=int(clock["day"]))
     return _made_future(when, here, clock).timestamp()
 
 

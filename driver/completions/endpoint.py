@@ -80,7 +80,13 @@ def _parsed(url: str) -> tuple[SplitResult, int | None]:
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         raise ValueError("it holds characters that no address has")
     parts = urlsplit(url)
-    return parts, parts.port
+    if "%" in parts.netloc:
+        # urllib decodes it before it connects: 127.0.0.1%2eexample.org is elsewhere.
+        raise ValueError("its host holds a %; write the name or the IP address itself")
+    try:
+        return parts, parts.port
+    except ValueError as error:  # its words repeat what may be the end of a password
+        raise ValueError("its port is no number from 0 to 65535") from error
 
 
 def _host_problem(host: str) -> str | None:

@@ -189,7 +189,8 @@ class Exchange:
             return TransportError(ProviderFault(FaultKind.BAD_REQUEST, text))
         if isinstance(reason, _ForbiddenError):
             return TransportError(ProviderFault(FaultKind.BAD_REQUEST, f"{shown}: {reason}"))
-        text = f"no answer from {shown}: {_named(reason)}"
+        way = " through the proxy" if self._proxy is not None else ""
+        text = f"no answer from {shown}{way}: {_named(reason)}"
         return TransportError(ProviderFault(FaultKind.DROPPED, text), billed=self._asked)
 
 

@@ -10,7 +10,7 @@ import os
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,65 +106,79 @@ def write_plain(root: Path, files: Mapping[str, bytes]) -> None:
     for path in files:
         _look(root, path)
     undo: Undo = []
-    with ExitStack() as stack:
-        try:
-            new = [_staged(root, path, files[path], stack, undo) for path in files]
-            for one in new:
-                one.put(undo)
-        except BaseException:
-            for step in reversed(undo):
-                with suppress(OSError):
-                    step()
-            raise
+    try:
+        new = [_staged(root, path, files[path], undo) for path in files]
         for one in new:
-            one.forget()
+            one.put(undo)
+    except BaseException:
+        for step in reversed(undo):
+            with suppress(OSError, NotPlainError):
+                step()
+        raise
+    for one in new:
+        one.forget()
 
 
 @dataclass(frozen=True, slots=True)
 class _New:
     """A file's new content, written beside it under a name of its own; `old` is another such name,
-    for what it replaces, while that may still be wanted back."""
+    for what it replaces, while that may still be wanted back.
 
-    folder: _Folder
+    No folder stays open between the steps: an answer may be of more files than may be open.
+    """
+
+    root: Path
+    parents: Sequence[str]
     name: str
     draft: str
     old: str | None
 
     def put(self, undo: Undo) -> None:
-        if self.old is not None:
-            self.folder.rename(self.name, self.old)
-            undo.append(self._restore)
-        self.folder.rename(self.draft, self.name)
-        undo.append(self._withdraw)
+        with self._folder() as folder:
+            if self.old is not None:
+                folder.rename(self.name, self.old)
+                undo.append(self._restore)
+            folder.rename(self.draft, self.name)
+            undo.append(self._withdraw)
 
     def forget(self) -> None:
         if self.old is not None:
-            with suppress(OSError):
-                self.folder.unlink(self.old)
+            with suppress(OSError, NotPlainError), self._folder() as folder:
+                folder.unlink(self.old)
+
+    def drop(self) -> None:
+        with self._folder() as folder:
+            folder.unlink(self.draft)
 
     def _restore(self) -> None:
         if self.old is not None:
-            self.folder.rename(self.old, self.name)
+            with self._folder() as folder:
+                folder.rename(self.old, self.name)
 
     def _withdraw(self) -> None:
-        self.folder.unlink(self.name)
+        with self._folder() as folder:
+            folder.unlink(self.name)
+
+    def _folder(self) -> AbstractContextManager[_Folder]:
+        return _folder(self.root, self.parents)
 
 
-def _staged(root: Path, path: str, content: bytes, stack: ExitStack, undo: Undo) -> _New:
+def _staged(root: Path, path: str, content: bytes, undo: Undo) -> _New:
     *parents, name = path.split("/")
-    folder = stack.enter_context(_folder(root, parents, undo))
-    found = folder.stat(name)
-    if found is not None:
-        _require_regular(found, path)
-    unique = uuid.uuid4().hex
-    draft = f".tidegate-{unique}.new"
-    fd = folder.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE)
-    undo.append(lambda: folder.unlink(draft))
-    with os.fdopen(fd, "wb") as file:
-        if found is not None and hasattr(os, "fchmod"):
-            os.fchmod(fd, stat.S_IMODE(found.st_mode) & 0o777)
-        file.write(content)
-    return _New(folder, name, draft, None if found is None else f".tidegate-{unique}.old")
+    with _folder(root, parents, undo) as folder:
+        found = folder.stat(name)
+        if found is not None:
+            _require_regular(found, path)
+        unique = f".tidegate-{uuid.uuid4().hex}"
+        old = None if found is None else f"{unique}.old"
+        new = _New(root, parents, name, f"{unique}.new", old)
+        fd = folder.open(new.draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE)
+        undo.append(new.drop)
+        with os.fdopen(fd, "wb") as file:
+            if found is not None and hasattr(os, "fchmod"):
+                os.fchmod(fd, stat.S_IMODE(found.st_mode) & 0o777)
+            file.write(content)
+    return new
 
 
 def _look(root: Path, path: str) -> None:

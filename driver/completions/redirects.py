@@ -35,9 +35,8 @@ class AuthStripRedirectHandler(urllib.request.HTTPRedirectHandler):
         except ValueError as error:
             why = f"redirected to where nothing may be sent: {error}"
             raise urllib.error.HTTPError(req.full_url, code, why, headers, fp) from error
-        if code in _REPEATED and req.data is not None and not same:
-            why = "redirected to another server, which is not sent the request"
-            raise urllib.error.HTTPError(req.full_url, code, why, headers, fp)
+        if refusal := self._refusal(req, newurl, same=same):
+            raise urllib.error.HTTPError(req.full_url, code, refusal, headers, fp)
         if code in _REPEATED:
             new: urllib.request.Request | None = _again(req, newurl)
         else:
@@ -47,6 +46,16 @@ class AuthStripRedirectHandler(urllib.request.HTTPRedirectHandler):
         if fp is not None:
             fp.close()  # or urllib reads this answer's body to an end that may never come
         return new
+
+    def _refusal(self, req: urllib.request.Request, newurl: str, *, same: bool) -> str | None:
+        # Without the request another server knows nothing to answer, and what it says to a bare
+        # GET, perhaps on this machine, is nobody's work.
+        if req.data is not None and not same:
+            return "redirected to another server, which is not sent the request"
+        passed = getattr(req, "redirect_dict", {})  # urllib's own count of where it has been
+        if newurl in passed or len(passed) >= self.max_redirections:
+            return "redirected in a circle or too often"
+        return None
 
 
 def _again(request: urllib.request.Request, url: str) -> urllib.request.Request:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from driver import verdicts, wave_bridge
-from driver.agent_driver import WorkerResult
+from driver.agent_driver import ROLE_WORKER, WorkerResult
 from driver.belief import of_no_change
 from driver.ground import Observed, Place
 from driver.outcome import (
@@ -27,6 +27,7 @@ from driver.phases.watched import Strays, watched
 from driver.phases.weigh import Weighed, weigh
 from driver.prompts import build_prompt
 from driver.protected import refusal
+from driver.provider_fault import FaultKind, ProviderFault
 from driver.recorded import Recorded, RecordedFile
 from driver.saved_work import WORK, Origin, headed
 from driver.tripwire import Stray, accusation
@@ -103,11 +104,19 @@ def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: s
         wave.recorder.dispatched(wave.subject(planned), phase, number, model)
         started = time.monotonic()
         result = one.run(partial(send, phase=phase, number=number, prompt=prompt))
-    wave.gates.met(result.fault)
+    if not _of_its_own_model(planned, wave, result.fault):
+        wave.gates.met(result.fault)
     if result.survivors:
         left = ", ".join(result.survivors)
         wave.recorder.say(f"{planned.slug}: the agent left processes running, now ended: {left}")
     return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
+
+
+def _of_its_own_model(planned: Planned, wave: Wave, fault: ProviderFault | None) -> bool:
+    """A model that only this item asks for is not known: the others fare better."""
+    if fault is None or fault.kind is not FaultKind.UNKNOWN_MODEL or not planned.item.model:
+        return False
+    return planned.item.model != wave.driver.resolve_model(ROLE_WORKER)
 
 
 def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:

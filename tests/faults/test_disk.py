@@ -67,6 +67,21 @@ def test_a_state_folder_lost_on_the_way_costs_the_work_but_not_the_report(scene:
     assert "Traceback" not in scene.said.getvalue()
 
 
+def test_a_database_lost_on_the_way_ships_nothing_and_what_was_spent_is_told(scene: Scene) -> None:
+    def agent(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        for file in scene.state.glob("tracker_events.db*"):
+            file.unlink()
+
+    report, _ = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD)])
+    assert verdicts(report) == {"a": "undecided"}
+    assert report["shipped"] == []
+    assert "removed or replaced" in report["built"][0]["error"]
+    assert Path(report["built"][0]["savedWork"]).exists()
+    assert report["tokens"]["total"] == 100
+    assert "Traceback" not in scene.said.getvalue()
+
+
 def test_a_set_up_that_takes_the_git_dir_away_is_told(tmp_path: Path) -> None:
     config = '[workspace]\nsetup = ["rm -rf .git"]\n'
     scene = Scene(tmp_path, {"a.txt": "base\n"}, config=config)

@@ -174,6 +174,22 @@ def test_an_empty_file_beside_a_journal_is_damage(path: Path) -> None:
         EventStore(path)
 
 
+@posix
+@pytest.mark.parametrize("put_back", [False, True])
+def test_nothing_is_acknowledged_into_a_file_that_is_gone(path: Path, put_back: bool) -> None:
+    """SQLite itself goes on writing into a file without a name."""
+    with EventStore(path) as store:
+        store.append("s", "t", {})
+        for file in (path, *path.parent.glob(f"{path.name}-*")):
+            file.unlink()
+        if put_back:
+            with EventStore(path) as other:
+                other.append("s", "t", {"by": "another"})
+        with pytest.raises(CannotRunError, match="removed or replaced while it was in use"):
+            store.append("s", "t", {})
+    assert path.exists() is put_back
+
+
 def test_a_missing_database_is_made_with_its_folders(tmp_path: Path) -> None:
     with EventStore(tmp_path / "a" / "b" / "x.db") as store:
         assert store.read_all() == []

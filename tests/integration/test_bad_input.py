@@ -119,7 +119,23 @@ BOTH = {
             "base_url = 'http://10.0.0.5/v1'\n[review]\nmode='off'\n"
         ),
         "[backend] base_url cannot be used",
-        CANNOT_RUN,
+    ),
+    "a password in an address": Case(
+        rewrite_config(
+            "[backend]\nname = 'codex-cli'\nmodel = 'm'\nbase_url = 'https://me:word@a.example'\n"
+        ),
+        "[backend] base_url cannot be used: it holds a user name or password",
+    ),
+    "an unknown reviewer": Case(
+        rewrite_config("[review.backend]\nname = 'cloude'\n"),
+        "[review.backend] name: unknown backend 'cloude'; did you mean 'claude'",
+    ),
+    "a reviewer at an address for nobody": Case(
+        rewrite_config(
+            "[review.backend]\nname = 'openai-compatible'\nmodel = 'm'\n"
+            "base_url = 'http://10.0.0.5/v1'\n"
+        ),
+        "[review.backend] base_url cannot be used",
     ),
     "a price in words": Case(
         rewrite_config("[prices]\nm = { input = 'little', output = 1 }\n"), "prices must be"

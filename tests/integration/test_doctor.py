@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from driver.sandbox import BWRAP, choose, look, program_outside
+from state_store.store import EventStore
 from tests.support.programs import ROOT, Project, call, git, run
 from tools.doctor import main
 
@@ -99,7 +100,8 @@ def test_where_all_is_well_nothing_fails_and_nothing_is_changed(place: Place) ->
     assert checks["backend.program"]["detail"].endswith("/claude: 9.8.7 (Claude Code)")
     assert checks["backend.login"]["detail"] == "by api_key"
     assert list(checks) == [
-        *("git", "repository", "workspaces", "state", "halt", "disk.state", "disk.workspaces"),
+        *("git", "repository", "workspaces", "state", "database", "halt"),
+        *("disk.state", "disk.workspaces"),
         *("history", "remote", "identity", "clock", "cores", "sandbox"),
         *("backend.program", "backend.login"),
     ]
@@ -238,6 +240,22 @@ def test_a_set_halt_switch_is_told_with_the_command_that_clears_it(place: Place)
     assert level == "warn"
     assert "lunch" in told
     assert f"halt.py --clear --state-dir {place.project.state}" in told
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"x" * 50, b"x" * 5000, None], ids=["empty", "short", "other", "cut"]
+)
+def test_a_database_that_no_run_could_open_fails(place: Place, content: bytes | None) -> None:
+    database = place.project.state / "tracker_events.db"
+    with EventStore(database) as store:
+        store.append("s", "t", {})
+    assert place.level("database")[0] == "ok"
+    database.write_bytes(database.read_bytes()[:100] if content is None else content)
+    before = {path: path.read_bytes() for path in place.project.state.iterdir()}
+    level, told = place.level("database")
+    assert level == "fail"
+    assert "verify_state.py --rebuild" in told
+    assert {path: path.read_bytes() for path in place.project.state.iterdir()} == before
 
 
 def test_a_state_entry_of_tomorrow_means_that_the_clock_is_wrong(place: Place) -> None:
@@ -453,6 +471,7 @@ def test_a_server_that_is_not_there_fails(place: Place) -> None:
         ("https://localhost.example/v1", "key", "MY_KEY is not set"),
         ("http://localhost.example/v1", "endpoint", "use https"),
         ("https://user:hush-hush@localhost.example/v1", "endpoint", "user name or password"),
+        ("https://user:hush/hush@localhost.example/v1", "endpoint", "port"),
     ],
 )
 def test_a_server_that_may_not_be_asked_is_not_asked(

@@ -64,15 +64,11 @@ def test_a_request_is_one_post_with_the_key_and_asks_for_no_compression() -> Non
 
 @pytest.mark.parametrize("code", CODES)
 def test_another_server_sees_neither_key_nor_prompt(code: int, elsewhere: RawServer) -> None:
-    with RawServer([redirect(code, f"{elsewhere.url}/chat/completions")]) as server:
-        try:
-            ask(server.url)
-        except TransportError as refused:
-            assert refused.fault.kind is FaultKind.BAD_REQUEST  # noqa: PT017 - some codes answer
-    for got in elsewhere.received:
-        assert "authorization" not in got.headers
-        assert got.body == b""
-    assert bool(elsewhere.received) is (code < 307)
+    away = redirect(code, f"{elsewhere.url}/chat/completions")
+    with RawServer([away]) as server, pytest.raises(TransportError, match="another") as refused:
+        ask(server.url)
+    assert refused.value.fault.kind is FaultKind.BAD_REQUEST
+    assert elsewhere.received == []
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -106,10 +102,13 @@ def test_nobody_is_sent_to_where_nothing_may_be_sent(code: int, location: str) -
     assert server.calls == 1
 
 
-def test_a_ring_of_redirects_ends() -> None:
-    with RawServer([redirect(307, "/v1/again")]) as server, pytest.raises(TransportError):
+@pytest.mark.parametrize("code", CODES)
+def test_a_ring_of_redirects_ends_and_is_no_lost_connection(code: int) -> None:
+    with RawServer([redirect(code, "/v1/again")]) as server, pytest.raises(TransportError) as ended:
         ask(server.url)
-    assert server.calls <= 5
+    assert server.calls == 2
+    assert "in a circle" in str(ended.value)
+    assert (ended.value.fault.kind, ended.value.billed) == (FaultKind.BAD_REQUEST, False)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -137,7 +136,6 @@ def test_the_handler_strips_every_header_that_may_be_a_key(
         )
     except urllib.request.HTTPError:
         assert (method, same) == ("POST", False)
-        assert code >= 307
         return
     assert new is not None
     kept = {name.lower() for name in new.headers} & {name.lower() for name in secrets}

@@ -110,6 +110,15 @@ def test_a_backend_that_refuses_everybody_is_asked_once(scene: Scene, kind: Faul
     assert len(driver.requests) == 1
 
 
+def test_a_model_that_only_one_item_asks_for_ends_no_other(scene: Scene) -> None:
+    fault = ProviderFault(FaultKind.UNKNOWN_MODEL, "no such model")
+    items = [{**ITEMS[0], "model": "mine"}, *ITEMS[1:]]
+    report, _ = scene.play(scripts(one=meets(fault)), items)
+    assert verdicts(report) == {"one": "undecided", "two": "verified", "three": "verified"}
+    assert (report["abort_reason"], report["exit_code"]) == (None, 1)
+    assert built(report)["one"]["repairs"] == 0
+
+
 def test_a_backend_that_refuses_later_leaves_a_wave_not_all_of_which_shipped(scene: Scene) -> None:
     fault = ProviderFault(FaultKind.NO_CREDIT, "no credit")
     report, _ = scene.play(scripts(two=meets(fault)), ITEMS)

@@ -50,6 +50,20 @@ def test_files_are_replaced_and_made_with_the_folders_they_need(root: Path) -> N
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no modes there")
+@pytest.mark.skipif(os.name == "nt", reason="no such limit")
+def test_an_answer_may_be_of_more_files_than_may_be_open(root: Path) -> None:
+    import resource  # noqa: PLC0415 - there is none on Windows
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = {f"d/{n % 7}/{n}.txt": b"new" for n in range(150)}
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(100, hard), hard))
+    try:
+        write_plain(root, files)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert everything(root) == files
+
+
 def test_a_program_stays_one_and_a_new_file_obeys_the_umask(root: Path) -> None:
     (root / "run.sh").write_bytes(b"old")
     (root / "run.sh").chmod(0o755)

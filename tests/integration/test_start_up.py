@@ -160,3 +160,23 @@ def test_the_demo_needs_an_empty_folder(program: Path, tmp_path: Path) -> None:
     assert str(tmp_path) in done.said()
     assert json.loads(done.out)["exit_code"] == 2
     assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "home"}
+
+
+@links
+@pytest.mark.parametrize("program", [*PROGRAMS, ROOT / "tools" / "doctor.py"])
+def test_a_current_folder_that_is_gone_is_one_sentence(program: Path, tmp_path: Path) -> None:
+    words = ["--execute"] if program == SCHEDULER else []
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'rmdir "$PWD" && exec "$@"'
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, "sh", sys.executable, str(program), *words],
+        cwd=gone,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (4, False), done.stderr
+    assert "the current folder is gone" in done.stderr

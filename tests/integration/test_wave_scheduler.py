@@ -339,6 +339,21 @@ def test_dry_run_tells_everything_and_writes_nothing(project: Project) -> None:
     assert not project.state.exists()
 
 
+def test_what_an_item_names_itself_goes_before_the_backends_tier(project: Project) -> None:
+    """In the tracker as in a manifest: a review that is asked for is not silently left out."""
+    knobs = {"model": "mine", "repairCap": 7, "spotCheckFrac": 0.25}
+    project.track(
+        item("a", **knobs), item("b", verificationTier=4), item("c", requireAdversarialReview=True)
+    )
+    done = project.schedule("--dry-run", "--driver", "claude")
+    one, two, three = done.report["manifest"]["items"]
+    assert {key: one[key] for key in knobs} == knobs
+    assert two["verificationTier"] == 4
+    assert not two.keys() & {"repairCap", "requireAdversarialReview"}
+    assert three["requireAdversarialReview"] is True
+    assert three["model"] == "haiku"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs links")
 def test_dry_run_of_claude_needs_neither_the_program_nor_a_key(project: Project) -> None:
     project.track(item("a"))

@@ -228,6 +228,19 @@ def test_the_line_about_limits_makes_a_429_a_used_up_plan_with_its_time() -> Non
     assert (fault.kind, fault.resets_at) == (FaultKind.USAGE_LIMIT, 1780000000.0)
 
 
+@pytest.mark.parametrize("told", ["9" * 400, "NaN", "-5", "true", '"soon"', "1e400"])
+def test_a_time_that_cannot_be_is_not_taken_from_the_lines(told: str) -> None:
+    limit = (
+        '{"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": %s}}'
+    )
+    retry = '{"type": "system", "subtype": "api_retry", "retry_delay_ms": %s}'
+    lines = [INIT, limit % told, retry % told, line(ENDINGS["rate limited"][0])]
+    fault = read_stream(lines, NOW).fault
+    assert fault is not None
+    assert (fault.kind, fault.resets_at) == (FaultKind.USAGE_LIMIT, None)
+    assert fault.retry_after_s is None
+
+
 def test_an_allowed_limit_line_changes_nothing() -> None:
     told = {"status": "allowed_warning", "resetsAt": 1780000000}
     limit = json.dumps({"type": "rate_limit_event", "rate_limit_info": told})

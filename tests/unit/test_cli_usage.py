@@ -11,6 +11,7 @@ import pytest
 from driver.agent_driver import Usage
 from driver.backends.cli_usage import (
     READERS,
+    SAID_CHARACTERS,
     Printed,
     read_aider,
     read_gemini,
@@ -133,6 +134,11 @@ class TestAider:
         said = [*lines("aider_bad_key.txt"), *lines("aider_done.txt")]
         report = read_aider(Printed(said, lines("aider_done.jsonl")))
         assert (report.error, report.usage) == ("", Usage(139, 11, None))
+
+    def test_of_an_output_without_end_the_end_is_kept(self) -> None:
+        said = ["x" * 65_536 for _ in range(100)]
+        report = read_aider(Printed([*said, "bye"], lines("aider_done.jsonl")))
+        assert (len(report.text), report.text[-4:]) == (SAID_CHARACTERS, "xbye")
 
     def test_a_file_that_quotes_such_an_error_is_none(self) -> None:
         said = ["litellm.RateLimitError: quoted\n"]

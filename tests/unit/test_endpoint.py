@@ -60,6 +60,10 @@ def test_https_goes_anywhere_and_http_to_this_machine(url: str, loopback: bool) 
         "https://example.org\\@127.0.0.1/",
         "https://ex\u00e4mple.org/v1",
         "https:///v1",
+        # urllib connects to what the % stands for.
+        "http://127.0.0.1%2eexample.org/v1",
+        "http://127.0.0.1%25.example.org/v1",
+        "https://169.254.169.254%2f/",
     ],
 )
 def test_nothing_is_sent_elsewhere(url: str) -> None:
@@ -97,3 +101,9 @@ def test_what_is_shown_has_no_query() -> None:
 )
 def test_an_origin_is_scheme_host_and_port(one: str, other: str, same: bool) -> None:
     assert (endpoint(one).origin == endpoint(other).origin) is same
+
+
+def test_the_end_of_a_password_is_not_repeated() -> None:
+    with pytest.raises(ValueError, match="port") as caught:
+        endpoint("https://user:hush/hush@example.org/v1")
+    assert "hush" not in str(caught.value)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from driver.agent_driver import Usage, WorkerRequest
-from driver.backends.endings import tail
+from driver.backends.endings import MAX_LINE, printed_lines, tail
 from driver.backends.local_driver import item_of, phase_of
 from driver.backends.token_meter import TokenMeter
+from driver.process import Ending, Finished
 
 
 @pytest.mark.parametrize(
@@ -58,3 +61,14 @@ def test_half_known_use_is_unknown_use() -> None:
     for usage in (Usage(1, None), Usage(None, 1), Usage(2, 3), Usage(0, 0)):
         meter.add(usage)
     assert (meter.known, meter.unmetered) == (5, 2)
+
+
+def test_a_line_without_end_is_read_in_pieces(tmp_path: Path) -> None:
+    printed = tmp_path / "agent.out"
+    with printed.open("wb") as file:
+        file.truncate(3 * MAX_LINE)  # takes no room on the disk
+        file.seek(0, 2)
+        file.write(b"\n{}\n")
+    finished = Finished(Ending.EXITED, 0, "", "", 0.0, stdout_file=printed)
+    lengths = [len(line) for line in printed_lines(finished)]
+    assert lengths == [MAX_LINE] * 3 + [1, 3]

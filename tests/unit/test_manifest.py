@@ -128,6 +128,8 @@ def test_the_callers_objects_stay_as_they_were() -> None:
         ({"effort": "heroic"}, "effort must be one of quick, normal, thorough"),
         ({"effort": ["quick"]}, "effort must be one of"),
         ({"model": ""}, "model is empty"),
+        ({"model": "--yolo"}, "model must be a line of text that does not start with -"),
+        ({"model": "a\nb"}, "model must be a line of text that does not start with -"),
         ({"verificationTier": 5}, "verificationTier must be one of 1, 2, 3, 4"),
         ({"verificationTier": True}, "verificationTier must be one of"),
         ({"repairCap": -1}, "repairCap must be a whole number from 0"),

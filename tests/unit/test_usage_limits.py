@@ -89,10 +89,24 @@ def test_other_limits_are_no_used_up_plan(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["resets 25:00", "resets 13pm30", "resets Feb 30, 5pm", "resets 3", "try again in a while"],
+    [
+        "resets 25:00",
+        "resets 13pm30",
+        "resets Feb 30, 5pm",
+        "resets 3",
+        "try again in a while",
+        "resets 2026-13-45 99:99",
+        "resets 2026-11-30T10:00+99:99",
+        f"try again in {'9' * 400} days",
+        f"try again in {'9' * 5000} days",
+    ],
 )
 def test_a_time_that_cannot_be_is_none(text: str) -> None:
     assert resets_at(text, NOW) is None
+
+
+def test_a_leap_day_of_next_year_is_none() -> None:
+    assert resets_at("resets Feb 29 at 5pm", datetime(2028, 12, 1, tzinfo=UTC)) is None
 
 
 def test_a_time_just_past_is_not_tomorrow() -> None:
