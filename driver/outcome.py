@@ -19,6 +19,7 @@ BASELINE = "baseline"
 PROOF = "proof"
 SPOT_CHECK = "spot_check"
 CANARY = "canary"
+WITHOUT_ADDED_TESTS = "without_added_tests"
 INTEGRATION = "integration"
 
 NO_SANDBOX = "none"
@@ -119,12 +120,13 @@ class Evidence:
 
     `reverted` is the test of the base with this work's own tests; `canary_word` what the run with a
     planted failing test said, None where it was not asked; `flaky` that one tree had different
-    answers.
+    answers; `without_added` is the test of the work without the tests that it adds.
     """
 
     baseline: TestRun | None = None
     baseline_note: str = ""
     reverted: TestRun | None = None
+    without_added: TestRun | None = None
     canaries: tuple[TestRun, ...] = ()
     canary_word: str | None = None
     canary_note: str = ""
@@ -154,7 +156,7 @@ class Attempt:
         """Every test run that the verdict rests on, in the order in which they are asked for."""
         found = self.evidence
         checks = (*found.canaries, *found.spot_checks)
-        runs = (found.baseline, self.test, found.reverted, *checks)
+        runs = (found.baseline, self.test, found.reverted, found.without_added, *checks)
         return tuple(run for run in runs if run is not None)
 
 
