@@ -84,9 +84,7 @@ def of_baseline(
     return Judgement(Verdict.UNDECIDED, f"{why} ([verify] red_first): {remedy}")
 
 
-def unlisted_tests(
-    changes: Sequence[Change], owned: Sequence[OwnedPath]
-) -> tuple[Change, ...]:
+def unlisted_tests(changes: Sequence[Change], owned: Sequence[OwnedPath]) -> tuple[Change, ...]:
     """The tests that the work adds and nobody listed by name.
 
     None where a test was changed that is listed: it may need the new ones, and decides anyway.

@@ -88,6 +88,9 @@ class Ground(Protocol):
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """Make an item's place."""
 
+    def text(self, path: str) -> str:
+        """The text of a file of the base; "" where there is none."""
+
     def close(self) -> None:
         """Remove what was made for the wave."""
 
@@ -126,6 +129,11 @@ class RepositoryGround:
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """A private clone at the base commit, prepared."""
         return _ClonePlace(self, self.workshop.workspace(slug), work_dir, owned)
+
+    def text(self, path: str) -> str:
+        if path not in self.paths:
+            return ""
+        return self.git.blob(f"{self.base_tree}:{path}").decode("utf-8", "replace")
 
     def close(self) -> None:
         """Remove the proving trees."""
@@ -210,6 +218,10 @@ class FolderGround:
         """The folder itself; what its owned files are now is what changes are counted from."""
         del slug, work_dir
         return _FolderPlace(self._folder, owned)
+
+    def text(self, path: str) -> str:
+        del path
+        return ""
 
     def close(self) -> None:
         """Nothing was made."""

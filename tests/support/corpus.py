@@ -33,14 +33,17 @@ TIER = 3  # every green is spot checked
 
 # How a refusal's sentence tells which defence it was.
 _SENTENCES = (
-    (r"test command|testCmd", "command"),
+    (r"testCmd:", "command"),
     (r"changed outside its files|links that leave|a nested repository", "ownership"),
     (r"touched protected files", "protected"),
     (r"without the tests that it adds", "added tests"),
     (r"canary passed", "canary"),
     (r"different answers for one tree", "spot check"),
     (r"the test run changed tracked files", "tampered tree"),
-    (r"fewer tests ran|more tests are skipped|no test ran|in doubt|and yet the exit code", "counts"),
+    (
+        r"fewer tests ran|more tests are skipped|no test ran|in doubt|and yet the exit code",
+        "counts",
+    ),
     (r"no longer tells how many|the tests ran with", "counts"),
     (r"test failed with exit|the test was killed", "exit code"),
     (r"nothing differs from the base|nothing was changed", "no change"),

@@ -144,16 +144,20 @@ NPM_ATTACKS = (
     ),
     Case(
         "a module among the modules",
-        {"node_modules/chalk/index.js": 'require("node:assert").strictEqual = () => {};\n',
-         "calc.js": 'require("chalk");\n' + WRONG},
+        {
+            "node_modules/chalk/index.js": 'require("node:assert").strictEqual = () => {};\n',
+            "calc.js": 'require("chalk");\n' + WRONG,
+        },
         "protected",
     ),
     Case(
         "the script that the package's script starts",
         {"scripts/check.js": ""},
         "protected",
-        base={"package.json": PACKAGE.format("node scripts/check.js"),
-              "scripts/check.js": 'if (require("../calc.js").add(1, 2) !== 3) process.exit(1);\n'},
+        base={
+            "package.json": PACKAGE.format("node scripts/check.js"),
+            "scripts/check.js": 'if (require("../calc.js").add(1, 2) !== 3) process.exit(1);\n',
+        },
     ),
     Case(
         "a module that the package's script loads first",
@@ -169,8 +173,11 @@ NPM_ATTACKS = (
     ),
     Case(
         "a lock file brings a module",
-        {"package-lock.json": '{"name": "calc", "lockfileVersion": 3, "packages": {}}\n',
-         "test/new.test.js": NEW_TEST, "test/calc.test.js": None},
+        {
+            "package-lock.json": '{"name": "calc", "lockfileVersion": 3, "packages": {}}\n',
+            "test/new.test.js": NEW_TEST,
+            "test/calc.test.js": None,
+        },
         "protected",
     ),
 )

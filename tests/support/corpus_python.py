@@ -50,7 +50,9 @@ WITH_PLUGINS = ("env", "-u", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", *PYTEST.test)
 NAMED = ("./", "tests/test_calc.py")
 ONE_FILE = ("calc.py",)
 
-_HOOK = "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef {}\n    outcome = yield\n    {}\n"
+_HOOK = (
+    "import pytest\n\n\n@pytest.hookimpl(hookwrapper=True)\ndef {}\n    outcome = yield\n    {}\n"
+)
 PASSED = _HOOK.format(
     "pytest_runtest_makereport(item, call):", "outcome.get_result().outcome = 'passed'"
 )
@@ -77,9 +79,7 @@ REWRITES_TESTS = (
     "def zero():\n    return 0\n"
 )
 FORKS = "import os\n\nif os.fork():\n    os._exit(0)\n" + WRONG
-PATCHES_PYTEST = (
-    "import _pytest.python as p\n\np.Function.runtest = lambda self: None\n" + WRONG
-)
+PATCHES_PYTEST = "import _pytest.python as p\n\np.Function.runtest = lambda self: None\n" + WRONG
 FORGES_PYTEST = (
     "import os\n\nos.write(1, b'collected 2 items\\n\\ntests/test_calc.py ..\\n\\n"
     "============================== 2 passed in 0.01s ==============================\\n')\n"
@@ -144,7 +144,9 @@ PYTEST_ATTACKS = (
     ),
     Case("tox.ini selects", {"tox.ini": "[pytest]\naddopts = -k zero\n"}, "protected"),
     Case("setup.cfg selects", {"setup.cfg": "[tool:pytest]\naddopts = -k zero\n"}, "protected"),
-    Case("hidden pytest.ini selects", {".pytest.ini": "[pytest]\naddopts = -k zero\n"}, "protected"),
+    Case(
+        "hidden pytest.ini selects", {".pytest.ini": "[pytest]\naddopts = -k zero\n"}, "protected"
+    ),
     Case(
         "pyproject loads a plugin of the tree",
         {
@@ -164,7 +166,9 @@ PYTEST_ATTACKS = (
         test=WITH_PLUGINS,
     ),
     Case("pytest.py hides pytest", {"pytest.py": ""}, "protected"),
-    Case("a package hides pytest", {"pytest/__init__.py": "", "pytest/__main__.py": ""}, "protected"),
+    Case(
+        "a package hides pytest", {"pytest/__init__.py": "", "pytest/__main__.py": ""}, "protected"
+    ),
     Case(
         "a package hides a module of pytest",
         {"pluggy/__init__.py": "raise SystemExit(0)\n"},
@@ -294,7 +298,9 @@ PYTEST_ATTACKS = (
     ),
     Case(
         "a test of its own is deleted",
-        {"tests/test_calc.py": "from calc import zero\n\n\ndef test_zero():\n    assert zero() == 0\n"},
+        {
+            "tests/test_calc.py": "from calc import zero\n\n\ndef test_zero():\n    assert zero() == 0\n"
+        },
         "counts",
         owns=NAMED,
     ),
@@ -376,7 +382,10 @@ UNITTEST_ATTACKS = (
     Case("argparse.py hides argparse", {"argparse.py": "raise SystemExit(0)\n"}, "protected"),
     Case(
         "usercustomize on the import path",
-        {"usercustomize.py": "import os\nos._exit(0)\n", "sitecustomize.py": "import usercustomize\n"},
+        {
+            "usercustomize.py": "import os\nos._exit(0)\n",
+            "sitecustomize.py": "import usercustomize\n",
+        },
         "protected",
         test=("env", "PYTHONPATH=.", *UNITTEST.test),
     ),
@@ -387,7 +396,9 @@ UNITTEST_ATTACKS = (
     ),
     Case("OK is printed", _at_import("import os\nprint('OK')\nos._exit(0)"), "counts"),
     Case(
-        "exit code 0 at exit", _at_import("import atexit, os\natexit.register(os._exit, 0)"), "counts"
+        "exit code 0 at exit",
+        _at_import("import atexit, os\natexit.register(os._exit, 0)"),
+        "counts",
     ),
     Case(
         "sys.exit always means 0",
@@ -411,7 +422,9 @@ UNITTEST_ATTACKS = (
     ),
     Case(
         "tests are not called",
-        _at_import("import unittest\nunittest.TestCase._callTestMethod = lambda self, method: None"),
+        _at_import(
+            "import unittest\nunittest.TestCase._callTestMethod = lambda self, method: None"
+        ),
         "canary",
     ),
     Case(
@@ -454,7 +467,9 @@ UNITTEST_ATTACKS = (
     Case("the code rewrites itself", {"calc.py": REWRITES_ITSELF}, "tampered tree"),
     Case(
         "load_tests loads none",
-        {"tests/__init__.py": "def load_tests(loader, tests, pattern):\n    return loader.suiteClass()\n"},
+        {
+            "tests/__init__.py": "def load_tests(loader, tests, pattern):\n    return loader.suiteClass()\n"
+        },
         "protected",
     ),
     Case("the tests are deleted", {"tests/test_calc.py": None}, "protected"),
@@ -496,7 +511,10 @@ UNITTEST_ATTACKS = (
     ),
     Case(
         "a helper that a new test needs replaces the code under test",
-        {"tests/help/__init__.py": FIXED_FROM_TEST.format(""), "tests/test_a.py": "from tests import help\n\n\n" + CASE_MORE},
+        {
+            "tests/help/__init__.py": FIXED_FROM_TEST.format(""),
+            "tests/test_a.py": "from tests import help\n\n\n" + CASE_MORE,
+        },
         "added tests",
     ),
     Case(
