@@ -13,8 +13,8 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from driver.build_files import included, lines_run
 from driver.outcome import Change
