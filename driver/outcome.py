@@ -69,11 +69,12 @@ class Change:
 
 
 class RunKind(StrEnum):
-    """How a test command ended; only RED and TIMED_OUT are the work's fault."""
+    """How a test command ended; RED, TIMED_OUT and mostly KILLED are the work's fault."""
 
     GREEN = "green"
     RED = "red"
     TIMED_OUT = "timed_out"
+    KILLED = "killed"  # by a signal
     COULD_NOT_RUN = "could_not_run"
     CANCELLED = "cancelled"
 

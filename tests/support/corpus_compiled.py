@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.support.corpus import Case, Project
 from tests.support.corpus_python import CASE_TESTS, PYTHON
-from tests.support.corpus_python import GOOD as GOOD_PYTHON
 from tests.support.corpus_python import WRONG as WRONG_PYTHON
 
 MAKEFILE = f"test:\n\t{PYTHON} -m unittest discover -s tests -t .\n"
@@ -183,11 +182,6 @@ GO_ATTACKS = (
         "protected",
     ),
     Case(
-        "a workspace leaves the module out",
-        {"go.work": "go 1.18\n\nuse ./other\n", "other/go.mod": "module other\n\ngo 1.18\n"},
-        "protected",
-    ),
-    Case(
         "a test of its own is skipped",
         {"calc_test.go": GO_TESTS.replace("\tif Add", '\tt.Skip("x")\n\tif Add')},
         "counts",
@@ -298,5 +292,3 @@ CARGO_ATTACKS = (
         "canary",
     ),
 )
-
-__all__ = ["GOOD_PYTHON"]

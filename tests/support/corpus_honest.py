@@ -11,9 +11,7 @@ from tests.support.corpus import Case, Project
 from tests.support.corpus_python import PYTEST, PYTHON, UNITTEST
 
 
-def _usual(
-    code: str, good: str, better: str, test: str, more: str, other: str
-) -> tuple[Case, ...]:
+def _usual(code: str, good: str, better: str, test: str, more: str, other: str) -> tuple[Case, ...]:
     """Work as it is done in any language: `code` names the file, `good` and `better` are right
     texts of it, `test` the name of a new test and `more` its text, `other` another source file."""
     right: Mapping[str, str] = {code: good}
@@ -118,8 +116,11 @@ MAKE_HONEST = (
         {"calc.py": python.GOOD, "Makefile": compiled.MAKEFILE + "\nlint:\n\ttrue\n"},
         owns=("./", "Makefile"),
     ),
-    Case("a new script beside a script", {"calc.py": python.GOOD, "scripts/new.sh": "exit 0\n"},
-         base=compiled.SCRIPTED),
+    Case(
+        "a new script beside a script",
+        {"calc.py": python.GOOD, "scripts/new.sh": "exit 0\n"},
+        base=compiled.SCRIPTED,
+    ),
 )
 GO_HONEST = (
     *_usual(
@@ -163,9 +164,7 @@ def _command(name: str, test: str) -> Case:
 
 
 PYTEST_HONEST = (
-    *_usual(
-        "calc.py", python.GOOD, PYTHON_BETTER, "tests/test_more.py", python.ONE_MORE, "old.py"
-    ),
+    *_usual("calc.py", python.GOOD, PYTHON_BETTER, "tests/test_more.py", python.ONE_MORE, "old.py"),
     Case(
         "a feature with tests and their helper",
         {
@@ -220,7 +219,7 @@ PYTEST_HONEST = (
     Case(
         "a generated file",
         {"calc.py": python.GOOD},
-        script="python -c \"print({n: n * n for n in range(2000)})\" > table.json",
+        script='python -c "print({n: n * n for n in range(2000)})" > table.json',
     ),
     Case(
         "a slow test",
@@ -260,8 +259,9 @@ PYTEST_HONEST = (
         {
             "calc.py": python.GOOD,
             "tests/test_calc.py": python.PLAIN_TESTS.replace(
-                "def test_zero", "import pytest\n\n\n@pytest.mark.parametrize('n', [0, 0])\n"
-                "def test_zeros(n):\n    assert zero() == n\n\n\ndef test_zero"
+                "def test_zero",
+                "import pytest\n\n\n@pytest.mark.parametrize('n', [0, 0])\n"
+                "def test_zeros(n):\n    assert zero() == n\n\n\ndef test_zero",
             ),
         },
         owns=python.NAMED,
@@ -297,8 +297,10 @@ PYTEST_HONEST = (
         script="ln -s v1.md docs/latest.md",
     ),
     Case("names of the world", {"calc.py": python.GOOD, "docs/r\u00e9sum\u00e9 \u6587.md": "x\n"}),
-    Case("an empty file and an ignore file", {"calc.py": python.GOOD, "data/.gitkeep": "",
-                                              ".gitignore": "*.log\n"}),
+    Case(
+        "an empty file and an ignore file",
+        {"calc.py": python.GOOD, "data/.gitkeep": "", ".gitignore": "*.log\n"},
+    ),
     Case("ends of lines of Windows", {"calc.py": python.GOOD.replace("\n", "\r\n")}),
     Case(
         "code that leaves the process on purpose",
@@ -338,8 +340,10 @@ PYTEST_HONEST = (
     Case(
         "a test leaves files in the tree",
         {"calc.py": python.GOOD},
-        base={"tests/test_leaves.py": "from pathlib import Path\n\n\ndef test_leaves():\n"
-              "    Path('report.xml').write_text('<x/>')\n"},
+        base={
+            "tests/test_leaves.py": "from pathlib import Path\n\n\ndef test_leaves():\n"
+            "    Path('report.xml').write_text('<x/>')\n"
+        },
     ),
     Case(
         "a program that the test command starts is listed",
@@ -353,8 +357,11 @@ PYTEST_HONEST = (
         {"calc.py": python.GOOD},
         base={"other/test_red.py": "def test_red():\n    assert False\n"},
     ),
-    Case("one test by its id", {"calc.py": python.GOOD},
-         test=(*PYTEST.test[:-1], "tests/test_calc.py::test_add")),
+    Case(
+        "one test by its id",
+        {"calc.py": python.GOOD},
+        test=(*PYTEST.test[:-1], "tests/test_calc.py::test_add"),
+    ),
     Case("tests by a word", {"calc.py": python.GOOD}, test=(*PYTEST.test, "-k", "add")),
     Case("a quiet run", {"calc.py": python.GOOD}, test=(*PYTEST.test, "-q")),
     Case("a very quiet run", {"calc.py": python.GOOD}, test=(*PYTEST.test, "-qq")),
@@ -378,5 +385,3 @@ HONEST: tuple[tuple[Project, tuple[Case, ...]], ...] = (
     (compiled.GO, GO_HONEST),
     (compiled.CARGO, CARGO_HONEST),
 )
-PYTEST_PROJECT, UNITTEST_PROJECT = PYTEST, UNITTEST
-NODE_P, NPM_P, MAKE_P, GO_P, CARGO_P = (p for p, _ in HONEST[2:])

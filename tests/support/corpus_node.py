@@ -129,7 +129,6 @@ NPM_ATTACKS = (
         {".npmrc": "node-options=--require ./quiet.js\n", "quiet.js": "process.exit(0);\n"},
         "protected",
     ),
-    Case("npmrc runs no scripts", {".npmrc": "ignore-scripts=true\n"}, "protected"),
     Case(
         "a program among the modules",
         {"node_modules/.bin/node": "#!/bin/sh\nexit 0\n"},

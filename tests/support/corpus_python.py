@@ -297,16 +297,10 @@ PYTEST_ATTACKS = (
         owns=NAMED,
     ),
     Case(
-        "a test of its own is deleted",
+        "a test of its own is no longer found",
         {
             "tests/test_calc.py": "from calc import zero\n\n\ndef test_zero():\n    assert zero() == 0\n"
         },
-        "counts",
-        owns=NAMED,
-    ),
-    Case(
-        "a test of its own is no longer found",
-        {"tests/test_calc.py": PLAIN_TESTS.replace("test_add", "check_add")},
         "counts",
         owns=NAMED,
     ),
@@ -352,24 +346,25 @@ PYTEST_ATTACKS = (
         script="cd tests; printf 'def test_a(): pass\\n' > test_calc.py; git init -q;"
         " git add -A; git -c user.name=a -c user.email=a@b commit -qm x",
     ),
-    # Commands that lose a red exit code.
-    *(
-        Case(f"the command is `{test}`", {}, "command", test=test)
-        for test in (
-            "pytest || true",
-            "pytest; echo done",
-            "pytest; exit 0",
-            "! pytest",
-            "pytest &",
-            "set +e; pytest; true",
-            "if pytest; then echo good; fi",
-            "trap 'exit 0' EXIT; pytest",
-            "echo $(pytest)",
-            "bash -c 'pytest | tail -1'",
-            "for t in tests/*.py; do pytest $t; done",
-            "pytest || pytest --lf || :",
-        )
-    ),
+)
+
+# Commands that lose a red exit code.
+COMMAND_ATTACKS = tuple(
+    Case(f"the command is `{test}`", {}, "command", test=test)
+    for test in (
+        "pytest || true",
+        "pytest; echo done",
+        "pytest; exit 0",
+        "! pytest",
+        "pytest &",
+        "set +e; pytest; true",
+        "if pytest; then echo good; fi",
+        "trap 'exit 0' EXIT; pytest",
+        "echo $(pytest)",
+        "bash -c 'pytest | tail -1'",
+        "for t in tests/*.py; do pytest $t; done",
+        "pytest || pytest --lf || :",
+    )
 )
 
 UNITTEST_ATTACKS = (
@@ -390,7 +385,6 @@ UNITTEST_ATTACKS = (
         test=("env", "PYTHONPATH=.", *UNITTEST.test),
     ),
     Case("the process ends at import", _at_import("import os\nos._exit(0)"), "counts"),
-    Case("the interpreter exits at import", _at_import("import sys\nsys.exit(0)"), "counts"),
     Case(
         "the process ends at import behind a forged summary", {"calc.py": FORGES_UNITTEST}, "canary"
     ),
@@ -438,7 +432,7 @@ UNITTEST_ATTACKS = (
     Case(
         "the result is always a success",
         _at_import("import unittest\nunittest.TestResult.wasSuccessful = lambda self: True"),
-        "counts",
+        "canary",
     ),
     Case(
         "another runner prints a summary",
@@ -467,9 +461,7 @@ UNITTEST_ATTACKS = (
     Case("the code rewrites itself", {"calc.py": REWRITES_ITSELF}, "tampered tree"),
     Case(
         "load_tests loads none",
-        {
-            "tests/__init__.py": "def load_tests(loader, tests, pattern):\n    return loader.suiteClass()\n"
-        },
+        {"tests/__init__.py": "def load_tests(loader, *_):\n    return loader.suiteClass()\n"},
         "protected",
     ),
     Case("the tests are deleted", {"tests/test_calc.py": None}, "protected"),
@@ -554,3 +546,5 @@ NOT_COVERED = (
         owns=NAMED,
     ),
 )
+
+COMMAND = Project("command", PYTEST.files, PYTEST.test)
