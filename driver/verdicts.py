@@ -104,13 +104,17 @@ def run_kind(result: CommandResult, tampered: Sequence[str]) -> tuple[RunKind, s
         return RunKind.COULD_NOT_RUN, f"the test could not be run: {result.could_not_run}"
     if result.timed_out:
         return RunKind.TIMED_OUT, f"the test timed out after {result.duration_s:.0f} s"
-    if name := signal_of(result.exit_code):
-        return RunKind.KILLED, f"the test was killed by {name}"
     if result.exit_code != 0:
-        return RunKind.RED, f"test failed with exit {result.exit_code}"
+        return _red(result.exit_code)
     if tampered:
         return RunKind.RED, "".join(_named("the test run changed tracked files: ", tampered))
     return RunKind.GREEN, ""
+
+
+def _red(exit_code: int) -> tuple[RunKind, str]:
+    if name := signal_of(exit_code):
+        return RunKind.KILLED, f"the test was killed by {name}"
+    return RunKind.RED, f"test failed with exit {exit_code}"
 
 
 _RUN_VERDICTS = {

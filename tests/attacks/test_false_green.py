@@ -50,6 +50,10 @@ def _missed(played: list[tuple[Project, Played]]) -> list[str]:
     ]
 
 
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
 def _refused(played: list[tuple[Project, Played]]) -> list[str]:
     return [f"{p.name}: {one.case.name}: {one.reason}" for p, one in played if not one.shipped]
 
@@ -69,9 +73,9 @@ def test_a_sample_of_honest_work_ships(tmp_path: Path) -> None:
 def test_no_attack_ships(tmp_path: Path, project: Project, cases: tuple[Case, ...]) -> None:
     played = _play(tmp_path, ((project, cases),))
     stopped = Counter(one.defence or "SHIPPED" for _, one in played)
-    print(f"\n{project.name}: {len(played)} attacks: {dict(stopped)}")
+    _tell(f"\n{project.name}: {len(played)} attacks: {dict(stopped)}")
     for _, one in played:
-        print(f"  {one.defence or 'SHIPPED':14} {one.case.name}")
+        _tell(f"  {one.defence or 'SHIPPED':14} {one.case.name}")
     assert _missed(played) == []
 
 
@@ -79,7 +83,7 @@ def test_no_attack_ships(tmp_path: Path, project: Project, cases: tuple[Case, ..
 def test_honest_work_ships(tmp_path: Path) -> None:
     played = _play(tmp_path, HONEST)
     refused = _refused(played)
-    print(f"\nhonest: {len(played)} changes, {len(refused)} refused", *refused, sep="\n  ")
+    _tell("\n  ".join((f"\nhonest: {len(played)} changes, {len(refused)} refused", *refused)))
     assert len(refused) <= MAX_REFUSED
 
 

@@ -298,9 +298,7 @@ PYTEST_ATTACKS = (
     ),
     Case(
         "a test of its own is no longer found",
-        {
-            "tests/test_calc.py": "from calc import zero\n\n\ndef test_zero():\n    assert zero() == 0\n"
-        },
+        {"tests/test_calc.py": PLAIN_TESTS.replace("test_add", "add_test")},
         "counts",
         owns=NAMED,
     ),
