@@ -6,11 +6,14 @@ Pure decisions. Each returns a Judgement that ends the attempt, or None to go on
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 from driver.canary import CanaryVerdict
-from driver.outcome import RunKind, TestRun, Verdict
-from driver.test_counts import Allowance, judge_counts
+from driver.outcome import Change, RunKind, TestRun, Verdict
+from driver.ownership import OwnedPath
+from driver.protected import is_test
+from driver.test_counts import Allowance, Counts, Doubt, judge_counts
 from driver.verdicts import Judgement, of_test
 
 REQUIRE = "require"
@@ -85,6 +88,52 @@ def of_baseline(
         return Judgement(Verdict.REFUSED, f"{why}: add a test that is red without the change")
     remedy = 'give the item a test that is red first, or say "baseline": "green"'
     return Judgement(Verdict.UNDECIDED, f"{why} ([verify] red_first): {remedy}")
+
+
+def unlisted_tests(changes: Sequence[Change], owned: Sequence[OwnedPath]) -> tuple[Change, ...]:
+    """The tests that the work adds and nobody listed by name.
+
+    None where a test was changed that is listed: it may need the new ones, and decides anyway.
+    """
+    listed = {entry.path for entry in owned if not entry.is_dir}
+    tests = [change for change in changes if is_test(change.path)]
+    if any(change.base_mode is not None for change in tests):
+        return ()
+    return tuple(change for change in tests if change.path not in listed)
+
+
+def answers_without(
+    added: Sequence[Change], command: str | Sequence[str], baseline: TestRun | None
+) -> bool:
+    """Whether the command still has tests to run without the added ones.
+
+    Not where it names one of them, and not where it is known to have run none on the base.
+    """
+    words = re.split(r"[\s'\"=]+", command) if isinstance(command, str) else command
+    if any(_names(word, change.path) for word in words for change in added):
+        return False
+    counts = baseline.counts if baseline is not None else None
+    return not isinstance(counts, Doubt) and (counts is None or counts.ran > 0)
+
+
+def _names(word: str, path: str) -> bool:
+    """Whether an argument is this file, as a path or as a module of Python's."""
+    plain = word.partition("::")[0].removeprefix("./")
+    ends = (plain, f"{plain.replace('.', '/')}.py")
+    return bool(plain) and f"/{path}".endswith(tuple(f"/{end}" for end in ends))
+
+
+def of_added_tests(without: TestRun | None) -> Judgement | None:
+    """A test that is red without the tests that the work adds was made green by them.
+
+    Unless no single test is red then: a coverage that is too low is nobody's lie.
+    """
+    if without is None or without.kind is not RunKind.RED:
+        return None
+    if isinstance(without.counts, Counts) and without.counts.ran and not without.counts.failed:
+        return None
+    told = f"without the tests that it adds: {without.reason}; with them it is green"
+    return Judgement(Verdict.REFUSED, f"{told}: a new test must not change what others test")
 
 
 def of_canary(word: str | None, note: str) -> Judgement | None:

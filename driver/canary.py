@@ -2,24 +2,49 @@
 
 A suite that stays green with a failing test in it proves nothing. The planted test imports what the
 item changed, so what that code does to the runner happens to it too. It cannot see code that lies
-to its own tests only: an object that equals everything, an answer written down, and in node, where
-each file has a process, a function that ends it when it is called.
+to its own tests only: an object that equals everything, an answer written down.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from driver.canary_call import Canary, NotApplicable, find_call
+from driver.build_files import MAKEFILES
+from driver.canary_call import Call, Canary, NotApplicable, find_call
+from driver.canary_compiled import plan_cargo, plan_go
+from driver.canary_make import make_call
 from driver.canary_node import npm_call, plan_node
 from driver.canary_python import plan_pytest, plan_unittest
-from driver.runners.named import runner_of
+from driver.runners.named import programs, runner_of
+from driver.shell_syntax import Simple
 from driver.shell_words import UnreadableError
 from driver.test_counts import Counts, Doubt
 
-__all__ = ["Canary", "CanaryVerdict", "Judged", "NotApplicable", "canary_verdict", "plan_canary"]
+__all__ = [
+    "Canary",
+    "CanaryVerdict",
+    "Judged",
+    "NotApplicable",
+    "canary_verdict",
+    "is_read",
+    "may_plan",
+    "plan_canary",
+]
+
+_RUNNERS = ("pytest", "unittest", "node", "go", "cargo")
+_STARTERS = ("npm", "npx", "yarn", "pnpm", "bun", "make", "gmake")
+
+UNKNOWN_RUNNER = "the command calls no runner for which a failing test is known"
+_READ = frozenset(
+    {"package.json", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"}
+    | set(MAKEFILES)
+)
+_COPIED = re.compile(
+    r"_test\.go$|(?:^|/)tests/[^/]+\.rs$|(?:[._-]test|(?:^|/)test(?:/.*|-[^/]*)?)\.[cm]?js$"
+)
 
 _NOT_RUN = (126, 127)
 _STOPPED_EARLY = "stopping after "
@@ -54,24 +79,44 @@ def plan_canary(
     """The test to plant for a command; all paths are the tree's, with slashes.
 
     `files` are the tree's, `changed` those that the item wrote. `nonce` is a fresh random
-    identifier of lower-case letters and digits. `texts` are the texts of package.json and of
-    pytest's configuration files as they are in the tree, where they exist. `workdir` is where in
-    the tree the command runs.
+    identifier of lower-case letters and digits. `texts` are the texts of the tree's files that
+    `is_read` names. `workdir` is where in the tree the command runs.
     """
     given = command if isinstance(command, str) else tuple(command)
     settings = texts or {}
-    try:
-        call = find_call(given, workdir) or npm_call(given, workdir, settings)
-    except UnreadableError:
-        call = None
+    call = _call(given, workdir, settings)
     runner = runner_of(call.words) if call else ""
-    if call is None or runner not in ("pytest", "unittest", "node"):
-        return NotApplicable("the command calls no runner for which a failing test is known")
+    if call is None or runner not in _RUNNERS:
+        return NotApplicable(UNKNOWN_RUNNER)
     if runner == "pytest":
         return plan_pytest(call, files, changed, settings, nonce)
     if runner == "unittest":
         return plan_unittest(call, files, changed, nonce)
-    return plan_node(call, files, changed, nonce)
+    if runner == "go":
+        return plan_go(call, files, changed, settings, nonce)
+    if runner == "cargo":
+        return plan_cargo(call, files, settings, nonce)
+    return plan_node(call, files, changed, settings, nonce)
+
+
+def _call(command: str | tuple[str, ...], workdir: str, texts: Mapping[str, str]) -> Call | None:
+    try:
+        call = find_call(command, workdir) or npm_call(command, workdir, texts)
+        return call or make_call(command, workdir, texts)
+    except UnreadableError:
+        return None
+
+
+def may_plan(command: str | Sequence[str]) -> bool:
+    """Whether the command calls a known runner, or a program that may call one."""
+    called = programs(command)
+    return any(runner_of(words) in _RUNNERS or Simple(words).name in _STARTERS for words in called)
+
+
+def is_read(path: str) -> bool:
+    """Whether the text of a file can matter for the planted test."""
+    name = path.rpartition("/")[2]
+    return name in _READ or _COPIED.search(path) is not None
 
 
 def canary_verdict(

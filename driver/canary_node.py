@@ -1,7 +1,8 @@
 """The planted test of `node --test`, called directly or by `npm test`. Pure.
 
-An ES module, as these can load either kind of module. Its test fails only when every usual way to
-fail works.
+It stands at the end of a copy of a real test file: node runs each file in a process, and what the
+code does to that process, also when it is called, it does to the planted test as well. That one
+fails only when every usual way to fail works.
 """
 
 from __future__ import annotations
@@ -21,17 +22,10 @@ _SELECTS = ("--test-name-pattern", "--test-only", "--test-skip-pattern")
 _NPM = re.compile(r"^(?:npm|pnpm|yarn)(?:\.cmd)?$")
 _CONFIG = "package.json"
 
-_TEXT = """\
-import assert from "node:assert";
-import {{ test }} from "node:test";
+_MODULE = re.compile(r"^\s*(?:import\s[^(]*from\s|import\s*[\"'{*]|export\s)", re.M)
 
-for (const path of {modules}) {{
-  try {{
-    await import(new URL(path, import.meta.url).href);
-  }} catch {{}}
-}}
-
-const holds = (check) => {{
+_BODY = """
+const holds_{nonce} = (check) => {{
   try {{
     check();
   }} catch {{
@@ -40,33 +34,59 @@ const holds = (check) => {{
   return false;
 }};
 
-test("test_{nonce}", () => {{
+test_{nonce}.test("test_{nonce}", () => {{
   const checks = [
-    () => assert(false),
-    () => assert.equal(1, 2),
-    () => assert.strictEqual("a", "b"),
-    () => assert.deepStrictEqual([1], [2]),
+    () => assert_{nonce}(false),
+    () => assert_{nonce}.equal(1, 2),
+    () => assert_{nonce}.strictEqual("a", "b"),
+    () => assert_{nonce}.deepStrictEqual([1], [2]),
   ];
-  if (checks.every(holds)) throw new Error("planted to fail");
+  if (checks.every(holds_{nonce})) throw new Error("planted to fail");
 }});
+"""
+_AS_MODULE = """
+import assert_{nonce} from "node:assert";
+import * as test_{nonce} from "node:test";
+
+for (const path of {modules}) {{
+  try {{
+    await import(new URL(path, import.meta.url).href);
+  }} catch {{}}
+}}
+"""
+_AS_SCRIPT = """
+;
+const assert_{nonce} = require("node:assert");
+const test_{nonce} = require("node:test");
+
+for (const path of {modules}) {{
+  try {{
+    require(path);
+  }} catch {{}}
+}}
 """
 
 
 def plan_node(
-    call: Call, files: Collection[str], changed: Collection[str], nonce: str
+    call: Call,
+    files: Collection[str],
+    changed: Collection[str],
+    texts: Mapping[str, str],
+    nonce: str,
 ) -> Canary | NotApplicable:
     """Beside the tests; its path is added where the command names files."""
     if any(word.partition("=")[0] in _SELECTS for word in call.words):
         return NotApplicable("the command selects tests by name")
-    path = _place(files, call.folder, nonce)
-    if path is None:
-        return NotApplicable("no test file is in the tree")
-    added = call.with_more(call.below(path))
     named = [word for word in call.words[1:] if not word.startswith("-")]
+    real = _real_test(files, call.folder, [call.in_tree(word) for word in named])
+    if real is None:
+        return NotApplicable("no test file is in the tree")
+    path = _place(real, texts, nonce)
+    added = call.with_more(call.below(path))
     if named and added is None:
         return NotApplicable("the command names files, and none can be added to it")
     command = added if named and added else call.command
-    text = _text(path, changed, nonce)
+    text = texts.get(real, "") + _text(path, changed, nonce)
     return Canary("node", path, text, (f"test_{nonce}",), command, None if named else added)
 
 
@@ -91,21 +111,31 @@ def _script(text: str) -> str:
     return script if isinstance(script, str) else ""
 
 
-def _place(files: Collection[str], top: str, nonce: str) -> str | None:
+def _real_test(files: Collection[str], top: str, named: list[str]) -> str | None:
     here = [file for file in files if not top or file.startswith(f"{top}/")]
     here = [file for file in here if "node_modules/" not in file]
     tests = [file for file in here if _TEST_FILE.search(file) or _TEST_FOLDER.search(file)]
-    if not tests:
-        return None
-    first = min(tests, key=lambda file: (file.count("/"), file))
-    return posixpath.join(posixpath.dirname(first), f"{nonce}.test.mjs")
+    return min(tests, key=lambda file: (file not in named, file.count("/"), file), default=None)
+
+
+def _place(real: str, texts: Mapping[str, str], nonce: str) -> str:
+    """Where the copy of a test stands; its name says which kind of module it is."""
+    kind = ".mjs" if _is_module(real, texts) else ".cjs"
+    return posixpath.join(posixpath.dirname(real), f"{nonce}.test{kind}")
+
+
+def _is_module(real: str, texts: Mapping[str, str]) -> bool:
+    if real not in texts or not real.endswith(".js"):
+        return not real.endswith(".cjs") or real not in texts
+    return _MODULE.search(texts[real]) is not None
 
 
 def _text(path: str, changed: Collection[str], nonce: str) -> str:
     home = posixpath.dirname(path) or "."
     modules = [posixpath.relpath(file, home) for file in sorted(changed) if _imported(file)]
     shown = json.dumps([name if name.startswith(".") else f"./{name}" for name in modules])
-    return _TEXT.format(modules=shown, nonce=nonce)
+    start = _AS_MODULE if path.endswith(".mjs") else _AS_SCRIPT
+    return (start + _BODY).format(modules=shown, nonce=nonce)
 
 
 def _imported(file: str) -> bool:

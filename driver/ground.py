@@ -95,6 +95,9 @@ class Ground(Protocol):
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """Make an item's place."""
 
+    def text(self, path: str) -> str:
+        """The text of a file of the base; "" where there is none."""
+
     def close(self) -> None:
         """Remove what was made for the wave."""
 
@@ -131,6 +134,11 @@ class RepositoryGround:
         """Have tests run in places that were set up on another commit than the base."""
         self.trees.close()
         self.trees = self.workshop.at(commit).proving_trees(self.trees.size)
+
+    def text(self, path: str) -> str:
+        if path not in self.paths:
+            return ""
+        return self.git.blob(f"{self.base_tree}:{path}").decode("utf-8", "replace")
 
     def close(self) -> None:
         """Remove the proving trees."""
@@ -222,6 +230,10 @@ class FolderGround:
         """The folder itself; what its owned files are now is what changes are counted from."""
         del slug, work_dir
         return _FolderPlace(self._folder, owned)
+
+    def text(self, path: str) -> str:
+        del path
+        return ""
 
     def close(self) -> None:
         """Nothing was made."""

@@ -19,6 +19,7 @@ BASELINE = "baseline"
 PROOF = "proof"
 SPOT_CHECK = "spot_check"
 CANARY = "canary"
+WITHOUT_ADDED_TESTS = "without_added_tests"
 INTEGRATION = "integration"
 
 NO_SANDBOX = "none"
@@ -68,11 +69,12 @@ class Change:
 
 
 class RunKind(StrEnum):
-    """How a test command ended; only RED and TIMED_OUT are the work's fault."""
+    """How a test command ended; RED, TIMED_OUT and mostly KILLED are the work's fault."""
 
     GREEN = "green"
     RED = "red"
     TIMED_OUT = "timed_out"
+    KILLED = "killed"  # by a signal
     COULD_NOT_RUN = "could_not_run"
     CANCELLED = "cancelled"
 
@@ -121,12 +123,13 @@ class Evidence:
 
     `reverted` is the test of the base with this work's own tests; `canary_word` what the run with a
     planted failing test said, None where it was not asked; `flaky` that one tree had different
-    answers.
+    answers; `without_added` is the test of the work without the tests that it adds.
     """
 
     baseline: TestRun | None = None
     baseline_note: str = ""
     reverted: TestRun | None = None
+    without_added: TestRun | None = None
     canaries: tuple[TestRun, ...] = ()
     canary_word: str | None = None
     canary_note: str = ""
@@ -162,7 +165,7 @@ class Attempt:
         """Every test run that the verdict rests on, in the order in which they are asked for."""
         found = self.evidence
         checks = (*found.canaries, *found.spot_checks)
-        runs = (found.baseline, self.test, found.reverted, *checks)
+        runs = (found.baseline, self.test, found.reverted, found.without_added, *checks)
         return tuple(run for run in runs if run is not None)
 
 

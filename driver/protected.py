@@ -11,12 +11,17 @@ import posixpath
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
+from driver.build_files import included, lines_run
 from driver.outcome import Change
 from driver.ownership import OwnedPath, comparison_key
+from driver.shell_syntax import Simple, parse, simple_commands
+from driver.shell_words import UnreadableError
+from driver.test_command import innermost
 
 Command = str | tuple[str, ...]
 
@@ -40,7 +45,17 @@ _KINDS: dict[str, tuple[str, ...]] = {
         *("bunfig.toml", "deno.json*", "deno.lock", "tsconfig*.json", "babel.config.*"),
         *(".babelrc*", ".swcrc", "node_modules/", ".yarn/"),
         *("makefile", "gnumakefile", "justfile", "taskfile.y*ml", "rakefile", "cmakelists.txt"),
-        *("cmakepresets.json", "meson.build", ".cargo/", "cargo.toml", "cargo.lock", "build.rs"),
+        *(
+            "*.mk",
+            "*.mak",
+            "*.cmake",
+            "cmakepresets.json",
+            "meson.build",
+            ".cargo/",
+            "cargo.toml",
+            "cargo.lock",
+            "build.rs",
+        ),
         *("go.mod", "go.sum", "go.work", "go.work.sum", "pom.xml", ".mvn/", "build.gradle*"),
         *("settings.gradle*", "gradle.properties", "gradlew*", "gradle/wrapper/*"),
         *("*.csproj", "*.fsproj", "*.vbproj", "*.sln", "directory.build.*", "global.json"),
@@ -49,7 +64,10 @@ _KINDS: dict[str, tuple[str, ...]] = {
         *("requirements*.txt", ".python-version", ".tool-versions", ".envrc"),
         *("rust-toolchain*", ".venv/", "venv/", "site-packages/"),
     ),
-    "run by Python before any test": ("sitecustomize.py", "usercustomize.py", "*.pth"),
+    "run by Python before any test": (
+        *("sitecustomize.py", "usercustomize.py", "*.pth"),
+        *("*.dist-info/", "*.egg-info/"),  # their entry points are plugins of pytest
+    ),
     "configuration of CI": (
         *(".github/workflows/*", ".github/actions/*", ".gitlab-ci.yml", ".gitlab/ci/*"),
         *(".circleci/", ".buildkite/", "jenkinsfile", ".travis.yml", ".drone.yml"),
@@ -88,19 +106,29 @@ _MODULES = (sys.stdlib_module_names | _RUNNER_MODULES) - _HARMLESS
 _MODULE_FILE = re.compile(r"([^.]+)\.(?:py|pyc|pyd|so|.*\.(?:so|pyd))")
 
 _MAKEFILES = ("Makefile", "GNUmakefile", "makefile")
-_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
-_STARTS = frozenset({"&&", ";", "|", "||", "(", "!", "exec", "time"}) | _SHELLS
+_INTERPRETER = re.compile(
+    r"(?:sh|bash|dash|zsh|ksh|python[\d.]*|pypy[\d.]*|node|nodejs|ruby|perl|php|tsx|ts-node|lua"
+    r"|Rscript|source|\.)(?:\.exe)?"
+)
+_LOADS = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader"})
+
+
+def _nothing(path: str) -> str:
+    del path
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
     """What decides about an item's files: the base's paths, where its test runs and by which
-    command, both from the repository's top, and `more` patterns of the user's."""
+    command, both from the repository's top, `more` patterns of the user's, and how to `read` a
+    file of the base ("" for none)."""
 
     base: frozenset[str]
     command: Command
     work_dir: str = "."
     more: tuple[str, ...] = ()
+    read: Callable[[str], str] = _nothing
 
     def touched(
         self, changes: Sequence[Change], owned: Iterable[OwnedPath]
@@ -108,28 +136,35 @@ class Protection:
         """(path, what it is) of the protected files that changed and are not owned by name."""
         listed = {entry.path for entry in owned if not entry.is_dir}
         packages = {*self.base, *(change.path for change in changes if not change.deleted)}
-        found = ((c.path, self._kind(c, packages)) for c in changes if c.path not in listed)
+        programs = self._programs()
+        found = (
+            (c.path, self._kind(c, packages, programs)) for c in changes if c.path not in listed
+        )
         return tuple((path, kind) for path, kind in found if kind)
 
-    def _kind(self, change: Change, there: set[str]) -> str:
+    def _kind(self, change: Change, there: set[str], programs: set[str]) -> str:
         path = change.path
         if kind := configuration(path, self.more):
             return kind
+        if any(fnmatchcase(path, pattern) for pattern in self._included()):
+            return "what the makefile includes"
         if change.base_mode is not None:
             if is_test(path):
                 return A_TEST
-            return "what the test command runs" if path in self._programs() else ""
+            return "what the test command runs" if path in programs else ""
         if shadows(path, there):
             return "a name that hides a module of Python or of a test runner"
         return "a name that make takes for the test" if self._is_target(path) else ""
 
     def _programs(self) -> set[str]:
-        """Files that the command starts by name, such as `./run.sh` or the argument of `sh`."""
-        words = _words(self.command)
-        starts = {
-            word for before, word in zip(("&&", *words), words, strict=False) if before in _STARTS
-        }
-        return {posixpath.normpath(posixpath.join(self.work_dir, word)) for word in starts}
+        """Files that the command starts by name, such as `./run.sh` or the argument of `sh`, or
+        that a makefile or a package's script starts for it."""
+        lines = [self.command, *lines_run(self.command, self.work_dir, self.read)]
+        started = {word for line in lines for word in _started(line)}
+        return {posixpath.normpath(posixpath.join(self.work_dir, word)) for word in started}
+
+    def _included(self) -> tuple[str, ...]:
+        return included(self.command, self.work_dir, self.read)
 
     def _is_target(self, path: str) -> bool:
         words = _words(self.command)
@@ -203,6 +238,35 @@ def refusal(touched: Sequence[tuple[str, str]], limit: int = 20) -> str:
         f"touched protected files, which always come from the base: {shown}{rest};"
         " put them back, or list a file by name in ownsFiles to have it changed"
     )
+
+
+def _started(command: Command) -> Iterator[str]:
+    """The files that a command starts or loads; all its words, where it cannot be read."""
+    if not isinstance(command, str):
+        yield from _started_by(innermost(tuple(command)))
+        return
+    try:
+        called = [innermost(one.words) for one in simple_commands(parse(command))]
+    except UnreadableError:
+        called = [(word,) for word in _words(command)]
+    for words in called:
+        yield from _started_by(words)
+
+
+def _started_by(words: tuple[str, ...]) -> Iterator[str]:
+    yield from words[:1]
+    if not words or not _INTERPRETER.fullmatch(Simple(words).name):
+        return
+    for before, word in pairwise(words):
+        if re.fullmatch(r"-[a-z]*c", before):
+            yield from _started(word)
+        elif before in _LOADS:
+            yield word
+        elif before == "-m":
+            yield from (f"{word.replace('.', '/')}{end}" for end in (".py", "/__main__.py"))
+        if not word.startswith("-") and before not in _LOADS:
+            yield word
+            return
 
 
 def _words(command: Command) -> list[str]:

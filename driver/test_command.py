@@ -2,7 +2,8 @@
 
 Pure. A list of arguments is believed as it is, unless it starts a shell; a shell's script is read
 (`driver.shell_syntax`), and what cannot be read is not judged. Commands joined by `;` or line ends
-lose the exit code of all but the last, so only set-up may stand before it, or `set -e` must.
+lose the exit code of all but the last, so only what tests nothing may stand before it, or `set -e`
+must.
 """
 
 from __future__ import annotations
@@ -12,29 +13,32 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from driver.shell_syntax import Branch, Chain, Group, Listing, Loop, Pipeline, Simple, parse
+from driver.shell_syntax import (
+    Branch,
+    Chain,
+    Group,
+    Listing,
+    Loop,
+    Pipeline,
+    Simple,
+    parse,
+    simple_commands,
+)
 from driver.shell_words import UnreadableError
 
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "ash", "sh.exe", "bash.exe")
 _ALWAYS_GREEN = ("true", ":", "echo", "printf", "sleep")
 _SET_UP = (
     *("", "cd", "pushd", "popd", "export", "unset", "set", "source", ".", "umask", "ulimit"),
-    *(
-        "echo",
-        "printf",
-        "mkdir",
-        "alias",
-        "shopt",
-        "local",
-        "readonly",
-        "declare",
-        "true",
-        ":",
-        "sleep",
-    ),
+    *("echo", "printf", "mkdir", "alias", "shopt", "local", "readonly", "declare", "true", ":"),
+    *("sleep", "rm", "cp", "mv", "ln", "touch", "chmod"),
+    *("pwd", "date", "ls", "uname", "whoami", "id", "hostname", "printenv", "which", "nproc"),
+    *("basename", "dirname", "realpath", "readlink", "mktemp", "cat", "clear"),
 )
 _CONDITIONS = ("[", "test", "command", "which", "type", "hash", "grep", "rg")
 _TAKES_COMMAND = ("env", "exec", "command", "nohup", "nice", "time", "timeout", "stdbuf", "sudo")
+
+_SUBSTITUTED = re.compile(r"\$\(([^()`]*)\)|`([^`]*)`")
 
 _BACKGROUND = "what runs behind an `&` is not waited for, so it cannot be red: leave the `&` out"
 _PIPE = (
@@ -193,12 +197,32 @@ def _is_green(chain: Chain) -> bool:
 
 
 def _sets_up(chain: Chain) -> bool:
-    """Whether nobody needs to know that this chain failed."""
+    """Whether nobody needs to know that this chain failed; a question is no test where something
+    is done about the answer."""
+    asks = len(chain.pipelines) > 1 and _is_condition(chain.pipelines[0])
     return all(
-        isinstance(command, Simple) and command.name in (*_SET_UP, "trap")
-        for pipeline in chain.pipelines
+        isinstance(command, Simple) and _is_harmless(command)
+        for pipeline in chain.pipelines[asks:]
         for command in pipeline.commands
     )
+
+
+def _is_harmless(command: Simple) -> bool:
+    """Whether a command tests nothing: it prepares something, or tells something."""
+    version = len(command.words) == 2 and command.words[1] == "--version"
+    return command.name in (*_SET_UP, "trap") or version
+
+
+def _swallows(word: str) -> bool:
+    """Whether a word may hold a test as `$( )`, whose exit code nobody sees."""
+    inner = [one or other for one, other in _SUBSTITUTED.findall(word)]
+    if re.search(r"\$\(|`", _SUBSTITUTED.sub("", word)):
+        return True
+    try:
+        called = [one for text in inner for one in simple_commands(parse(text))]
+    except UnreadableError:
+        return True
+    return not all(_is_harmless(one) or one.name == "git" for one in called)
 
 
 def _chain(chain: Chain, last: bool, options: _Options) -> Iterator[str]:
@@ -249,7 +273,7 @@ def _simple(command: Simple, options: _Options) -> Iterator[str]:
         yield from _script(" ".join(words), options)
     elif command.name == "trap" and {"EXIT", "0"} & set(command.words[2:]):
         yield _TRAP
-    elif command.name in _ALWAYS_GREEN and any(re.search(r"\$\(|`", w) for w in command.words):
+    elif command.name in _ALWAYS_GREEN and any(map(_swallows, command.words)):
         yield _SWALLOWED.format(command.name)
     else:
         yield from _arguments(command.words)

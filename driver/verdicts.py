@@ -6,6 +6,7 @@ the inputs: only how its process ended, what differs on disk, and how the test e
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,13 @@ class Judgement:
 
     verdict: Verdict
     reason: str = ""
+
+
+_SENT_BY_OTHERS = frozenset({"SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"})
+# Programs choose exit codes above 128 for themselves; these are hardly ever chosen.
+_TOLD_BY_SHELLS = frozenset(
+    {"SIGKILL", "SIGTERM", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGXCPU", "SIGXFSZ"}
+)
 
 
 _FAILURE_VERDICTS = {
@@ -118,7 +126,7 @@ def run_kind(
     if result.timed_out:
         return RunKind.TIMED_OUT, f"the test timed out after {result.duration_s:.0f} s"
     if result.exit_code != 0:
-        return RunKind.RED, f"test failed with exit {result.exit_code}"
+        return _red(result.exit_code)
     left = () if survivors_allowed else result.survivors
     problems = [
         *_named("the test run changed tracked files: ", tampered),
@@ -127,18 +135,43 @@ def run_kind(
     return RunKind.RED if problems else RunKind.GREEN, "; ".join(problems)
 
 
+def _red(exit_code: int) -> tuple[RunKind, str]:
+    if name := signal_of(exit_code):
+        return RunKind.KILLED, f"the test was killed by {name}"
+    return RunKind.RED, f"test failed with exit {exit_code}"
+
+
 _RUN_VERDICTS = {
     RunKind.GREEN: Verdict.VERIFIED,
     RunKind.RED: Verdict.FAILED,
     RunKind.TIMED_OUT: Verdict.FAILED,
+    RunKind.KILLED: Verdict.FAILED,
     RunKind.COULD_NOT_RUN: Verdict.UNDECIDED,
     RunKind.CANCELLED: Verdict.HALTED,
 }
 
 
 def of_test(test: TestRun) -> Judgement:
-    """The verdict of an item whose changes are all its own."""
+    """The verdict of an item whose changes are all its own.
+
+    Who sent a signal that only others send is not known: the system short of memory, a person. The
+    work may be right, so that costs no repair round.
+    """
+    if test.kind is RunKind.KILLED and signal_of(test.exit_code) in _SENT_BY_OTHERS:
+        return Judgement(Verdict.UNDECIDED, test.reason)
     return Judgement(_RUN_VERDICTS[test.kind], test.reason)
+
+
+def signal_of(exit_code: int | None) -> str:
+    """The signal that ended a program, also one told by a shell as 128 and more; "" for none."""
+    if exit_code is None:
+        return ""
+    if exit_code < 0:
+        number = -exit_code
+        known = {one.value: one.name for one in signal.Signals}
+        return known.get(number, f"signal {number}")
+    told = {one.value: one.name for one in signal.Signals if one.name in _TOLD_BY_SHELLS}
+    return told.get(exit_code - 128, "")
 
 
 def review_missing(*, required: bool, mode: str) -> Judgement | None:

@@ -137,11 +137,13 @@ class Wave:
 
     def protection(self, planned: Planned) -> Protection:
         """Which files decide what the item's test means."""
+        ground = self.ground_of(planned)
         return Protection(
-            self.ground_of(planned).paths,
+            ground.paths,
             planned.item.test_command,
             planned.home.work_dir,
             self.settings.verify.protected,
+            ground.text,
         )
 
     def subject(self, planned: Planned) -> Subject:

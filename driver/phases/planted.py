@@ -10,22 +10,26 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from driver.canary import Canary, CanaryVerdict, NotApplicable, canary_verdict, plan_canary
+from driver.canary import (
+    UNKNOWN_RUNNER,
+    Canary,
+    CanaryVerdict,
+    NotApplicable,
+    canary_verdict,
+    is_read,
+    may_plan,
+    plan_canary,
+)
 from driver.ground import Place, ProvingPlace
 from driver.outcome import CANARY, Change, Evidence, TestRun
 from driver.phases.prove import printed, run_test
-from driver.prompts import command_text
 from driver.runners.summary import Counts, Doubt
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 
 NOT_APPLICABLE = "not_applicable"
-_SETTINGS = frozenset(
-    {"package.json", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"}
-)
-_MANAGERS = frozenset({"npm", "npx", "yarn", "pnpm", "bun"})
-_MAX_SETTINGS = 200
-_MAX_SETTINGS_BYTES = 2**20
+_MAX_TEXTS = 1000
+_MAX_TEXT_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,8 @@ def plant(field: Field) -> Evidence:
 
 
 def _plant(field: Field, tree: str) -> Evidence:
-    first = _plan(field, {})
-    if isinstance(first, NotApplicable) and not _is_script(field.planned):
-        return _none(first.reason)
+    if not may_plan(field.planned.item.test_command):
+        return _none(UNKNOWN_RUNNER)
     with field.place.proving(tree) as proving:
         canary = _plan(field, _texts(proving.path, _files(field)))
         if isinstance(canary, NotApplicable):
@@ -80,12 +83,6 @@ def _plan(field: Field, texts: Mapping[str, str]) -> Canary | NotApplicable:
         texts=texts,
         workdir="" if work_dir == "." else work_dir,
     )
-
-
-def _is_script(planned: Planned) -> bool:
-    """Whether the runner is called by a package's script, which only its settings tell."""
-    words = command_text(planned.item.test_command).split()
-    return bool(_MANAGERS & {word.rpartition("/")[2] for word in words})
 
 
 def _run(
@@ -123,12 +120,12 @@ def _files(field: Field) -> frozenset[str]:
 
 
 def _texts(top: Path, files: Collection[str]) -> Mapping[str, str]:
-    """The texts of runners' configuration in the tree."""
-    named = sorted(path for path in files if path.rpartition("/")[2] in _SETTINGS)
+    """The texts of runners' configuration in the tree, and of tests that can be copied."""
+    named = sorted((path for path in files if is_read(path)), key=lambda p: (p.count("/"), p))
     texts = {}
-    for name in named[:_MAX_SETTINGS]:
+    for name in named[:_MAX_TEXTS]:
         path = top / name
-        if path.is_file() and not path.is_symlink() and path.stat().st_size < _MAX_SETTINGS_BYTES:
+        if path.is_file() and not path.is_symlink() and path.stat().st_size < _MAX_TEXT_BYTES:
             texts[name] = path.read_text("utf-8", "replace")
     return texts
 

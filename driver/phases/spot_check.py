@@ -8,7 +8,7 @@ from driver.outcome import SPOT_CHECK, RunKind, TestRun
 from driver.phases.prove import Asked, prove
 from driver.wave_context import Planned, Wave
 
-_ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT)
+_ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 
 
 def spot_check(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from driver import belief
 from driver.ground import Place
 from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
+from driver.phases.added_tests import without_added_tests
 from driver.phases.planted import Field, plant
 from driver.phases.prove import Asked, prove
 from driver.phases.spot_check import spot_check
@@ -38,22 +39,26 @@ def weigh(planned: Planned, place: Place, wave: Wave, work: Weighed) -> tuple[Ju
         return objection, found
     found = _run_again(planned, place, wave, work, found)
     flaky = belief.of_spot_checks(found.spot_checks, wave.settings.verify.flake_policy)
-    return belief.of_canary(found.canary_word, found.canary_note) or flaky or judgement, found
+    added = belief.of_added_tests(found.without_added)
+    canary = belief.of_canary(found.canary_word, found.canary_note)
+    return added or canary or flaky or judgement, found
 
 
 def _run_again(
     planned: Planned, place: Place, wave: Wave, work: Weighed, found: Evidence
 ) -> Evidence:
-    """With a failing test planted and, beside it, as it is: no longer than one run where there
-    are cores for both."""
+    """With a failing test planted, without the tests it adds and as it is, beside each other: no
+    longer than one run where there are cores for them."""
     field = Field(planned, place, wave, work.changes, work.proof, work.number)
     planting = Beside(lambda: plant(field))
+    leaving_out = Beside(lambda: without_added_tests(field, found.baseline))
     try:
         checks = spot_check(planned, place, work.proof.tree, wave, work.number)
-    finally:  # it works in the item's place, which goes with the item
-        planted = planting.result()
+    finally:  # they work in the item's place, which goes with the item
+        planted, without = planting.result(), leaving_out.result()
     return replace(
         found,
+        without_added=without,
         spot_checks=checks,
         flaky=len(checks) > 1,
         canaries=planted.canaries,

@@ -341,7 +341,7 @@ def test_two_items_green_alone_and_red_together_ship_one_and_say_why(tmp_path: P
         ("echo more >> a.txt", "changed tracked files: a.txt"),
         ("rm run.sh", "changed tracked files: run.sh"),
         ("false | tail -1", "exit 1"),
-        ("kill -9 $$", "exit"),
+        ("kill -SEGV $$", "killed by SIGSEGV"),
         ("exit 3", "exit 3"),
     ],
 )
@@ -351,6 +351,16 @@ def test_only_exit_code_0_on_an_unchanged_tree_is_green(scene: Scene, test: str,
     assert (record["verdict"], record["verified"]) == ("failed", False)
     assert why in record["error"]
     assert report["shipped"] == []
+
+
+def test_a_test_that_someone_killed_costs_no_repair_round(scene: Scene) -> None:
+    report, driver = scene.play(
+        {"a": writes(a__txt="good\n")}, [item("a", "a.txt", "kill -9 $$", repairCap=2)]
+    )
+    record = built(report)["a"]
+    assert (record["verdict"], record["verified"], len(driver.requests)) == ("undecided", False, 1)
+    assert record["attempts"][0]["test"]["kind"] == "killed"
+    assert "SIGKILL" in record["error"]
 
 
 @pytest.mark.parametrize("test", ["no-such-program", ["no-such-program"], "./run.sh"])

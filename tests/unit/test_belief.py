@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from driver.belief import (
+    answers_without,
     is_chosen,
+    of_added_tests,
     of_baseline,
     of_canary,
     of_counts,
@@ -13,8 +15,10 @@ from driver.belief import (
     of_proof,
     of_spot_checks,
     passes,
+    unlisted_tests,
 )
-from driver.outcome import RunKind, TestRun, Verdict
+from driver.outcome import Change, RunKind, TestRun, Verdict
+from driver.ownership import OwnedPath
 from driver.runners.summary import Counts, Doubt
 from driver.test_counts import Allowance
 from driver.verdicts import Judgement
@@ -193,3 +197,62 @@ def test_the_choice_is_the_same_every_time_and_no_name_decides_it() -> None:
     assert chosen != [slug for slug in slugs if is_chosen("w2", slug, 0.1)]
     assert not any(is_chosen("w", slug, 0) for slug in slugs)
     assert all(is_chosen("w", slug, 1) for slug in slugs)
+
+
+def added(path: str, *, old: bool = False) -> Change:
+    return Change(path, "100644", "0" * 40, "100644" if old else None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "owns", "found"),
+    [
+        ([added("tests/test_a.py"), added("a.py")], ["./"], ["tests/test_a.py"]),
+        ([added("tests/test_a.py")], ["./", "tests/test_a.py"], []),
+        ([added("tests/help.py"), added("tests/test_b.py", old=True)], ["./"], []),
+        ([added("calc_test.go")], ["./"], ["calc_test.go"]),
+        ([added("a.py", old=True)], ["./"], []),
+    ],
+)
+def test_added_tests_are_those_that_nobody_listed(
+    changes: list[Change], owns: list[str], found: list[str]
+) -> None:
+    owned = [OwnedPath("", is_dir=True) if o == "./" else OwnedPath(o) for o in owns]
+    assert [change.path for change in unlisted_tests(changes, owned)] == found
+
+
+@pytest.mark.parametrize(
+    ("command", "base", "asked"),
+    [
+        ("pytest", ran(2), True),
+        ("make test", None, True),
+        ("pytest tests/test_a.py", ran(2), False),
+        (("pytest", "./tests/test_a.py::test_x"), ran(2), False),
+        ("python -m unittest tests.test_a", ran(2), False),
+        ("pytest tests/test_b.py", ran(2), True),
+        ("pytest", ran(0), False),
+        ("pytest", Doubt("pytest", "x"), False),
+    ],
+)
+def test_without_added_tests_others_must_be_left(
+    command: str | tuple[str, ...], base: Counts | Doubt | None, *, asked: bool
+) -> None:
+    assert answers_without([added("tests/test_a.py")], command, run(RED, base)) is asked
+
+
+@pytest.mark.parametrize(
+    ("without", "refused"),
+    [
+        (None, False),
+        (run(GREEN), False),
+        (run(RED), True),
+        (run(RED, Counts("pytest", 3, 1, 0)), True),
+        (run(RED, Counts("pytest", 3, 0, 0)), False),  # a coverage that is too low
+        (run(LATE), False),
+    ],
+)
+def test_what_only_added_tests_make_green_is_refused(
+    without: TestRun | None, *, refused: bool
+) -> None:
+    judgement = of_added_tests(without)
+    assert (judgement is not None) is refused
+    assert judgement is None or judgement.verdict is Verdict.REFUSED

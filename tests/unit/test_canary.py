@@ -89,7 +89,7 @@ def test_a_work_folder_is_where_the_command_runs() -> None:
     [
         ("make test", "no runner"),
         ("npm test", "no runner"),
-        ("go test ./...", "no runner"),
+        ("go test ./...", "no test file"),
         ("pytest && python -m unittest", "no runner"),
         ("echo 'unclosed", "no runner"),
         ("pytest -k calc", "selects tests by name"),
@@ -169,3 +169,81 @@ def test_only_a_planted_test_that_is_red_by_itself_counts(
     verdict: CanaryVerdict,
 ) -> None:
     assert canary_verdict(PYTEST, exit_code, output, now, real).verdict is verdict
+
+
+GO = {"go.mod", "calc.go", "calc_test.go", "a/a.go", "a/a_test.go", "sub/go.mod", "sub/s_test.go"}
+GO_TEXTS = dict.fromkeys(GO, "package calc\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "changed", "path", "called"),
+    [
+        ("go test ./...", "a/a.go", "a/0k7q2x_test.go", "go test ./... ./a"),
+        ("go test ./...", "calc.go", "0k7q2x_test.go", "go test ./... ."),
+        ("go test -v ./a", "calc.go", "a/0k7q2x_test.go", "go test -v ./a ./a"),
+        (("go", "test"), "a/a.go", "0k7q2x_test.go", ("go", "test", ".")),
+    ],
+)
+def test_in_go_it_stands_among_the_tests_of_a_package(
+    command: Command, changed: str, path: str, called: Command
+) -> None:
+    found = plan_canary(command, GO, (changed,), NONCE, texts=GO_TEXTS)
+    assert isinstance(found, Canary), found
+    assert (found.path, found.command) == (path, called)
+    assert found.text.startswith("package calc\n")
+
+
+CARGO = {"Cargo.toml", "src/lib.rs", "tests/calc.rs"}
+
+
+@pytest.mark.parametrize(
+    ("command", "called"),
+    [
+        ("cargo test", "cargo test"),
+        ("cargo test -p calc -- --test-threads=1", "cargo test -p calc -- --test-threads=1"),
+        ("cargo test --test calc", f"cargo test --test calc --test {NONCE}"),
+    ],
+)
+def test_in_rust_it_stands_in_a_copy_of_a_test_file(command: Command, called: Command) -> None:
+    texts = {"tests/calc.rs": "// real\n"}
+    found = plan_canary(command, CARGO, ("src/lib.rs",), NONCE, texts=texts)
+    assert isinstance(found, Canary), found
+    assert (found.path, found.command) == (f"tests/{NONCE}.rs", called)
+    assert found.text.startswith("// real\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("go test -run X ./...", "go test ./none/...", "go test ./sub/none"),
+        *("cargo test add", "cargo test --lib", "cargo test -- add"),
+        *("cargo test --test calc -- --nocapture", "cargo build"),
+    ],
+)
+def test_selected_tests_of_compiled_languages_have_none(command: str) -> None:
+    texts = {**GO_TEXTS, "tests/calc.rs": ""}
+    assert isinstance(plan_canary(command, GO | CARGO, (), NONCE, texts=texts), NotApplicable)
+
+
+@pytest.mark.parametrize(
+    ("text", "ending"),
+    [
+        ('const { test } = require("node:test");\n', ".cjs"),
+        ('import { test } from "node:test";\n', ".mjs"),
+        ("", ".cjs"),
+    ],
+)
+def test_in_node_it_stands_in_a_copy_of_the_same_kind(text: str, ending: str) -> None:
+    texts = {"test/a.test.js": text}
+    found = plan_canary("node --test", {"test/a.test.js", "a.js"}, ("a.js",), NONCE, texts=texts)
+    assert isinstance(found, Canary), found
+    assert found.path == f"test/{NONCE}.test{ending}"
+    assert found.text.startswith(text)
+
+
+def test_behind_make_it_is_found_by_the_runner_of_the_target() -> None:
+    texts = {"Makefile": "all:\n\ttrue\ntest:\n\tpython -m unittest\n"}
+    found = plan_canary("make test", FILES, ("pkg/calc.py",), NONCE, texts=texts)
+    assert isinstance(found, Canary), found
+    assert (found.runner, found.command) == ("unittest", "make test")
+    assert isinstance(plan_canary("make all", FILES, (), NONCE, texts=texts), NotApplicable)

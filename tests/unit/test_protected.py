@@ -191,3 +191,48 @@ def test_a_refusal_names_every_file_and_the_way_out() -> None:
     assert refusal([("a", "b")] * 23).count("a (b)") == 20
     assert "and 3 more" in refusal([("a", "b")] * 23)
     assert refusal(()) == ""
+
+
+BUILD = {
+    "Makefile": "-include local\ntest:\n\tsh src/check.sh\nrun:\n\tpython src/app.py\n",
+    "package.json": '{"scripts": {"test": "node -r ./src/setup.js --test",'
+    ' "start": "node src/s.js"}}',
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "is_protected"),
+    [
+        ("make test", "src/check.sh", True),
+        ("make test", "src/app.py", False),
+        ("make run", "src/app.py", True),
+        ("pytest", "src/check.sh", False),
+        ("npm test", "src/setup.js", True),
+        ("npm test", "src/s.js", False),
+        ("python src/app.py", "src/app.py", True),
+        (("node", "--require", "./src/a.js", "src/b.js"), "src/a.js", True),
+        (("node", "--require", "./src/a.js", "src/b.js"), "src/b.js", True),
+        ("bash -c 'python3 src/app.py x'", "src/app.py", True),
+        ("python -m src.app", "src/app.py", True),
+        ("python -m pytest src/app.py", "src/app.py", False),
+        ("grep x src/app.py", "src/app.py", False),
+    ],
+)
+def test_what_a_command_starts_is_protected_also_by_way_of_a_build_file(
+    command: str | tuple[str, ...], path: str, *, is_protected: bool
+) -> None:
+    rules = Protection(BASE | {path}, command, read=lambda name: BUILD.get(name, ""))
+    owned = (parse_owned("src/"),)
+    assert bool(rules.touched([changed(path)], owned)) is is_protected
+
+
+def test_what_a_makefile_includes_is_protected_also_when_it_is_new() -> None:
+    rules = Protection(BASE, "make test", read=lambda name: BUILD.get(name, ""))
+    assert rules.touched([changed("local", new=True)], ())
+
+
+@pytest.mark.parametrize(
+    "path", ["x.dist-info/entry_points.txt", "src/x.egg-info/PKG-INFO", "a.mk"]
+)
+def test_entry_points_and_parts_of_makefiles_are_configuration(path: str) -> None:
+    assert configuration(path)

@@ -15,6 +15,11 @@ from driver.shell_words import UnreadableError, split
 from driver.test_command import command_problems
 
 HONEST: list[str | list[str]] = [
+    "pwd; pytest",
+    "echo $(date); pytest",
+    "echo `git rev-parse HEAD`; pytest",
+    "[ -z X ] || echo y; pytest",
+    "rm -rf build; python --version; pytest",
     "pytest",
     "cd sub && npm test",
     'python -m pytest tests/ -k "a or b" -q',
@@ -99,6 +104,10 @@ HIDING: list[tuple[str | list[str], str]] = [
     ("pytest &>/dev/null || npm test", "decides when"),
     ("pytest || pytest --lf", "decides when"),
     ("pytest; true", "`pytest` is lost"),
+    ("pytest; pwd", "`pytest` is lost"),
+    ("[ -f a ] && pytest; true", "is lost"),
+    ("echo $(echo $(pytest))", "is green whatever"),
+    ("echo $(date; pytest)", "is green whatever"),
     ("pytest; exit 0", "`pytest` is lost"),
     ("pytest;:", "`pytest` is lost"),
     ("pytest; echo $?", "`pytest` is lost"),

@@ -13,11 +13,12 @@ from driver.agent_driver import (
     CommandResult,
     WorkerResult,
 )
-from driver.outcome import REPAIRABLE, Change, RunKind, Verdict
+from driver.outcome import REPAIRABLE, Change, RunKind, TestRun, Verdict
 from driver.ownership import parse_owned
 from driver.verdicts import (
     of_changes,
     of_dispatch,
+    of_test,
     review_missing,
     review_word,
     run_kind,
@@ -113,7 +114,7 @@ def test_own_changes_go_on_to_the_test() -> None:
         (CommandResult(0), (), RunKind.GREEN),
         (CommandResult(0), ("src/a.py",), RunKind.RED),
         (CommandResult(1), (), RunKind.RED),
-        (CommandResult(-9), (), RunKind.RED),
+        (CommandResult(-9), (), RunKind.KILLED),
         (CommandResult(0, timed_out=True), (), RunKind.TIMED_OUT),
         (CommandResult(0, could_not_run="no such program"), (), RunKind.COULD_NOT_RUN),
         (CommandResult(127, could_not_run="not found"), (), RunKind.COULD_NOT_RUN),
@@ -141,3 +142,27 @@ def test_a_review_that_nobody_gives_is_never_an_approval(
 ) -> None:
     assert (review_missing(required=required, mode=mode) is not None) is missing
     assert review_word(required=required, mode=mode) == word
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "verdict"),
+    [
+        (-9, "SIGKILL", Verdict.UNDECIDED),
+        (-15, "SIGTERM", Verdict.UNDECIDED),
+        (137, "SIGKILL", Verdict.UNDECIDED),
+        (-11, "SIGSEGV", Verdict.FAILED),
+        (139, "SIGSEGV", Verdict.FAILED),
+        (134, "SIGABRT", Verdict.FAILED),
+    ],
+)
+def test_a_signal_is_named_and_costs_a_repair_only_where_the_work_raised_it(
+    code: int, name: str, verdict: Verdict
+) -> None:
+    kind, reason = run_kind(CommandResult(code), ())
+    assert (kind, name in reason) == (RunKind.KILLED, True)
+    assert of_test(TestRun(kind, "t", code, "", 1.0, reason=reason)).verdict is verdict
+
+
+@pytest.mark.parametrize("code", [1, 2, 128, 129, 130, 200, 255])
+def test_other_exit_codes_are_the_programs_own(code: int) -> None:
+    assert run_kind(CommandResult(code), ())[0] is RunKind.RED

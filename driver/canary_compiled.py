@@ -1,0 +1,128 @@
+"""The planted test of `go test` and `cargo test`. Pure.
+
+It stands in one process with real tests, so that code that ends the process, when it is loaded or
+when it is called, takes the planted test along: among a package's tests in Go, in a copy of a test
+file in Rust.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Mapping
+
+from driver.canary_call import Call, Canary, NotApplicable
+
+_SELECTS_GO = ("-run", "-skip", "-c", "-list", "-args", "-fuzz")
+_NOT_IN_ALL = ("testdata", "vendor")
+_PACKAGE = re.compile(r"^package\s+(\w+)", re.M)
+_GO = """\
+package {package}
+
+import "testing"
+
+func Test_{nonce}(t *testing.T) {{
+	t.Fatal("planted to fail")
+}}
+"""
+
+_SELECTS_CARGO = ("--lib", "--bin", "--bins", "--doc", "--example", "--examples", "--bench")
+_TAKES_VALUE_CARGO = (
+    *("--test", "-p", "--package", "--features", "-F", "--profile", "--target", "--color"),
+    *("--manifest-path", "--target-dir", "-j", "--jobs", "--exclude"),
+)
+_RUST = """
+#[test]
+fn test_{nonce}() {{
+    panic!("planted to fail");
+}}
+"""
+
+
+def plan_go(
+    call: Call,
+    files: Collection[str],
+    changed: Collection[str],
+    texts: Mapping[str, str],
+    nonce: str,
+) -> Canary | NotApplicable:
+    """Among the tests of a package: a changed one, where that has tests."""
+    words = call.words[call.words.index("test") + 1 :]
+    if any(word.partition("=")[0].replace("--", "-") in _SELECTS_GO for word in words):
+        return NotApplicable("the command selects tests by name")
+    named = [word for word in words if word.startswith(".")] or ["."]
+    tests = [file for file in files if file.endswith("_test.go")]
+    tests = [file for file in tests if _runs(file, named, call, files)]
+    if not tests:
+        return NotApplicable("no test file of the command is in the tree")
+    touched = {posixpath.dirname(file) for file in changed}
+    first = min(tests, key=lambda file: (posixpath.dirname(file) not in touched, file))
+    found = _PACKAGE.search(texts.get(first, ""))
+    if found is None:
+        return NotApplicable(f"the package of {first} is not known")
+    folder = posixpath.dirname(first)
+    below = call.below(folder or ".")
+    command = call.with_more(below if below == "." else f"./{below}") or call.command
+    text = _GO.format(package=found[1], nonce=nonce)
+    path = posixpath.join(folder, f"0{nonce}_test.go")  # runs first, and is seen to fail
+    return Canary("go", path, text, (f"Test_{nonce}",), command, None)
+
+
+def _runs(file: str, named: list[str], call: Call, files: Collection[str]) -> bool:
+    """Whether the command runs the tests of this file: `./...` leaves out some folders."""
+    folder = posixpath.dirname(file)
+    if any(folder == call.in_tree(word) for word in named):
+        return True
+    for word in named:
+        top = call.in_tree(word.removesuffix("...").rstrip("/"))
+        if not word.endswith("...") or (top and not folder.startswith(f"{top}/") and folder != top):
+            continue
+        parts = folder.removeprefix(top).strip("/").split("/")
+        hidden = any(part in _NOT_IN_ALL or part[:1] in ("_", ".") for part in parts if part)
+        if not hidden and not _other_module(folder, top, files):
+            return True
+    return False
+
+
+def _other_module(folder: str, top: str, files: Collection[str]) -> bool:
+    while folder not in (top, ""):
+        if f"{folder}/go.mod" in files:
+            return True
+        folder = posixpath.dirname(folder)
+    return False
+
+
+def plan_cargo(
+    call: Call, files: Collection[str], texts: Mapping[str, str], nonce: str
+) -> Canary | NotApplicable:
+    """In a copy of a file of `tests/`, as a test binary of its own."""
+    words = call.words[call.words.index("test") + 1 :]
+    ours = words[: words.index("--")] if "--" in words else words
+    theirs = words[len(ours) + 1 :]
+    named, selects = _cargo_tests(ours)
+    if selects or any(not word.startswith("-") for word in theirs):
+        return NotApplicable("the command selects tests by name")
+    top = f"{call.folder}/" if call.folder else ""
+    tests = [f for f in files if f.startswith(top) and re.search(r"(?:^|/)tests/[^/]+\.rs$", f)]
+    tests = [f for f in tests if not named or posixpath.basename(f)[:-3] in named]
+    first = min(tests, key=lambda file: (file.count("/"), file), default=None)
+    if first is None or first not in texts:
+        return NotApplicable("no file of tests that can be copied is in the tree")
+    command = call.with_more("--test", nonce) if named and "--" not in words else None
+    if named and command is None:
+        return NotApplicable("the command names test files, and none can be added to it")
+    text = f"{texts[first]}\n{_RUST.format(nonce=nonce)}"
+    path = posixpath.join(posixpath.dirname(first), f"{nonce}.rs")
+    return Canary("cargo", path, text, (f"test_{nonce}",), command or call.command, None)
+
+
+def _cargo_tests(words: tuple[str, ...]) -> tuple[list[str], bool]:
+    """The test files that are named, and whether tests are selected otherwise."""
+    named, selects, before = [], False, ""
+    for word in words:
+        if before == "--test":
+            named.append(word)
+        elif before not in _TAKES_VALUE_CARGO:
+            selects = selects or not word.startswith("-") or word in _SELECTS_CARGO
+        before = word
+    return named, selects

@@ -1,0 +1,81 @@
+"""The whole corpus by runner, the part of it that is always played, and its table."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+
+from tests.support import corpus_compiled as compiled
+from tests.support import corpus_node as node
+from tests.support import corpus_python as python
+from tests.support.corpus import Case, Project
+from tests.support.corpus_honest import HONEST
+
+Corpus = tuple[tuple[Project, tuple[Case, ...]], ...]
+ATTACKS: Corpus = (
+    (python.PYTEST, python.PYTEST_ATTACKS),
+    (python.UNITTEST, python.UNITTEST_ATTACKS),
+    (node.NODE, node.NODE_ATTACKS),
+    (node.NPM, node.NPM_ATTACKS),
+    (compiled.MAKE, compiled.MAKE_ATTACKS),
+    (compiled.GO, compiled.GO_ATTACKS),
+    (compiled.CARGO, compiled.CARGO_ATTACKS),
+    (python.COMMAND, python.COMMAND_ATTACKS),
+)
+NOT_COVERED: Corpus = ((python.PYTEST, python.NOT_COVERED),)
+DEFENCES = {
+    "ownership": "ownership",
+    "protected": "protected files",
+    "command": "the command, at intake",
+    "counts": "counts",
+    "added tests": "without the added tests",
+    "canary": "planted test",
+    "spot check": "spot check",
+    "tampered tree": "the tree after the run",
+}
+SAMPLED = (python.PYTEST, python.UNITTEST, python.COMMAND)
+
+
+def sample(corpus: Corpus, width: int = 8) -> Corpus:
+    """A few cases of the quick runners, evenly chosen."""
+    return tuple((p, cases[:: -(-len(cases) // width)]) for p, cases in corpus if p in SAMPLED)
+
+
+def playable(corpus: Corpus) -> Corpus:
+    """What this machine has the programs for."""
+    return tuple((p, cases) for p, cases in corpus if all(map(shutil.which, p.needs)))
+
+
+def attack_table() -> list[str]:
+    """Which defence stops which attack, as lines of a document."""
+    lines = ["| runner | stopped by | attacks |", "|---|---|---|"]
+    for project, cases in ATTACKS:
+        for word, said in DEFENCES.items():
+            names = [case.name for case in cases if case.caught == word]
+            lines += [f"| {project.name} | {said} | {_cell(names)} |"] if names else []
+    return lines
+
+
+def honest_table() -> list[str]:
+    """Which honest work ships, as lines of a document."""
+    head = ["| runner | work that ships |", "|---|---|"]
+    return head + [f"| {p.name} | {_cell(c.name for c in cases)} |" for p, cases in HONEST]
+
+
+def not_covered_table() -> list[str]:
+    """Which false greens ship, as lines of a document."""
+    return [f"- {case.name};" for _, cases in NOT_COVERED for case in cases]
+
+
+def _cell(names: Iterable[str]) -> str:
+    return "; ".join(names).replace("|", "\\|")
+
+
+def size(corpus: Corpus) -> int:
+    """How many cases there are."""
+    return sum(len(cases) for _, cases in corpus)
+
+
+def names(cases: Sequence[Case]) -> list[str]:
+    """Their names."""
+    return [case.name for case in cases]
