@@ -6,12 +6,14 @@ its ending is named. What a program's output means belongs to its adapter.
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
 import signal
 import tempfile
 import threading
+import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +38,8 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.cli_checks import Ask
+from driver.model_table import Price
 from driver.outcome import BUILD
 from driver.process import (
     Command,
@@ -45,10 +49,17 @@ from driver.process import (
     child_environment,
     could_not_run_reason,
 )
+from driver.provider_fault import FaultKind, ProviderFault
+from driver.throttle import Throttle
+from driver.token_meter import TokenMeter
+from driver.tries import Tries
 from tools.settings import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0
-STALLED_AFTER_S = 300.0
+DEFAULT_STALL_S = 600.0
+DEFAULT_RETRIES = 2
+ASK_TIMEOUT_S = 30.0
+PROBE_S = 30.0  # an agent that works this long has reached its provider
 TAIL_CHARACTERS = 2000
 
 NOTHING_SPENT = Usage(0, 0, 0.0)
@@ -56,6 +67,7 @@ NOTHING_SPENT = Usage(0, 0, 0.0)
 # Where a shell would put the same news; Finished has no exit code for these endings.
 _EXIT_CODES = {
     Ending.TIMED_OUT: 124,
+    Ending.SILENT: 124,
     Ending.COULD_NOT_START: 127,
     Ending.CANCELLED: 130,
 }
@@ -72,35 +84,6 @@ class AgentCall:
     first_signal: int = signal.SIGTERM
 
 
-class TokenMeter:
-    """Adds up what dispatches used; safe to use from many threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: int | None = None
-        self._unmetered = 0
-
-    def add(self, usage: Usage) -> None:
-        """Count one dispatch; unknown use is counted as a dispatch, never as zero tokens."""
-        with self._lock:
-            if usage.total_tokens is None:
-                self._unmetered += 1
-            else:
-                self._known = (self._known or 0) + usage.total_tokens
-
-    @property
-    def known(self) -> int | None:
-        """Tokens of the metered dispatches, None when there was none."""
-        with self._lock:
-            return self._known
-
-    @property
-    def unmetered(self) -> int:
-        """How many dispatches had an unknown use."""
-        with self._lock:
-            return self._unmetered
-
-
 class LocalDriver(AgentDriver):
     """Base of our adapters. A subclass answers requests; this class runs, names and counts."""
 
@@ -110,39 +93,71 @@ class LocalDriver(AgentDriver):
         environ: Mapping[str, str] | None = None,
         env: Sequence[str] = (),
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        stall_s: float | None = None,
+        retries: int = DEFAULT_RETRIES,
     ) -> None:
         """`environ` is the parent's environment (default: this process's), `env` the names in it
-        that agents may see too."""
+        that agents may see too.
+
+        `timeout_s` bounds a dispatch with all its tries; an agent that prints nothing for
+        `stall_s` is ended; `retries` further tries follow a fault of the provider that may pass.
+        """
         self.processes = Processes()
         self.environ = process_environment() if environ is None else dict(environ)
         self.env_names = tuple(env)
         self.timeout_s = timeout_s
+        self.stall_s = stall_s
+        self._throttle = Throttle(retries=retries, probe_s=PROBE_S)
+        self._ends: dict[str, float] = {}
         self._meter = TokenMeter()
+        self.prices: Mapping[str, Price] = {}  # the user's own, before those of the table
         self._states: dict[str, str] = {}
         self._lock = threading.Lock()
         self._cancelled = threading.Event()
 
     @abstractmethod
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Run one agent to its end; `status` and `tokens_spent` are filled in by the caller."""
+        """Run one agent to its end, once; `status` and `tokens_spent` are filled in by the caller.
+
+        A provider's fault goes into `fault`: the caller waits and asks again where that may help.
+        """
 
     def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
-        """Run one agent to its end under a new id and meter what it used."""
+        """Run one agent to its end under a new id, with more tries where its provider has a
+        fault that may pass; all of them are metered and their use is added up."""
         worker_id = f"{self.name}-{uuid.uuid4().hex}"
         self._mark(worker_id, WORKER_RUNNING)
         state = WORKER_FAILED
         try:
-            if self._cancelled.is_set():
-                result = not_run(worker_id, FAILURE_CANCELLED, "cancelled before it started")
-            else:
-                result = self.answer(worker_id, request)
+            result = self._answered(worker_id, Tries(request))
             state = WORKER_DONE if result.ok else WORKER_FAILED
         finally:
             self._mark(worker_id, state)
         result.status = state
         result.tokens_spent = result.usage.total_tokens
-        self._meter.add(result.usage)
         return result
+
+    def _answered(self, worker_id: str, tries: Tries) -> WorkerResult:
+        limit_s = math.inf if self.timeout_s is None else self.timeout_s
+        self._ends[worker_id] = until = time.monotonic() + limit_s
+
+        def once() -> WorkerResult:
+            result = self.answer(worker_id, tries.next_request())
+            self._meter.add(result.usage)
+            tries.add(result)
+            return result
+
+        try:
+            self._throttle.call(once, tries.fault_to_wait_for, self._cancelled, until=until)
+        finally:
+            del self._ends[worker_id]
+        if tries.result is not None:
+            return tries.result
+        self._meter.add(NOTHING_SPENT)
+        if self._cancelled.is_set():
+            return not_run(worker_id, FAILURE_CANCELLED, "cancelled before it started")
+        why = f"its provider took no further request within {limit_s:g} s, for all items"
+        return not_run(worker_id, FAILURE_COULD_NOT_RUN, why)
 
     def worker_status(self, worker_id: str) -> WorkerStatus:
         """Where a dispatch stands; a running one is called stalled when long silent."""
@@ -152,7 +167,9 @@ class LocalDriver(AgentDriver):
             return WorkerStatus(worker_id, state)
         ages = [run.last_output_age_s for run in self.processes.running() if run.name == worker_id]
         age_s = ages[0] if ages else 0.0
-        return WorkerStatus(worker_id, state, stalled=age_s > STALLED_AFTER_S, age_s=age_s)
+        stalled = age_s > (self.stall_s or DEFAULT_STALL_S)
+        detail = "" if ages else "between two tries, or waiting for its provider"
+        return WorkerStatus(worker_id, state, stalled=stalled, age_s=age_s, detail=detail)
 
     def run_command(
         self, command: Any, cwd: str | None = None, shell: bool | None = None
@@ -185,12 +202,25 @@ class LocalDriver(AgentDriver):
             argv=call.argv,
             cwd=Path(request.workdir),
             env=child_environment(self.environ, names, extra),
-            timeout_s=self.timeout_s,
+            timeout_s=self._left(worker_id),
+            silence_s=self.stall_s,
             stdin=request.prompt.encode("utf-8", "replace"),
             output=call.folder / "agent",
             first_signal=call.first_signal,
         )
         return self.processes.run(command, name=worker_id)
+
+    def asking(self, program: tuple[str, ...], names: tuple[str, ...] = ()) -> Ask:
+        """A call that runs `program` with more words, as an agent would be run, but with nothing
+        on stdin, in an empty folder and for a short time."""
+        env = child_environment(self.environ, (*names, *self.env_names))
+
+        def ask(*words: str) -> Finished:
+            with tempfile.TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as cwd:
+                argv = (*program, *words)
+                return self.processes.run(Command(argv, Path(cwd), env, ASK_TIMEOUT_S))
+
+        return ask
 
     def find_program(self, program: str, base: Path) -> str | None:
         """The absolute path of `program`: one with a folder counts from `base`, else PATH."""
@@ -210,6 +240,10 @@ class LocalDriver(AgentDriver):
             output=limits.output,
         )
         return command_result(self.processes.run(command))
+
+    def _left(self, worker_id: str) -> float | None:
+        left = self._ends[worker_id] - time.monotonic()
+        return max(0.0, left) if math.isfinite(left) else None
 
     def _mark(self, worker_id: str, state: str) -> None:
         with self._lock:
@@ -250,8 +284,26 @@ def broken_off(finished: Finished) -> tuple[str, str] | None:
         return FAILURE_TIMED_OUT, f"the agent was ended after {finished.duration_s:.0f} s"
     if finished.ending is Ending.CANCELLED:
         return FAILURE_CANCELLED, "the agent was cancelled"
+    if finished.ending is Ending.SILENT:
+        return FAILURE_COULD_NOT_RUN, f"the agent was stalled: {finished.reason}"
     reason = could_not_run_reason(finished) or finished.reason
     return FAILURE_COULD_NOT_RUN, f"the agent could not be run: {reason}"
+
+
+def printed_lines(finished: Finished) -> Iterator[str]:
+    """All lines of standard output, also those that are not kept in memory."""
+    if finished.stdout_file is None:
+        yield from finished.stdout.splitlines()
+        return
+    with Path(finished.stdout_file).open(encoding="utf-8", errors="replace", newline="\n") as file:
+        yield from file
+
+
+def silence_of(finished: Finished) -> ProviderFault | None:
+    """The fault of an agent that was ended because it printed nothing for too long."""
+    if finished.ending is not Ending.SILENT:
+        return None
+    return ProviderFault(FaultKind.SILENT, f"the agent was stalled: {finished.reason}")
 
 
 def not_run(worker_id: str, failure: str, error: str) -> WorkerResult:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from driver.check import Check, failed_as, passed
 from driver.provider_fault import ProviderFault
 
 WORKER_RUNNING = "running"
@@ -235,6 +236,15 @@ class AgentDriver(ABC):
     def readiness_problems(self) -> tuple[str, ...]:
         """What keeps this backend from running here, a sentence each; empty when ready."""
         return ()
+
+    def examine(self) -> tuple[Check, ...]:
+        """What can be seen of this backend without spending anything: program, login, endpoint.
+
+        By default its readiness problems. Names are single words such as "program" and "login".
+        """
+        problems = self.readiness_problems()
+        found = tuple(failed_as("ready", problem) for problem in problems)
+        return found or (passed("ready", self.describe()),)
 
     def cancel(self) -> None:
         """End every running dispatch and command soon, and start no further one."""

@@ -11,15 +11,20 @@ import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from driver.agent_driver import MODEL_ROLES, AgentDriver
+from driver.agent_cli import DEFAULT_STALL_S, LocalDriver
+from driver.agent_driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
+from driver.model_table import Price
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
-from tools.settings_schema import BackendSettings
+from tools.settings import Settings
+from tools.settings_schema import BackendSettings, TokenPrice
 
 DEFAULT_BACKEND = "claude"
 DEFAULT_PATH = Path("aesop.config.json")
+NO_PRICES: Mapping[str, TokenPrice] = MappingProxyType({})
 
 Environ = Mapping[str, str]
 Factory = Callable[[BackendSettings, Environ], AgentDriver]
@@ -33,8 +38,12 @@ class BackendConfigTypeError(InputError, TypeError):
     """A backend configuration of the wrong shape."""
 
 
-def driver_from(backend: BackendSettings, environ: Environ) -> AgentDriver:
+def driver_from(
+    backend: BackendSettings, environ: Environ, prices: Mapping[str, TokenPrice] = NO_PRICES
+) -> AgentDriver:
     """The backend that the settings name; nothing is contacted.
+
+    `prices` go before those of `model_table`, where the backend does not report what it cost.
 
     Raises InputError for an unknown name or a setting that is missing, CannotRunError for a
     backend that this version does not bring.
@@ -42,7 +51,29 @@ def driver_from(backend: BackendSettings, environ: Environ) -> AgentDriver:
     factory = FACTORIES.get(backend.name)
     if factory is None:
         raise InputError(f"[backend] name: {_unknown(backend.name)}")
-    return factory(backend, environ)
+    driver = factory(backend, environ)
+    if isinstance(driver, LocalDriver):
+        own = {model: Price(one.input, one.output, one.cached) for model, one in prices.items()}
+        driver.prices = own
+    return driver
+
+
+def review_driver_from(settings: Settings) -> AgentDriver | None:
+    """The backend of `[review.backend]`; None where there is none and the main one reviews.
+
+    Raises as `driver_from` does.
+    """
+    if settings.review_backend is None:
+        return None
+    try:
+        return driver_from(settings.review_backend, settings.environ, settings.prices)
+    except InputError as error:
+        raise InputError([of_reviewer(problem) for problem in error.problems]) from error
+
+
+def of_reviewer(sentence: str) -> str:
+    """A sentence on a setting of `[backend]`, said of the reviewer's table."""
+    return sentence.replace("[backend]", "[review.backend]")
 
 
 def load_backend_config(path: str | Path | None = None) -> dict[str, Any]:
@@ -100,6 +131,7 @@ def _claude(backend: BackendSettings, environ: Environ) -> AgentDriver:
         env=backend.env,
         environ=environ,
         extra_args=backend.extra_args,
+        **_bounds(backend),
         **_given(program=backend.command, tier=backend.tier, max_turns=backend.max_turns),
     )
     return driver
@@ -112,7 +144,25 @@ def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
         env=backend.env,
         environ=environ,
         models=_models(backend),
+        **_bounds(backend),
         **_given(tier=backend.tier),
+    )
+    return driver
+
+
+def _codex_cli(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    if backend.base_url and not (backend.model or backend.models):
+        raise InputError("codex-cli at [backend] base_url needs [backend] model, one it serves")
+    driver: AgentDriver = _adapter("codex_cli_driver", "CodexCliDriver")(
+        _models(backend),
+        base_url=backend.base_url,
+        api_key_env=backend.api_key_env,
+        timeout_s=backend.timeout_s,
+        env=backend.env,
+        environ=environ,
+        extra_args=backend.extra_args,
+        **_bounds(backend),
+        **_given(program=backend.command, tier=backend.tier),
     )
     return driver
 
@@ -129,20 +179,54 @@ def _replay(backend: BackendSettings, environ: Environ) -> AgentDriver:
     return driver
 
 
-def _later(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    del environ
-    raise CannotRunError(
-        f"the backend {backend.name!r} comes with a later version; "
-        "use claude, command or replay until then"
+def _codex(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    driver: AgentDriver = _adapter("codex_driver", "CodexDriver")(
+        _models(backend),
+        environ=environ,
+        **_completion(backend),
+        **_given(base_url=backend.base_url, api_key_env=backend.api_key_env),
     )
+    return driver
+
+
+def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    models = _models(backend)
+    needed = {"base_url": backend.base_url, "model": models.get(ROLE_WORKER)}
+    if missing := [key for key, value in needed.items() if not value]:
+        raise InputError([f"the {backend.name} backend needs [backend] {key}" for key in missing])
+    driver: AgentDriver = _adapter("openai_compatible_driver", "OpenAICompatibleDriver")(
+        **needed,
+        api_key_env=backend.api_key_env,
+        is_local=backend.is_local,
+        model_map=models,
+        environ=environ,
+        **_completion(backend),
+    )
+    return driver
+
+
+def _completion(backend: BackendSettings) -> dict[str, Any]:
+    # A model on one's own machine may take as long as it likes for an answer that comes at once.
+    patience = None if backend.is_local else DEFAULT_STALL_S
+    return {
+        "timeout_s": backend.timeout_s,
+        "stall_s": backend.stall_s or patience,
+        "proxies": backend.env,
+        **_given(
+            max_retries=backend.max_retries,
+            max_owned_bytes=backend.max_owned_bytes,
+            tier=backend.tier,
+        ),
+    }
 
 
 FACTORIES: dict[str, Factory] = {
     "claude": _claude,
     "command": _command,
     "replay": _replay,
-    "codex": _later,
-    "openai-compatible": _later,
+    "codex-cli": _codex_cli,
+    "codex": _codex,
+    "openai-compatible": _openai_compatible,
 }
 
 _REQUIRED = {"codex": ("model",), "openai-compatible": ("base_url", "model")}
@@ -157,6 +241,10 @@ def _adapter(module: str, name: str) -> Callable[..., AgentDriver]:
 def _models(backend: BackendSettings) -> dict[str, str]:
     everywhere = dict.fromkeys(MODEL_ROLES, backend.model) if backend.model else {}
     return {**everywhere, **backend.models}
+
+
+def _bounds(backend: BackendSettings) -> dict[str, Any]:
+    return _given(stall_s=backend.stall_s, retries=backend.max_retries)
 
 
 def _given(**values: Any) -> dict[str, Any]:
@@ -191,5 +279,10 @@ def _as_settings(name: str, config: Mapping[str, Any]) -> BackendSettings:
             command=tuple(config.get("command") or ()),
             recording=config.get("recording"),
             timeout_s=config.get("timeout_s"),
+            base_url=config.get("base_url"),
+            api_key_env=config.get("api_key_env"),
+            is_local=bool(config.get("is_local")),
+            max_retries=config.get("max_retries"),
+            max_owned_bytes=config.get("max_owned_bytes"),
         ),
     )

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from driver.agent_cli import (
+    DEFAULT_RETRIES,
+    DEFAULT_STALL_S,
     DEFAULT_TIMEOUT_S,
     NOTHING_SPENT,
     AgentCall,
@@ -18,6 +21,8 @@ from driver.agent_cli import (
     broken_off,
     dispatch_folder,
     not_run,
+    printed_lines,
+    silence_of,
     tail,
 )
 from driver.agent_driver import (
@@ -31,7 +36,9 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.check import Check, failed_as
 from driver.claude_stream import Reply, read_stream
+from driver.cli_checks import examine_cli, login_of_claude
 from driver.process import Ending, Finished, child_environment
 from state_store.errors import InputError
 
@@ -60,9 +67,9 @@ PARENT_NAMES = (
 )
 
 # Left alone, a dead server keeps the CLI busy for up to 50 minutes; the wave waits better, because
-# it waits once for all its agents. A few retries stay, so one hiccup does not cost a long session.
+# it waits once for all its agents. One retry stays, so a hiccup does not cost a long session.
 BOUNDS = {
-    "CLAUDE_CODE_MAX_RETRIES": "3",
+    "CLAUDE_CODE_MAX_RETRIES": "1",
     "API_TIMEOUT_MS": "180000",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -79,6 +86,8 @@ class ClaudeCodeDriver(LocalDriver):
         model_map: Mapping[str, str] | None = None,
         *,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        stall_s: float | None = DEFAULT_STALL_S,
+        retries: int = DEFAULT_RETRIES,
         env: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         extra_args: Sequence[str] = (),
@@ -93,7 +102,9 @@ class ClaudeCodeDriver(LocalDriver):
         """
         if max_turns < 1:  # the CLI silently takes 0 for "no limit"
             raise InputError(f"[backend] max_turns must be at least 1, not {max_turns}")
-        super().__init__(environ=environ, env=env, timeout_s=timeout_s)
+        super().__init__(
+            environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
+        )
         self._models = {**MODELS, **(model_map or {})}
         self._extra_args = tuple(extra_args)
         self._max_turns = max_turns
@@ -131,6 +142,14 @@ class ClaudeCodeDriver(LocalDriver):
         found = self.find_program(self._program[0], self._base)
         return () if found else (self._missing(),)
 
+    def examine(self) -> tuple[Check, ...]:
+        """The program, its version and its login, as an agent would find them."""
+        found = self.find_program(self._program[0], self._base)
+        if found is None:
+            return (failed_as("program", self._missing()),)
+        ask = self.asking((found, *self._program[1:]), PARENT_NAMES)
+        return examine_cli(found, ask, login_of_claude)
+
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the CLI once and read its result line."""
         found = self.find_program(self._program[0], self._base)
@@ -146,7 +165,7 @@ class ClaudeCodeDriver(LocalDriver):
                 first_signal=signal.SIGINT,
             )
             finished = self.run_agent(worker_id, request, call)
-            reply = read_stream(_lines(finished))
+            reply = read_stream(printed_lines(finished), datetime.now().astimezone())
         return _result(worker_id, request, finished, reply)
 
     def _arguments(self, request: WorkerRequest) -> tuple[str, ...]:
@@ -174,14 +193,6 @@ class ClaudeCodeDriver(LocalDriver):
         )
 
 
-def _lines(finished: Finished) -> Iterator[str]:
-    if finished.stdout_file is None:
-        yield from finished.stdout.splitlines()
-        return
-    with Path(finished.stdout_file).open(encoding="utf-8", errors="replace", newline="\n") as file:
-        yield from file
-
-
 def _result(
     worker_id: str, request: WorkerRequest, finished: Finished, reply: Reply
 ) -> WorkerResult:
@@ -196,6 +207,7 @@ def _result(
         usage=NOTHING_SPENT if never_ran else reply.usage,
         model=reply.model or request.model,
         failure=failure,
+        fault=silence_of(finished) or (reply.fault if failure == reply.failure else None),
     )
 
 

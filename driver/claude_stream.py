@@ -7,30 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
+from driver.fault_words import fault_in
+from driver.provider_fault import FaultKind, ProviderFault
 from driver.usage import amount, count
+from driver.usage_limits import is_nothing_but_used_up
 
 ERROR_CHARACTERS = 2000
 DENIALS_NAMED = 5
-
-# Key wrong, model or address unknown, too slow, too many: nothing the agent did. 5xx joins them.
-_ENVIRONMENT_STATUS = frozenset({401, 402, 403, 404, 407, 408, 429})
-
-# The CLI gives these no status, or (credit) the status of a bad request.
-_ENVIRONMENT_WORDS = (
-    "not logged in",
-    "failed to authenticate",
-    "invalid api key",
-    "credit balance is too low",
-    "unable to connect",
-    "request timed out",
-    "connection error",
-    "overloaded",
-    "empty or malformed response",
-)
 
 _INPUT_KEYS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
@@ -47,27 +35,45 @@ class Reply:
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
     structured: dict[str, Any] | None = None
+    fault: ProviderFault | None = None
 
 
-def read_stream(lines: Iterable[str]) -> Reply:
+@dataclass(slots=True)
+class _Seen:
+    """The lines that count, as far as they have come."""
+
+    first: Mapping[str, Any] | None = None
+    last: Mapping[str, Any] | None = None
+    retry: Mapping[str, Any] = field(default_factory=dict)
+    limit: Mapping[str, Any] = field(default_factory=dict)
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        match event.get("type"), event.get("subtype"):
+            case "system", "init":
+                self.first = self.first or event
+            case "system", "api_retry":
+                self.retry = event
+            case "rate_limit_event", _:
+                self.limit = _mapping(event, "rate_limit_info")
+            case "result", _:
+                self.last = event
+
+
+def read_stream(lines: Iterable[str], now: datetime) -> Reply:
     """The reply in these lines; lines that are no JSON object or of unknown type are passed over.
+    `now`, with its zone, is when they were read: a used-up plan names a time of day.
 
     Without a result line the run failed and its usage is unknown: what `assistant` lines carry is
     preliminary.
     """
-    first: Mapping[str, Any] | None = None
-    last: Mapping[str, Any] | None = None
+    seen = _Seen()
     for line in lines:
-        event = _event(line)
-        if event.get("type") == "system" and event.get("subtype") == "init":
-            first = first or event
-        elif event.get("type") == "result":
-            last = event
-    model = _text(first or {}, "model") or None
-    if last is None:
+        seen.take(_event(line))
+    model = _text(seen.first or {}, "model") or None
+    if seen.last is None:
         error = "claude ended without a result"
-        return Reply(started=first is not None, error=error, model=model)
-    return _judge(last, model)
+        return Reply(started=seen.first is not None, error=error, model=model)
+    return _judge(seen.last, model, _fault(seen, seen.last, now))
 
 
 def usage_of(result: Mapping[str, Any]) -> Usage:
@@ -96,13 +102,13 @@ def _event(line: str) -> Mapping[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _judge(result: Mapping[str, Any], model: str | None) -> Reply:
+def _judge(result: Mapping[str, Any], model: str | None, fault: ProviderFault | None) -> Reply:
     text, structured = _said(result), result.get("structured_output")
-    failed = result.get("is_error") is not False
+    failed = fault is not None or result.get("is_error") is not False
     return Reply(
         started=True,
         finished=True,
-        failure=_failure(result, text) if failed else FAILURE_NONE,
+        failure=_failure(fault) if failed else FAILURE_NONE,
         error=(text or "claude reported an error without words")[:ERROR_CHARACTERS]
         if failed
         else "",
@@ -110,16 +116,38 @@ def _judge(result: Mapping[str, Any], model: str | None) -> Reply:
         model=_main_model(result) or model,
         usage=usage_of(result),
         structured=structured if isinstance(structured, dict) else None,
+        fault=fault,
     )
 
 
-def _failure(result: Mapping[str, Any], text: str) -> str:
-    status = result.get("api_error_status")
-    if isinstance(status, int) and (status in _ENVIRONMENT_STATUS or status >= 500):
-        return FAILURE_COULD_NOT_RUN
-    if any(words in text.lower() for words in _ENVIRONMENT_WORDS):
-        return FAILURE_COULD_NOT_RUN
-    return FAILURE_AGENT
+def _failure(fault: ProviderFault | None) -> str:
+    return FAILURE_AGENT if fault is None else FAILURE_COULD_NOT_RUN
+
+
+def _fault(seen: _Seen, result: Mapping[str, Any], now: datetime) -> ProviderFault | None:
+    text, status = _said(result), result.get("api_error_status")
+    if result.get("is_error") is False and not is_nothing_but_used_up(text):
+        return None
+    if _text(result, "subtype").startswith("error_max") or result.get("stop_reason") == "refusal":
+        return None  # its own limits and its model's word, whatever the text may quote
+    fault = fault_in(
+        text,
+        now,
+        status=status if isinstance(status, int) else None,
+        retry_after_s=_seconds(seen.retry, "retry_delay_ms"),
+    )
+    if fault is None or seen.limit.get("status") != "rejected":
+        return fault
+    if fault.kind not in (FaultKind.USAGE_LIMIT, FaultKind.RATE_LIMITED):
+        return fault
+    told = seen.limit.get("resetsAt")
+    when = float(told) if isinstance(told, int | float) else fault.resets_at
+    return replace(fault, kind=FaultKind.USAGE_LIMIT, resets_at=when)
+
+
+def _seconds(event: Mapping[str, Any], key: str) -> float | None:
+    told = event.get(key)
+    return told / 1000 if isinstance(told, int | float) else None
 
 
 def _turned_down(result: Mapping[str, Any]) -> bool:
@@ -163,8 +191,12 @@ def _main_model(result: Mapping[str, Any]) -> str:
 
 
 def _models(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    models = result.get("modelUsage")
-    return models if isinstance(models, dict) else {}
+    return _mapping(result, "modelUsage")
+
+
+def _mapping(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = record.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def _text(record: Mapping[str, Any], key: str) -> str:

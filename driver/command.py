@@ -37,6 +37,7 @@ class Ending(StrEnum):
 
     EXITED = "exited"
     TIMED_OUT = "timed_out"
+    SILENT = "silent"
     CANCELLED = "cancelled"
     COULD_NOT_START = "could_not_start"
     LOST = "lost"  # the supervisor vanished, so nothing is known
@@ -47,8 +48,9 @@ class Command:
     """What to run. A string `argv` is run by a shell (`shell_argv`).
 
     `env` is the complete environment. `output` is a path prefix: the whole text stays in
-    `<output>.out` and `<output>.err`. On time-out or cancel the tree gets `first_signal`, then
-    after `grace_s` seconds KILL. `keep_bytes` of each stream, half head and half tail, come back.
+    `<output>.out` and `<output>.err`. On time-out, on cancel or when it has printed nothing for
+    `silence_s` seconds the tree gets `first_signal`, then after `grace_s` seconds KILL.
+    `keep_bytes` of each stream, half head and half tail, come back.
     The streams are files: a command that opens `/dev/stdout` to write, not to append, empties it.
     """
 
@@ -61,6 +63,7 @@ class Command:
     first_signal: int = signal.SIGTERM
     grace_s: float = 2.0
     keep_bytes: int = 32_768
+    silence_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

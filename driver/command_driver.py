@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from driver.agent_cli import (
+    DEFAULT_RETRIES,
     DEFAULT_TIMEOUT_S,
     NOTHING_SPENT,
     AgentCall,
@@ -19,6 +21,7 @@ from driver.agent_cli import (
     item_of,
     not_run,
     phase_of,
+    silence_of,
     tail,
 )
 from driver.agent_driver import (
@@ -31,9 +34,13 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.fault_words import used_up_in
 from driver.process import Ending, Finished
+from driver.provider_fault import ProviderFault
 from driver.usage import MAX_USAGE_BYTES, parse_usage
 from state_store.errors import InputError
+
+LAST_LINES = 5
 
 
 class CommandDriver(LocalDriver):
@@ -47,6 +54,8 @@ class CommandDriver(LocalDriver):
         *,
         tier: int = 4,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        stall_s: float | None = None,
+        retries: int = DEFAULT_RETRIES,
         env: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         models: Mapping[str, str] | None = None,
@@ -58,7 +67,9 @@ class CommandDriver(LocalDriver):
         """
         if not command:
             raise InputError("the command backend needs [backend] command, a list of arguments")
-        super().__init__(environ=environ, env=env, timeout_s=timeout_s)
+        super().__init__(
+            environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
+        )
         self.command = tuple(command)
         self._tier = tier
         self._models = dict(models or {})
@@ -141,7 +152,10 @@ def read_usage(path: Path) -> tuple[Usage, str]:
 
 
 def _result(worker_id: str, finished: Finished, usage: Usage, warning: str) -> WorkerResult:
+    fault = silence_of(finished) or _used_up(finished)
     failure, error = broken_off(finished) or _exit(finished)
+    if fault is not None:
+        failure = FAILURE_COULD_NOT_RUN
     never_ran = finished.ending is Ending.COULD_NOT_START
     text = finished.stdout.strip()
     return WorkerResult(
@@ -150,8 +164,21 @@ def _result(worker_id: str, finished: Finished, usage: Usage, warning: str) -> W
         text=f"{text}\nwarning: {warning}".strip() if warning else text,
         error=error or None,
         failure=failure,
+        fault=fault,
         usage=NOTHING_SPENT if never_ran else usage,
     )
+
+
+def _used_up(finished: Finished) -> ProviderFault | None:
+    # Of an unknown program only this is read from its last lines: what else looks like a fault of
+    # its provider may be what the work is about.
+    if finished.ending is not Ending.EXITED or finished.exit_code == 0:
+        return None
+    for printed in (finished.stderr, finished.stdout):
+        last = "\n".join(printed.strip().splitlines()[-LAST_LINES:])
+        if (fault := used_up_in(last, datetime.now().astimezone())) is not None:
+            return fault
+    return None
 
 
 def _exit(finished: Finished) -> tuple[str, str]:

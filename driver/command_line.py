@@ -22,6 +22,7 @@ from driver.recording import RecordingWriter
 from driver.report import to_json
 from driver.state_folder import prepare_state_dir
 from driver.stop import Stop, listening
+from driver.survey import Survey
 from driver.wave_context import Shipping, WaveOptions
 from state_store import failpoints
 from state_store.errors import InputError, TidegateError
@@ -89,7 +90,8 @@ def _manifest_report(
         raise InputError("--manifest is missing: name the JSON file with the wave's items")
     repo = _repository(args, ())
     settings = _settings(args, repo)
-    options = WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop)
+    survey = Survey(settings.environ)
+    options = WaveOptions(settings, repo, progress=to_stderr(), stop=stop, survey=survey)
     request = _wave_request(args, settings, options)
     refusal = _refusal(request, dry=args.dry_run)
     if refusal is not None:
@@ -113,7 +115,7 @@ def _wave_request(
     args: argparse.Namespace, settings: Settings, options: WaveOptions
 ) -> WaveRequest:
     return WaveRequest(
-        driver=driver_from(settings.backend, settings.environ),
+        driver=driver_from(settings.backend, settings.environ, settings.prices),
         manifest=_bounded(args, read_json(Path(args.manifest), "manifest").value),
         state_dir=settings.state_dir,
         shipping=Shipping.from_git(_git(args, options.repo)),
@@ -145,7 +147,7 @@ def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop)
             tracker=Path(args.tracker or settings.state_dir / "tracker.json"),
             max_items=args.max_items,
             dry_run=args.dry_run or not args.execute,
-            driver=driver_from(settings.backend, settings.environ),
+            driver=driver_from(settings.backend, settings.environ, settings.prices),
             state_dir=settings.state_dir,
             options=WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop),
             record=Path(args.record) if args.record else None,

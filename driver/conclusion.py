@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from driver.gates import CEILING, GateClosedError, gate_word
+from driver.gates import CEILING, REFUSED, GateClosedError, gate_word
 from driver.ground import RepositoryGround
 from driver.item_line import settle
 from driver.leasing import LeasedElsewhereError
@@ -40,6 +40,8 @@ def conclude(
         width=JOURNAL_WRITERS,
     )
     reason, exit_code = _abort(wave, outcomes)
+    if reason == REFUSED and any(_is_done(item, shipments) for item in items):
+        exit_code = None  # the backend did serve, so this is no place where nothing can run
     return WaveReport(
         wave_id=wave.wave_id,
         items=tuple(items),
@@ -53,7 +55,13 @@ def conclude(
         journal_error=wave.recorder.problem,
         resumed=resumed,
         bases=tuple(_bases(wave)),
+        parked_until=wave.gates.parked_until,
     )
+
+
+def _is_done(item: ItemReport, shipments: Mapping[str, Shipment] | None) -> bool:
+    verified = item.outcome.verdict is Verdict.VERIFIED
+    return bool(item.commit) or (shipments is None and verified)
 
 
 def _bases(wave: Wave) -> Iterator[Base]:

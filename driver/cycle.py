@@ -11,7 +11,14 @@ from typing import Any
 
 from driver import cycle_status
 from driver.backlog import Backlog, refused_claims, resource
-from driver.cycle_context import Cycle, CycleRequest, git_of, settled, wave_request
+from driver.cycle_context import (
+    Cycle,
+    CycleRequest,
+    git_of,
+    settled,
+    wave_options,
+    wave_request,
+)
 from driver.cycle_report import (
     MANIFEST,
     concluded,
@@ -30,7 +37,6 @@ from driver.selection import Selection, Skipped
 from driver.state_folder import prepare_state_dir
 from driver.tracker_update import update_tracker
 from driver.wave_bridge import adapted
-from driver.wave_context import WaveOptions
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_id import id_of
@@ -149,13 +155,10 @@ def _run_wave(
     # Whoever put another function in place of run_wave gets the source's parameters only.
     extra: dict[str, Any] = {}
     if "options" in inspect.signature(run_wave).parameters:
-        options = cycle.options or WaveOptions()
-        recording = RecordingWriter(cycle.record) if cycle.record else options.recording
+        options = wave_options(cycle)
         extra["options"] = replace(
             options,
-            settings=cycle.settings,
-            repo=cycle.repo,
-            recording=recording,
+            recording=RecordingWriter(cycle.record) if cycle.record else options.recording,
             leases=backlog.leases,
             own_paths=(cycle.tracker,),
         )

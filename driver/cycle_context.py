@@ -15,6 +15,7 @@ from driver.backend_config import driver_from
 from driver.git import toplevel_of
 from driver.opening import WaveRequest
 from driver.progress import Progress
+from driver.survey import Survey
 from driver.wave_bridge import adapted
 from driver.wave_context import Shipping, WaveOptions
 from tools.settings import Settings, process_environment
@@ -48,6 +49,7 @@ class Cycle:
     repo: Path | None
     settings: Settings
     options: WaveOptions | None
+    survey: Survey
     record: Path | None = None
 
     @property
@@ -71,11 +73,12 @@ def settled(request: CycleRequest) -> Cycle:
         tracker=request.tracker,
         max_items=request.max_items,
         dry_run=request.dry_run,
-        driver=request.driver or driver_from(settings.backend, settings.environ),
+        driver=request.driver or driver_from(settings.backend, settings.environ, settings.prices),
         state_dir=request.state_dir or settings.state_dir,
         repo=repo,
         settings=settings,
         options=options,
+        survey=Survey(settings.environ),
         record=request.record,
     )
 
@@ -97,9 +100,15 @@ def repository_in_sight(folders: Iterable[Path]) -> Path | None:
 
 def wave_request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:
     """The wave that a cycle would start with `manifest`."""
-    options = replace(cycle.options or WaveOptions(), settings=cycle.settings, repo=cycle.repo)
     shipping = Shipping.from_git(git_of(cycle, manifest))
-    return WaveRequest(adapted(cycle.driver), manifest, cycle.state_dir, shipping, True, options)
+    driver, options = adapted(cycle.driver), wave_options(cycle)
+    return WaveRequest(driver, manifest, cycle.state_dir, shipping, True, options)
+
+
+def wave_options(cycle: Cycle) -> WaveOptions:
+    """The caller's options with what the cycle has settled."""
+    options = cycle.options or WaveOptions()
+    return replace(options, settings=cycle.settings, repo=cycle.repo, survey=cycle.survey)
 
 
 def git_of(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add("--repo", metavar="DIR", help="the repository (default: the one you are in)")
     add("--config", metavar="FILE", help="configuration to use instead of the project's")
     add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
-    add("--driver", metavar="NAME", help="backend: claude, command, replay (default: configured)")
+    add("--driver", metavar="NAME", help="a backend of docs/drivers.md (default: configured)")
     add("--max-workers", metavar="N", type=int, help="agents at once (default: 8)")
     add("--output", metavar="FILE", help="write the report there instead of to stdout")
     add("--record", metavar="FILE", help="record every agent's answer for the replay backend")

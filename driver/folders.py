@@ -199,11 +199,13 @@ def _empty(folder: Path, top: Path, numbers: Iterator[int]) -> list[Path]:
     _make_writable(folder)
     moved: list[Path] = []
     with os.scandir(folder) as entries:
-        found = [(Path(entry.path), entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for path, is_folder in found:
+        found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
         if not is_folder:
-            _unlink(path)
-        elif folder == top:
+            _unlink(name)
+            continue
+        path = Path(name)
+        if folder == top:
             moved.append(path)
         else:
             _make_writable(path)  # moving a folder writes its `..`
@@ -220,9 +222,9 @@ def _make_writable(folder: Path) -> None:
         folder.chmod(stat.S_IRWXU)
 
 
-def _unlink(path: Path) -> None:
+def _unlink(path: str | Path) -> None:
     try:
-        path.unlink()
+        os.unlink(path)  # noqa: PTH108 - of every file of every workspace: a Path costs as much again
     except PermissionError:  # Windows keeps read-only files
-        path.chmod(stat.S_IWRITE)
-        path.unlink()
+        Path(path).chmod(stat.S_IWRITE)
+        Path(path).unlink()

@@ -1,7 +1,7 @@
-"""The gates that may stop a wave: the halt switch, the cost ceiling, a signal.
+"""The gates that may stop a wave: the halt switch, the cost ceiling, a signal, the backend itself.
 
-Asked before every dispatch, every repair round and the ship. A gate that cannot be asked stops
-the wave as well, and says so.
+Asked before every dispatch, every repair round and the ship; what the backend closes is closed
+for dispatches only. A gate that cannot be asked stops the wave as well, and says so.
 """
 
 from __future__ import annotations
@@ -9,26 +9,60 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from driver.provider_fault import FaultKind, ProviderFault
 from driver.stop import InterruptedWaveError, Stop
 from driver.text import typed
-from state_store.errors import StoppedByPolicyError
+from state_store.errors import ExitCode, StoppedByPolicyError
 from tools import cost_ceiling, halt
 
 HALT = "halt"
 CEILING = "ceiling"
 UNAVAILABLE = "gate_unavailable"
+PARKED = "parked"
+REFUSED = "backend_refused"
 
 
 class GateClosedError(StoppedByPolicyError):
-    """`gate` is HALT, CEILING or UNAVAILABLE; `answer` is the ceiling's, if that was asked."""
+    """`gate` is one of the words above; `answer` is the ceiling's, if that was asked."""
 
     def __init__(self, gate: str, reason: str, answer: Mapping[str, Any] | None = None) -> None:
         self.gate = gate
         self.answer = answer
         super().__init__(reason)
+
+
+class BackendClosedError(GateClosedError):
+    """The backend takes no work for now: PARKED until its plan has allowance again, or REFUSED
+    until a person puts its key, model or credit right. `resets_at` is in ISO 8601, None when
+    unknown."""
+
+    def __init__(self, fault: ProviderFault) -> None:
+        parked = fault.kind is FaultKind.USAGE_LIMIT
+        self.resets_at = _iso(fault.resets_at) if parked else None
+        self.exit_code = ExitCode.STOPPED_BY_POLICY if parked else ExitCode.CANNOT_RUN_HERE
+        until = f" until {self.resets_at}" if self.resets_at else ""
+        why = f"the backend's plan is used up{until}" if parked else _CURES[fault.kind]
+        super().__init__(PARKED if parked else REFUSED, f"{why}: {fault.message}")
+
+
+_CURES = {
+    FaultKind.BAD_KEY: "the backend's key or login is not accepted; log in or correct the key",
+    FaultKind.UNKNOWN_MODEL: "the backend's server does not know the model; set [backend] model",
+    FaultKind.NO_CREDIT: "the backend's account has no credit left; add some",
+}
+
+
+def _iso(at: float | None) -> str | None:
+    if at is None:
+        return None
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):  # a time beyond the calendar
+        return None
 
 
 @dataclass
@@ -42,6 +76,7 @@ class Gates:
     config: Mapping[str, Any]
     last_ceiling: dict[str, Any] | None = None
     closed: GateClosedError | None = None
+    fault: ProviderFault | None = None
 
     def check(self) -> None:
         """Raise InterruptedWaveError or GateClosedError when no further step may start."""
@@ -54,6 +89,23 @@ class Gates:
         except GateClosedError as closed:
             self.closed = self.closed or closed
             raise
+
+    def check_dispatch(self) -> None:
+        """The same before an agent is started; the backend has its say here."""
+        self.check()
+        if self.fault is not None:
+            raise BackendClosedError(self.fault)
+
+    def met(self, fault: ProviderFault | None) -> None:
+        """A dispatch ended so; a fault that every other would meet ends the starting of others."""
+        if fault is not None and fault.lasting and self.fault is None:
+            self.fault = fault
+            self.closed = self.closed or BackendClosedError(fault)
+
+    @property
+    def parked_until(self) -> str | None:
+        """When the backend's plan has allowance again, in ISO 8601; None when it has or unknown."""
+        return BackendClosedError(self.fault).resets_at if self.fault else None
 
     def _check_ceiling(self, state_dir: Path) -> None:
         self.last_ceiling = cost_ceiling.check(

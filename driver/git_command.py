@@ -63,6 +63,7 @@ _PRIVATE_CONFIG = (
     ("core.autocrlf", "false"),
     ("core.safecrlf", "false"),
     ("core.longPaths", "true"),
+    ("fastimport.unpackLimit", "1"),  # one pack, not three flushed files for each commit
 )
 
 

@@ -15,10 +15,11 @@ from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
 from driver.opening import check
 from driver.phases.preflight import PreflightError
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
-from driver.tracker import read_tracker, tracker_problems, validate_item
+from driver.tracker import tracker_problems, validate_item
 from driver.wave_bridge import build_manifest_item
 from state_store.errors import InputError
 from state_store.item_id import id_of
+from state_store.tracker_file import read_tracker_file
 
 
 def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
@@ -30,16 +31,17 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
-    tracker = read_tracker(cycle.tracker)
-    ambiguous = tracker_problems(tracker.items)
+    tracker = read_tracker_file(cycle.tracker)
+    ambiguous = tracker_problems(tracker.entries)
     if ambiguous:
         raise InputError(ambiguous)
-    everything = filter_todo_items(tracker.items)
+    everything = filter_todo_items(tracker.entries)
     apart = [held_back[name] for item in everything if (name := str(id_of(item))) in held_back]
     todo = [item for item in everything if str(id_of(item)) not in held_back]
     broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
-    broken += [_broken(item, problems) for item in todo if (problems := validate_item(item))]
-    sound = [item for item in todo if not validate_item(item)]
+    judged = [(item, validate_item(item)) for item in todo]
+    broken += [_broken(item, problems) for item, problems in judged if problems]
+    sound = [item for item, problems in judged if not problems]
     _check_own_checkout(cycle, sound)
     selection, homeless = _select_at_home(cycle, sound)
     broken += homeless

@@ -53,6 +53,7 @@ def _walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remembe
     if memory.attempts > planned.policy.repair_cap:
         reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
         return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, attempts))
+    wave.gates.check_dispatch()
     wave.baselines.begin(planned, wave)
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:

@@ -7,7 +7,7 @@ lasts is written in a transaction that asks for the lease's token, so a late wri
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
@@ -17,7 +17,7 @@ from driver.pool import repeating
 from state_store import coordination
 from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.leases import Lease, LeaseLostError
-from state_store.store import EventStore, Transaction
+from state_store.store import EventStore, Note, Transaction
 
 
 class LeasedElsewhereError(StoppedByPolicyError):
@@ -100,12 +100,12 @@ class Leases:
         resources: Iterable[str],
         entries: Sequence[tuple[str, str, Any]],
         actor: str,
-        note: Callable[[], None] = lambda: None,
+        note: Note = lambda: None,
     ) -> None:
         """Append (stream, type, payload) events as an effect, in a commit shared with others'.
 
-        `note` is called once all of `resources` are known to be ours, before anything is written.
-        Raises LeasedElsewhereError, as `effect`.
+        `note` is called once all of `resources` are known to be ours, before anything is written;
+        see `EventStore.append_held`. Raises LeasedElsewhereError, as `effect`.
         """
         try:
             mine = [self._mine(resource) for resource in resources]

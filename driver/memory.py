@@ -6,7 +6,7 @@ has lost an item to another can neither record nor ship it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from driver import receipt
@@ -16,14 +16,13 @@ from driver.subject import Subject
 from state_store import events
 from state_store.anchors import Anchor
 from state_store.api import StateAPI
-
-Note = Callable[[], None]
+from state_store.store import Note
 
 
 class Memory(Protocol):
     """The store as a wave needs it. All but `begin` and `end` raise LeasedElsewhereError.
 
-    `note` writes the journal: after the question whose the item is, before the answer counts.
+    `note` lets the journal say it: after the question whose the item is, before the answer counts.
     """
 
     def begin(self, slugs: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from driver.process import Command, Processes, child_environment, could_not_run_
 from driver.recorder import Recorder
 from driver.runs import RUN_VARIABLE, clear_up, noted
 from driver.state_folder import check_state_dir
+from driver.survey import Survey
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workplace import sign
 from driver.workspace import Preparation, Workshop, workspace_root
@@ -57,6 +58,7 @@ class _Plan:
 
     items: tuple[Planned, ...]
     settings: Settings
+    survey: Survey
 
 
 def wave_id_of(manifest: object) -> str:
@@ -75,15 +77,16 @@ def check(request: WaveRequest, *, dry: bool = False) -> None:
         check_before_start(request.state_dir, cost_ceiling.load_config(plan.settings))
         check_state_dir(request.state_dir, request.options.repo)
     for top in {planned.home.top for planned in plan.items if planned.home.top}:
-        open_repository(top, plan.settings.environ)
+        plan.survey.check_repository(top)
 
 
 def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
     options, shipping = request.options, request.shipping
     base_dir = (options.repo or Path(shipping.expect_top or Path.cwd())).resolve()
     settings = options.settings or load_settings(project=base_dir)
-    items = preflight(manifest, request.driver, shipping, base_dir, settings.environ)
-    return _Plan(items, settings)
+    survey = options.survey or Survey(settings.environ)
+    items = preflight(manifest, request.driver, shipping, base_dir, survey)
+    return _Plan(items, settings, survey)
 
 
 @contextlib.contextmanager

@@ -140,12 +140,6 @@ def comparison_key(path: str) -> str:
     return unicodedata.normalize("NFKC", folded)
 
 
-def overlap(a: OwnedPath, b: OwnedPath) -> bool:
-    """True when both cannot be written independently: one name, or one above the other."""
-    shorter, longer = sorted((a.key, b.key), key=len)
-    return shorter == longer or longer.startswith(shorter + "/")
-
-
 def find_conflicts(
     owners: Iterable[tuple[str, str | None, tuple[OwnedPath, ...]]],
 ) -> tuple[Conflict, ...]:

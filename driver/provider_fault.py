@@ -36,6 +36,16 @@ TRANSIENT = frozenset(
     }
 )
 
+# The whole backend is of no use for now, whatever the item: the next request meets the same.
+LASTING = frozenset(
+    {
+        FaultKind.BAD_KEY,
+        FaultKind.UNKNOWN_MODEL,
+        FaultKind.NO_CREDIT,
+        FaultKind.USAGE_LIMIT,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderFault:
@@ -55,3 +65,8 @@ class ProviderFault:
     def transient(self) -> bool:
         """True when the same request may work a little later."""
         return self.kind in TRANSIENT
+
+    @property
+    def lasting(self) -> bool:
+        """True when no other item of this wave would fare better."""
+        return self.kind in LASTING

@@ -38,6 +38,11 @@ class ProvingTree:
     def __post_init__(self) -> None:
         self.identity = _identity(self.path)
 
+    @property
+    def probe(self) -> Path:
+        """A file beside the index, touched to learn the time of the file system."""
+        return self.index.with_suffix(".tick")
+
     def tampered(self) -> tuple[str, ...]:
         """Tracked paths that are not what the git tree says any more."""
         suspects = [
@@ -79,14 +84,11 @@ class ProvingTree:
         if os.name == "nt":  # no change time there, and a clock of 100 ns
             return
         newest = max((s[3] for s in self.seen.values() if not _is_folder(s)), default=0)
-        probe = self.index.with_suffix(".tick")
         deadline = time.monotonic() + _TICK_LIMIT_S
-        while time.monotonic() < deadline:
-            probe.write_bytes(b"")
-            if probe.stat().st_ctime_ns > newest:
-                break
+        self.probe.touch()
+        while self.probe.stat().st_ctime_ns <= newest and time.monotonic() < deadline:
             time.sleep(0.001)
-        probe.unlink(missing_ok=True)
+            os.utime(self.probe)
 
     def _switch(self, tree: str) -> None:
         self.git.switch(tree, self.path, self.index)
@@ -194,6 +196,7 @@ def _discard(place: ProvingTree) -> None:
     with contextlib.suppress(OSError):
         remove_tree(place.path)
     place.index.unlink(missing_ok=True)
+    place.probe.unlink(missing_ok=True)
 
 
 def _is_folder(signature: Signature) -> bool:

@@ -1,9 +1,9 @@
 """Every step of a wave goes through here: to the store, the journal and the people watching.
 
-The store decides: with a lost lease a step raises LeasedElsewhereError and is not journaled. The
-journal is written inside the store's transaction, so that a run which was overtaken cannot write
-over its successor's entry; a wave can be resumed from it without the database. Without a state
-folder only people are told.
+The store decides: with a lost lease a step raises LeasedElsewhereError and is not journaled. A
+journal entry is flushed before the store's transaction and put in place inside it: nobody else has
+to wait for the disk, and a run which was overtaken cannot write over its successor's entry. A wave
+can be resumed from the journal without the database. Without a state folder only people are told.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from driver import receipt
 from driver.leasing import LeasedElsewhereError
-from driver.memory import Memory, Note
+from driver.memory import Memory
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.progress import Progress
 from driver.subject import Subject
 from driver.text import verdict_said
 from state_store import journal
 from state_store.errors import CannotRunError
+from state_store.files import PreparedFile
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,29 @@ class _Announced:
 
     path: Path
     open: set[Subject]
+
+
+class _Pending:
+    """A journal entry that is flushed and does not count yet; None where nothing is journaled."""
+
+    def __init__(self, file: PreparedFile | None) -> None:
+        self._file = file
+        self.counts = False
+
+    def __enter__(self) -> _Pending:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None and not self.counts:
+            self._file.drop()
+
+    def put(self) -> Path | None:
+        """Let it count, and return the folder to flush. Raises CannotRunError."""
+        if self._file is None:
+            return None
+        self._file.swap_in()
+        self.counts = True
+        return self._file.path.parent
 
 
 class Recorder:
@@ -75,9 +101,9 @@ class Recorder:
 
     def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
         """An agent is about to be started. Raises CannotRunError where that cannot be noted."""
-        entry = {"attempt": number, "settled": False}
-        note = partial(self._write, subject, "dispatched", entry)
-        self._memory.dispatched(subject, phase, number, model, note)
+        data = {"attempt": number, "settled": False}
+        with _Pending(self._file(subject, "dispatched", data)) as entry:
+            self._memory.dispatched(subject, phase, number, model, entry.put)
         self.say(f"{subject.slug}: {phase} started (attempt {number})")
         self._started[subject.slug] = (phase, number)
 
@@ -95,19 +121,22 @@ class Recorder:
         Raises LeasedElsewhereError and CannotRunError, and then the verdict counts for nothing.
         """
         self.say(f"{subject.slug}: {verdict_said(attempt.verdict, attempt.reason)}")
-        entry = {**_attempt_entry(attempt), "settled": final}
-        note = self._noting(subject, _journal_phase(attempt), entry)
-        self._memory.judged(subject, attempt, note)
+        data = {**_attempt_entry(attempt), "settled": final}
+        with self._step(subject, _journal_phase(attempt), data) as entry:
+            self._memory.judged(subject, attempt, partial(self._told, subject, entry.put))
 
     def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
         self.say(f"{subject.slug}: {verdict_said(outcome.verdict, outcome.reason)}")
         stopped = outcome.verdict in (Verdict.HALTED, Verdict.OVER_BUDGET)
-        entry = {**_outcome_entry(outcome), "settled": not stopped}
+        data = {**_outcome_entry(outcome), "settled": not stopped}
         # Where nobody worked, what an earlier run left in the journal is all there is to know.
         news = bool(outcome.attempts) or outcome.verdict is Verdict.FAILED
-        note = self._noting(subject, "failed", entry) if news else _nothing
-        with suppress(LeasedElsewhereError):  # whoever has it now has the last word
+        with (
+            self._step(subject, "failed", data) if news else _Pending(None) as entry,
+            suppress(LeasedElsewhereError),  # whoever has it now has the last word
+        ):
+            note = partial(self._told, subject, entry.put)
             self._told(subject, lambda: self._memory.settled(subject, outcome, note))
 
     def shipping(
@@ -118,23 +147,29 @@ class Recorder:
         Raises LeasedElsewhereError, and then nothing may be published, and CannotRunError.
         """
         where = {"branch": branch, "tip": tip, "settled": True}
-        entries = {
+        data = {
             subject: {**_outcome_entry(outcome), **where, "commit": commit}
             for subject, (outcome, commit) in outcomes.items()
         }
         commits = {subject: commit for subject, (_, commit) in outcomes.items()}
         # At once, or a kill in between would leave a line of which only some items are known.
-        note = partial(self._write_together, tip, entries)
-        self._memory.shipping(commits, branch, note)
+        together = self._together(tip, data)
+        with _Pending(together) as entry:
+            self._memory.shipping(commits, branch, entry.put)
+        if together is not None:
+            self._announced[tip] = _Announced(together.path, set(data))
 
     def shipped(
         self, subject: Subject, outcome: ItemOutcome, commit: str, branch: str | None, tip: str
     ) -> None:
         """An item's commit is where it was meant to go. Raises LeasedElsewhereError."""
         where = {"commit": commit, "branch": branch, "tip": tip, "shipped": True, "settled": True}
-        entry = {**_outcome_entry(outcome), **where}
-        note = partial(self._told, subject, partial(self._write_shipped, subject, entry))
-        self._told(subject, lambda: self._memory.shipped(subject, commit, note))
+        data = {**_outcome_entry(outcome), **where}
+        with self._step(subject, "verified", data) as entry:
+            note = partial(self._told, subject, entry.put)
+            self._told(subject, lambda: self._memory.shipped(subject, commit, note))
+        if entry.counts:
+            self._own_entry(subject, tip)
         self.say(f"{subject.slug}: shipped as {commit[:12]}")
 
     def ended(self, abort_reason: str | None) -> None:
@@ -145,39 +180,43 @@ class Recorder:
             self.problem = str(error)
             self.say(str(error))
 
-    def _noting(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> Note:
-        return partial(self._told, subject, partial(self._write, subject, phase, data))
+    def _step(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> _Pending:
+        """The entry of a step that has happened, whether or not it can be journaled."""
+        return _Pending(self._told(subject, lambda: self._file(subject, phase, data)))
 
-    def _told(self, subject: Subject, write: Callable[[], None]) -> None:
+    def _told(self, subject: Subject, work: Callable[[], Result]) -> Result | None:
         # It has happened, so the report must still come; a disk that is full is told there.
         try:
-            write()
+            return work()
         except CannotRunError as error:
             self.problem = str(error)
             self.say(f"{subject.slug}: {error}")
+            return None
 
-    def _write(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> None:
-        if self._state_dir is not None:
-            entry = self._entry(subject, data)
-            journal.write_entry(self._state_dir, subject.slug, phase, entry, repo=subject.repo)
-
-    def _write_together(self, tip: str, entries: Mapping[Subject, Mapping[str, Any]]) -> None:
+    def _file(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> PreparedFile | None:
         if self._state_dir is None:
-            return
+            return None
+        entry = self._entry(subject, data)
+        return journal.prepared_entry(self._state_dir, subject.slug, phase, entry, subject.repo)
+
+    def _together(
+        self, tip: str, entries: Mapping[Subject, Mapping[str, Any]]
+    ) -> PreparedFile | None:
+        if self._state_dir is None:
+            return None
         whole = [
             journal.entry_of(s.slug, "shipping", self._entry(s, data), s.repo)
             for s, data in entries.items()
         ]
-        path = journal.write_together(self._state_dir, f"shipping-{tip}", whole)
-        self._announced[tip] = _Announced(path, set(entries))
+        return journal.prepared_together(self._state_dir, f"shipping-{tip}", whole)
 
-    def _write_shipped(self, subject: Subject, data: Mapping[str, Any]) -> None:
-        self._write(subject, "verified", data)
-        announced = self._announced.get(str(data["tip"]))
+    def _own_entry(self, subject: Subject, tip: str) -> None:
+        """The item has a later entry of its own than the announcement, which is durable by now."""
+        announced = self._announced.get(tip)
         if announced is None:
             return
         announced.open.discard(subject)
-        if not announced.open:  # every item has an entry of its own by now
+        if not announced.open:
             with suppress(OSError):
                 announced.path.unlink()
 
@@ -189,10 +228,6 @@ class Recorder:
             "anchor": self.anchor,
             **data,
         }
-
-
-def _nothing() -> None:
-    """What is journaled where there is no news."""
 
 
 def _journal_phase(attempt: Attempt) -> str:

@@ -158,6 +158,17 @@ def push_commit(
     return _verified(git_dir, env, remote, commit, ref)
 
 
+def why_unreachable(
+    remote: Remote, repo: Repository, environ: Mapping[str, str], timeout_s: float
+) -> str:
+    """Why the remote does not answer, without credentials; "" when it does. Nobody is asked."""
+    env = _push_environment(environ, repo.git_dir, remote)
+    seen = _talk(repo.git_dir, env, remote, ("ls-remote", "--heads", remote.url), timeout_s)
+    if isinstance(seen, PushResult):
+        return seen.reason
+    return "" if seen.ok else last_words(redacted(text(seen.stderr)))
+
+
 def _is_folder(url: str) -> bool:
     return url.startswith(("/", "file:///")) or PurePath(url).is_absolute()
 
@@ -196,12 +207,16 @@ def _contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str)
 
 
 def _talk(
-    git_dir: Path, env: Mapping[str, str], remote: Remote, args: Sequence[str]
+    git_dir: Path,
+    env: Mapping[str, str],
+    remote: Remote,
+    args: Sequence[str],
+    timeout_s: float = NETWORK_TIMEOUT_S,
 ) -> Captured | PushResult:
     # Supervised like an agent: a push that outlived us would arrive after the next run has begun.
     argv = ("git", f"--git-dir={git_dir}", *args)
     with talking(argv):
-        done = remote.processes.run(Command(argv, git_dir, env, NETWORK_TIMEOUT_S))
+        done = remote.processes.run(Command(argv, git_dir, env, timeout_s))
     if done.ending is Ending.CANCELLED:
         why = f"git {args[0]} was interrupted: whether the remote got it is not known"
         return PushResult(False, why, "interrupted")

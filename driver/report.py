@@ -56,6 +56,7 @@ class WaveReport:
     journal_error: str | None = None
     resumed: bool = False
     bases: tuple[Base, ...] = ()
+    parked_until: str | None = None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -81,6 +82,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "aborted": report.abort_reason is not None,
         "abort_reason": report.abort_reason,
         "error": report.error,
+        "parked_until": report.parked_until,
         "built": [_built(item, report.review_mode) for item in report.items],
         "shipped": None if report.shipments is None else _shipped_slugs(report.items),
         "shipped_repos": [_shipped_repo(shipment) for shipment in report.shipments or ()],

@@ -78,11 +78,17 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
     )
 
 
-def _check_version(cwd: Path, env: Mapping[str, str]) -> None:
+def git_version(cwd: Path, environ: Mapping[str, str]) -> str:
+    """What git says of itself. Raises CannotRunError when it is missing or too old."""
+    return _check_version(cwd, user_environment(environ))
+
+
+def _check_version(cwd: Path, env: Mapping[str, str]) -> str:
     told = text(run_git(("version",), cwd=cwd, env=env).stdout).strip()
     found = re.search(r"(\d+)\.(\d+)", told)
     if found and (int(found[1]), int(found[2])) < _OLDEST_GIT:
         raise CannotRunError(f"{told} is too old: install git 2.32 or newer")
+    return told
 
 
 def _locate(path: Path, env: Mapping[str, str]) -> tuple[Path, Path, Path, str, bool]:

@@ -32,8 +32,9 @@ class RunningTree(ABC):
         self._lock = threading.RLock()
         self._open = True
         self._asked = False
-        self._timed_out = False
+        self._over_limit: Ending | None = None
         self._said = ""
+        self._printed, self._printed_at = 0.0, self.started
         limit = command.timeout_s
         self._limit_at = math.inf if limit is None else self.started + limit
         self._give_up_at = math.inf
@@ -53,12 +54,30 @@ class RunningTree(ABC):
     def follow(self) -> None:
         """Wait for the end, and bring it about when the time limit has passed."""
         while (now := time.monotonic()) < self._give_up_at:
-            if now >= self._limit_at:
+            left = self._left(now)
+            if left <= 0:
                 self._limit_at = math.inf
-                self._timed_out = True
                 self.end()
-            if self._wait(min(self._limit_at - now, self._give_up_at - now, POLL_S)):
+            elif self._wait(min(left, self._give_up_at - now, POLL_S)):
                 break
+
+    def _left(self, now: float) -> float:
+        """Seconds until a limit is reached, which is then noted; once one was, there is none."""
+        if self._over_limit or self._asked:
+            return math.inf
+        left, ending = self._limit_at - now, Ending.TIMED_OUT
+        if (silence_s := self.command.silence_s) is not None:
+            left, ending = min((left, ending), (silence_s - self._quiet_s(now), Ending.SILENT))
+        if left <= 0:
+            self._over_limit = ending
+        return left
+
+    def _quiet_s(self, now: float) -> float:
+        # By our own clock: the files' one jumps when a machine wakes from its sleep.
+        printed = self._streams.last_written()
+        if printed != self._printed:
+            self._printed, self._printed_at = printed, now
+        return now - self._printed_at
 
     def end(self) -> None:
         """Ask for the end; asked again, for the end at once. Safe in a signal handler."""
@@ -108,14 +127,19 @@ class RunningTree(ABC):
             return Ending.COULD_NOT_START, why_not_started(self.command, problem)
         if "exit" in self.facts and "ending" not in self.facts:
             return Ending.EXITED, also.removeprefix("; ")
-        if self._timed_out:
-            return Ending.TIMED_OUT, f"ended at its limit of {self.command.timeout_s:g} s{also}"
+        if self._over_limit:
+            return self._over_limit, f"ended {self._why_ended()}{also}"
         if self._asked:
             return Ending.CANCELLED, f"cancelled{also}"
         if "ending" in self.facts:
             return Ending.LOST, "its supervisor was told to end it from elsewhere, or left alone"
         fault = "ended unexpectedly" if "supervisor" in self.facts else "did not start"
         return Ending.LOST, f"its supervisor {fault}{': ' * bool(self._said)}{self._said}"
+
+    def _why_ended(self) -> str:
+        if self._over_limit is Ending.SILENT:
+            return f"after {self.command.silence_s:g} s of silence"
+        return f"at its limit of {self.command.timeout_s:g} s"
 
     def _start_problem(self) -> OSError | None:
         if number := self.facts.get("could_not_enter"):

@@ -21,6 +21,7 @@ from driver.recorder import Recorder
 from driver.recording import RecordingWriter
 from driver.stop import Stop
 from driver.subject import Subject, digest
+from driver.survey import Survey
 from driver.verification_policy import Policy
 from state_store.journal import safe_slug
 from tools.settings import Settings
@@ -31,7 +32,8 @@ SHIP_MODES = ("branch", "current")
 @dataclass(frozen=True)
 class WaveOptions:
     """What a command line may ask for beyond `run_wave`'s own parameters. Changes of `own_paths`
-    while the wave runs are nobody's fault: people edit the tracker at any time."""
+    while the wave runs are nobody's fault: people edit the tracker at any time. `survey` is what
+    the caller has found out already."""
 
     settings: Settings | None = None
     repo: Path | None = None
@@ -40,6 +42,7 @@ class WaveOptions:
     stop: Stop = field(default_factory=Stop)
     leases: Leases | None = None
     own_paths: tuple[Path, ...] = ()
+    survey: Survey | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from state_store.errors import CannotRunError
-from state_store.failpoints import failpoint
-from state_store.locks import QUEUE_PATIENCE_S, LockQueue
+from state_store.failpoints import active, failpoint
+from state_store.locks import QUEUE_PATIENCE_S, LockHeld, LockQueue
 from state_store.schema import check_ours, has_wal, lock_path, prepare, take_over
 from state_store.sqlite_errors import primary_code, translated
+
+_IS_ARMED = active()  # asked once, for every event passes here
 
 
 class Database:
@@ -75,22 +77,24 @@ class Database:
         return self._writing
 
     def _begin(self) -> sqlite3.Connection:
-        if self.is_writing:
+        me = threading.get_ident()
+        if self._writing_thread == me:
             raise RuntimeError("a transaction of this thread is open already")
         self._one_writer.acquire()
         try:
-            queue = self._queue()
+            queue = self._lock or self._queue()
             queue.__enter__()
             try:
-                connection = self._begun()
+                writer = self._writer or self._make_writer()
+                writer.connection.execute("BEGIN IMMEDIATE")
             except BaseException:
                 queue.__exit__()
                 raise
         except BaseException:
             self._one_writer.release()
             raise
-        self._writing_thread = threading.get_ident()
-        return connection
+        self._writing_thread = me
+        return writer.connection
 
     def _end(self, *, good: bool) -> None:
         assert self._writer
@@ -98,7 +102,8 @@ class Database:
         connection = self._writer.connection
         try:
             if good:
-                self._point("store.before_commit")
+                if _IS_ARMED:
+                    self._point("store.before_commit")
                 connection.execute("COMMIT")
         finally:
             self._writing_thread = None
@@ -108,7 +113,7 @@ class Database:
             finally:
                 self._lock.__exit__()
                 self._one_writer.release()
-        if good:
+        if good and _IS_ARMED:
             self._point("store.after_commit")
 
     def close(self) -> None:
@@ -136,8 +141,7 @@ class Database:
         self._writer = self._lock = self._writing_thread = None
 
     def _queue(self) -> LockQueue:
-        if self._lock is None:
-            self._lock = LockQueue(lock_path(self.path), self._queue_patience_s)
+        self._lock = LockQueue(lock_path(self.path), self._queue_patience_s)
         return self._lock
 
     def _point(self, name: str) -> None:
@@ -151,30 +155,37 @@ class Database:
         connection.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
         return connection
 
-    def _begun(self) -> sqlite3.Connection:
-        if self._writer is None:
-            self._writer = _Held(self._connection(may_be_read_only=False))
-        self._writer.connection.execute("BEGIN IMMEDIATE")
-        return self._writer.connection
+    def _make_writer(self) -> _Held:
+        self._writer = _Held(self._connection(may_be_read_only=False))
+        return self._writer
 
 
 class _Writing:
     """The block around one transaction; a class, being entered for every event."""
 
-    __slots__ = ("_database", "_translated")
+    __slots__ = ("_database",)
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._translated = translated(database.path)
 
     def __enter__(self) -> sqlite3.Connection:
-        with self._translated:
+        try:
             return self._database._begin()
+        except (sqlite3.Error, LockHeld) as error:
+            self._told(error)
+            raise
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        with self._translated:
+        try:
             self._database._end(good=error is None)
-        self._translated.__exit__(kind, error, trace)
+        except sqlite3.Error as trouble:
+            self._told(trouble)
+            raise
+        if error is not None:
+            self._told(error)
+
+    def _told(self, error: BaseException) -> None:
+        translated(self._database.path).__exit__(type(error), error, None)
 
 
 class _Held:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.api import StateAPI
+from state_store.events import WAVE_PREFIX
 from state_store.files import write_text_atomic
 from state_store.ingest import export_tracker
 
@@ -24,6 +25,9 @@ __all__ = [
 
 View = Mapping[str, Any]
 
+_KEPT = "view:buildlog"  # the snapshot that has the sections
+_FORMAT = 1  # to be raised with every change of what a section says
+
 _STATUS_ORDER = ("in_progress", "todo", "failed", "blocked", "done", "archived")
 
 
@@ -34,10 +38,29 @@ def export_state_md(api: StateAPI, out_path: Path | str) -> None:
 
 
 def export_buildlog(api: StateAPI, out_path: Path | str) -> None:
-    """Write BUILDLOG.md from the waves. Raises CannotRunError when it cannot be written."""
-    views = ((name, api.project(f"wave:{name}")) for name in api.waves())
-    waves = [{**view, "wave_id": view["wave_id"] or name} for name, view in views]
-    write_text_atomic(Path(out_path), render_buildlog(waves))
+    """Write BUILDLOG.md from the waves. Raises CannotRunError when it cannot be written.
+
+    Only waves with events since the last time are folded; the other sections were kept.
+    """
+    known, kept = _kept_sections(api), {}
+    for stream, (_, link) in api.store.heads().items():
+        if stream.startswith(WAVE_PREFIX):
+            old = known.get(stream)
+            kept[stream] = old if old and old[0] == link else [link, *_exported(api, stream)]
+    write_text_atomic(Path(out_path), _buildlog(section for _, *section in kept.values()))
+    if kept != known:
+        api.store.save_snapshot(_KEPT, len(kept), {"format": _FORMAT, "sections": kept})
+
+
+def _kept_sections(api: StateAPI) -> dict[str, list[str]]:
+    """By stream the link of its last event, and the section as it was then."""
+    _, kept, _ = api.store.read_snapshot(_KEPT) or (0, {}, "")
+    return kept["sections"] if kept.get("format") == _FORMAT else {}
+
+
+def _exported(api: StateAPI, stream: str) -> list[str]:
+    view = api.project(stream)
+    return _dated({**view, "wave_id": view["wave_id"] or stream.removeprefix(WAVE_PREFIX)})
 
 
 def render_state_md(status: View, tracker: View) -> str:
@@ -60,9 +83,18 @@ def render_state_md(status: View, tracker: View) -> str:
 
 def render_buildlog(waves: Iterable[View]) -> str:
     """BUILDLOG.md of the views of waves: the newest first, each item with its attempts."""
-    newest = sorted(waves, key=lambda wave: str(wave["wave_id"]))
-    newest.sort(key=lambda wave: wave["started"] or "", reverse=True)
-    return _text([["# Build log"], *(_wave(wave) for wave in newest)])
+    return _buildlog(map(_dated, waves))
+
+
+def _buildlog(sections: Iterable[Sequence[str]]) -> str:
+    """Of sections as `_dated` gives them."""
+    newest = sorted(sections, key=lambda section: section[1])
+    newest.sort(key=lambda section: section[0], reverse=True)
+    return _text([["# Build log"], *([text] for _, _, text in newest)])
+
+
+def _dated(wave: View) -> list[str]:
+    return [wave["started"] or "", str(wave["wave_id"]), "\n".join(_wave(wave))]
 
 
 def _wave(wave: View) -> list[str]:

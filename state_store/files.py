@@ -42,10 +42,45 @@ def write_json_atomic(path: Path, obj: Any, indent: int | None = 2) -> None:
 
     Raises ValueError or TypeError, writing nothing, when `obj` is no JSON (NaN is none).
     """
-    text = json.dumps(obj, indent=indent, allow_nan=False, ensure_ascii=False)
-    if not _is_utf8(text):  # half a surrogate pair, as in an undecodable file name
-        text = json.dumps(obj, indent=indent, allow_nan=False)
-    write_text_atomic(path, text + "\n")
+    write_bytes_atomic(path, _json_bytes(obj, indent))
+
+
+class PreparedFile:
+    """A JSON document, flushed beside the `path` it is going to replace.
+
+    The slow part of `write_json_atomic` is over when this is made; `swap_in` is the rest but for
+    `sync_folder`, which may be done once for many. Whoever makes one says `drop` in the end. Both
+    raise CannotRunError naming the file.
+    """
+
+    def __init__(self, path: Path, obj: Any, indent: int | None = 2) -> None:
+        self.path = path
+        self._fresh = _name_beside(path)
+        try:
+            with _disk_trouble(path):
+                make_folder(path.parent)
+                _write_new(self._fresh, _json_bytes(obj, indent), _mode_of(path))
+        except BaseException:
+            self.drop()
+            raise
+
+    def swap_in(self) -> None:
+        """Let it be the file at `path` from now on, durably after `sync_folder`."""
+        with _disk_trouble(self.path):
+            failpoint("file.before_replace")
+            _replace(self._fresh, self.path)
+            failpoint("file.after_replace")
+
+    def drop(self) -> None:
+        """Remove it unless it was swapped in."""
+        with suppress(OSError):
+            self._fresh.unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make lasting what was renamed in `folder`. Raises CannotRunError."""
+    with _disk_trouble(folder):
+        _sync_folder(folder)
 
 
 def write_text_atomic(path: Path, text: str) -> None:
@@ -121,19 +156,37 @@ def _fresh_beside(path: Path, data: bytes) -> Iterator[Path]:
 
     Trouble with the disk inside is told as CannotRunError.
     """
-    fresh = path.parent / f".{os.urandom(8).hex()}.tmp"  # short: `path` may be at the limit
+    fresh = _name_beside(path)
     try:
-        make_folder(path.parent)
-        _write_new(fresh, data, _mode_of(path))
-        yield fresh
+        with _disk_trouble(path):
+            make_folder(path.parent)
+            _write_new(fresh, data, _mode_of(path))
+            yield fresh
+    finally:
+        with suppress(OSError):
+            fresh.unlink()
+
+
+def _name_beside(path: Path) -> Path:
+    return path.parent / f".{os.urandom(8).hex()}.tmp"  # short: `path` may be at the limit
+
+
+@contextmanager
+def _disk_trouble(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         why = error.strerror or error
         raise CannotRunError(
             f"{path} cannot be written: {why}; free it or make room, then rerun"
         ) from error
-    finally:
-        with suppress(OSError):
-            fresh.unlink()
+
+
+def _json_bytes(obj: Any, indent: int | None) -> bytes:
+    text = json.dumps(obj, indent=indent, allow_nan=False, ensure_ascii=False)
+    if not _is_utf8(text):  # half a surrogate pair, as in an undecodable file name
+        text = json.dumps(obj, indent=indent, allow_nan=False)
+    return f"{text}\n".encode()
 
 
 def _swap_in(fresh: Path, path: Path) -> None:

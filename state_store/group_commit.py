@@ -83,7 +83,7 @@ class GroupCommit(Generic[Session]):
         refused: TidegateError | None = None
         try:
             with self._transaction() as session:
-                batch = self._take()
+                batch = self._take() if self._waiting else ()
                 try:
                     result = mine(session)
                 except TidegateError as error:  # by contract before it wrote anything

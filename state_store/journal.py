@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.errors import CannotRunError
-from state_store.files import BadFileError, read_json, write_json_atomic
+from state_store.files import BadFileError, PreparedFile, read_json, write_json_atomic
 
 FOLDER = "journal"
 _MAX_SLUG = 200
@@ -63,12 +63,20 @@ def write_entry(
     return path
 
 
-def write_together(state_dir: Path, name: str, entries: Sequence[Mapping[str, Any]]) -> Path:
-    """Write entries of `entry_of`, all or none, as one file called after `name`, and return its
-    path; an item's own later entry counts before it. Raises CannotRunError."""
+def prepared_entry(
+    state_dir: Path, slug: str, phase: str, data: Mapping[str, Any], repo: str | Path | None = None
+) -> PreparedFile:
+    """`write_entry` up to the moment at which the entry begins to count."""
+    return PreparedFile(entry_path(state_dir, slug, repo), entry_of(slug, phase, data, repo))
+
+
+def prepared_together(
+    state_dir: Path, name: str, entries: Sequence[Mapping[str, Any]]
+) -> PreparedFile:
+    """Entries of `entry_of`, to count all or none, in one file called after `name`; an item's own
+    later entry counts before it. Raises CannotRunError."""
     path = state_dir / FOLDER / f"{_TOGETHER}{safe_slug(name)}.json"
-    write_json_atomic(path, list(entries))
-    return path
+    return PreparedFile(path, list(entries))
 
 
 def entry_of(

@@ -1,7 +1,7 @@
 """Locks between processes, as files that the operating system frees when their holder dies.
 
-Three uses: `exclusive_lock` for a folder that one run owns, `locked` for a file that people edit
-too, `LockQueue` for what is taken thousands of times.
+Two uses: `locked` for a file that people edit too, `LockQueue` for what is taken thousands of
+times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from state_store.errors import CannotRunError, StoppedByPolicyError
-from state_store.files import make_folder
 
 LOCK_PATIENCE_S = 30.0
 QUEUE_PATIENCE_S = 60.0
@@ -30,28 +29,6 @@ class LockHeld(StoppedByPolicyError):
         self.path, self.pid = path, pid
         holder = f"process {pid}" if pid else "another process"
         super().__init__(f"{path} is locked by {holder}; wait until it has ended")
-
-
-@contextmanager
-def exclusive_lock(path: Path, *, blocking: bool = True) -> Iterator[None]:
-    """Hold the lock at `path` against all other processes and threads while inside.
-
-    The file stays, or a newcomer could lock a deleted one. Raises LockHeld when not blocking and
-    taken, CannotRunError when it cannot be.
-    """
-    with suppress(OSError):  # what is wrong with the folder, opening the file tells
-        make_folder(path.parent)
-    descriptor = _open(path)
-    try:
-        _acquire(path, descriptor, blocking=blocking)
-        _say(descriptor, str(os.getpid()))
-        try:
-            yield
-        finally:
-            _say(descriptor, "")
-            _unlock(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -189,15 +166,6 @@ def _open(path: Path) -> int:
         raise _unlockable(path, error) from error
 
 
-def _acquire(path: Path, descriptor: int, *, blocking: bool) -> None:
-    try:
-        _lock(descriptor, blocking=blocking)
-    except BlockingIOError as error:
-        raise LockHeld(path, _holder(descriptor)) from error
-    except OSError as error:
-        raise _unlockable(path, error) from error
-
-
 def _try_lock(lock: Path) -> int | None:
     descriptor = _open(lock)
     with suppress(BlockingIOError, FileNotFoundError):
@@ -214,12 +182,6 @@ def _unlockable(path: Path, error: OSError) -> CannotRunError:
     return CannotRunError(f"{path} cannot be locked: {why}; free it or make room, then rerun")
 
 
-def _holder(descriptor: int) -> int | None:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    text = os.read(descriptor, 32).strip()
-    return int(text) if text.isdigit() else None
-
-
 def _flock_holder(descriptor: int) -> int | None:
     """Who holds the file's lock by what Linux tells; None where it is not told."""
     status = os.fstat(descriptor)
@@ -230,13 +192,6 @@ def _flock_holder(descriptor: int) -> int | None:
             if words[1:2] == ["FLOCK"] and words[5:6] == [place] and int(words[4]) > 0:
                 return int(words[4])
     return None
-
-
-def _say(descriptor: int, text: str) -> None:
-    with suppress(OSError):  # a full disk takes the holder's name, not the lock
-        os.ftruncate(descriptor, 0)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        os.write(descriptor, text.encode("ascii"))
 
 
 if sys.platform == "win32":

@@ -21,6 +21,7 @@ from typing import Any
 from state_store.clock import Clock, SystemClock
 from state_store.database import Database
 from state_store.event_rows import COLUMNS, Event, decode, decode_rows, to_event, warn
+from state_store.events import ITEM_UPDATED
 from state_store.group_commit import GroupCommit
 from state_store.integrity import Head, Problem, compare, examine, head, heads
 from state_store.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
@@ -40,8 +41,9 @@ __all__ = [
     "Transaction",
 ]
 
+Note = Callable[[], Path | None]
 TRACKER = "tracker"
-_FOLDS: Mapping[str, Fold] = {TRACKER: apply_tracker}
+_FOLDS: Mapping[str, Fold] = {TRACKER: Fold(apply_tracker, merges=ITEM_UPDATED)}
 _BLOCK = 1000
 
 
@@ -113,20 +115,21 @@ class EventStore:
         events: Sequence[tuple[str, str, Any]],
         leases: Sequence[Lease],
         actor: str = "system",
-        note: Callable[[], None] = lambda: None,
+        note: Note = lambda: None,
     ) -> None:
         """Append (stream, type, payload) events, all or none, and only while all `leases` hold.
 
         Joined with what other threads append, which a `transaction` is not. `note` is called when
         the leases have been asked for and before anything is written; a TidegateError of its keeps
-        the events out. Raises LeaseLostError.
+        the events out. The folder it returns is flushed before the commit, once for all who named
+        it. Nobody writes meanwhile, so `note` must be quick. Raises LeaseLostError.
         """
         drafts = [(stream, drafted(stream, actor, [(kind, it)])) for stream, kind, it in events]
 
         def job(transaction: Transaction) -> int:
             for lease in leases:
                 transaction.require(lease)
-            note()
+            transaction.flush_at_end(note())
             for stream, draft in drafts:
                 transaction.append_drafts(stream, draft, actor, None)
             return 0
@@ -305,6 +308,12 @@ class _Session:
         trace: TracebackType | None,
     ) -> None:
         done, self._store._open = self._store._open, None
+        if error is None and done and done.folders:
+            try:
+                done.flush()
+            except BaseException as trouble:
+                self._writing.__exit__(type(trouble), trouble, None)
+                raise
         self._writing.__exit__(kind, error, trace)
         if error is None and done:
             self._heads = done.heads

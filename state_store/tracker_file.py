@@ -1,4 +1,4 @@
-"""tracker.json as the store meets it: items by id, and changes written into the text as it stands.
+"""tracker.json: its shape, read in this one place, and changes written into the text as it stands.
 
 Which changes those are is decided in `merge`; whether an item can be built is the driver's concern.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,15 @@ class TrackerShapeError(InputError, TypeError):
 
 @dataclass(frozen=True, slots=True)
 class TrackerFile:
-    """A tracker as read. `ambiguous` ids stand there twice and are in nobody's `items`;
-    `problems` names them and the entries without an id, `strays` the entries that are no objects.
+    """A tracker as read: `digest` is the SHA-256 of its bytes, `entries` are its objects in order.
+
+    `ambiguous` ids stand there twice and are in nobody's `items`; `problems` names them and the
+    entries without an id, `strays` the entries that are no objects.
     """
 
     text: str
     digest: str
+    entries: tuple[Item, ...]
     items: Mapping[str, Item]
     ambiguous: frozenset[str]
     problems: tuple[str, ...]
@@ -42,30 +45,31 @@ def read_tracker_file(path: Path) -> TrackerFile:
     Raises InputError; TrackerShapeError, a TypeError too, when there is no list of items.
     """
     read = read_json(path, "tracker")
-    entries = read.value.get("items") if isinstance(read.value, dict) else read.value
-    if not isinstance(entries, list):
-        raise TrackerShapeError(
-            f'the tracker {path} has no list of items; write {{"items": [...]}}'
-        )
-    named = [(id_of(item), item) for item in entries if isinstance(item, dict)]
+    listed = _listed(path, read.value)
+    entries = tuple(item for item in listed if isinstance(item, dict))
+    named = [(id_of(item), item) for item in entries]
     counts = Counter(name for name, _ in named if name is not None)
     twice = frozenset(name for name, count in counts.items() if count > 1)
     items = {name: item for name, item in named if name is not None and name not in twice}
     problems = tuple(_problems(path, named, twice))
-    return TrackerFile(
-        read.text, read.digest, items, twice, problems, tuple(_strays(path, entries))
-    )
+    strays = tuple(_strays(path, listed))
+    return TrackerFile(read.text, read.digest, entries, items, twice, problems, strays)
 
 
 def with_changes(text: str, changes: Mapping[str, Change], added: Sequence[Item]) -> str:
     """The tracker's text with items changed where they stand and others added at the end."""
+    changed = rewritten(text, lambda item: changes.get(id_of(item) or "")) if changes else text
+    return list_with(changed, "items", added)
+
+
+def rewritten(text: str, change_of: Callable[[Item], Change | None]) -> str:
+    """The tracker's text with each item for which there is a change changed where it stands."""
     pieces, at = [], 0
-    for item, start, end in item_spans(text, "items") if changes else ():
-        name = id_of(item) if isinstance(item, dict) else None
-        if name is not None and name in changes:
-            pieces += [text[at:start], _changed(text, start, end, item, changes[name])]
+    for item, start, end in item_spans(text, "items"):
+        if isinstance(item, dict) and (change := change_of(item)):
+            pieces += [text[at:start], _changed(text, start, end, item, change)]
             at = end
-    return list_with("".join([*pieces, text[at:]]), "items", added)
+    return "".join([*pieces, text[at:]])
 
 
 def real_path(path: Path) -> Path:
@@ -78,6 +82,20 @@ def _changed(text: str, start: int, end: int, item: Item, change: Change) -> str
         return object_with(text, start, end, change.set)
     lead = text[len(text[:start].rstrip(" \t\r\n")) : start]
     return object_text(text, change.applied(item), lead, many_lines="\n" in text[start:end])
+
+
+def _listed(path: Path, document: Any) -> list[Any]:
+    if isinstance(document, dict):
+        if document.get("version", 1) != 1:
+            raise InputError(
+                f"the tracker {path} has version {document['version']!r}; this program knows 1"
+            )
+        document = document.get("items")
+    if not isinstance(document, list):
+        raise TrackerShapeError(
+            f'the tracker {path} has no list of items; write {{"items": [...]}}'
+        )
+    return document
 
 
 def _problems(

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from state_store.clock import Instant
 from state_store.errors import TidegateError
 from state_store.event_rows import START, decode, encode, row_hash, to_event
+from state_store.files import sync_folder
 from state_store.kept_items import Fold, keep, one
 from state_store.leases import Lease, LeaseRow, required
 from state_store.schema import INSERT_EVENT
@@ -34,8 +36,11 @@ class ConcurrencyConflict(TidegateError):
 
 def drafted(stream: str, actor: str, events: Sequence[tuple[str, Any]]) -> list[Draft]:
     """Events made ready to be written. Raises ValueError or TypeError for what cannot be stored."""
-    "".join((stream, actor, *[kind for kind, _ in events])).encode("utf-8")  # texts, and whole ones
-    return [(kind, encode(payload)) for kind, payload in events]
+    drafts = []
+    for kind, payload in events:
+        "".join((stream, actor, kind)).encode("utf-8")  # texts, and whole ones
+        drafts.append((kind, encode(payload)))
+    return drafts
 
 
 def lease_row(connection: sqlite3.Connection, resource: str) -> LeaseRow | None:
@@ -65,6 +70,7 @@ class Transaction:
         """
         self.now = now
         self.heads: dict[str, Head] = {}
+        self.folders: tuple[Path, ...] = ()
         self._guesses = guesses
         self._connection = connection
         self._folds = folds
@@ -154,6 +160,16 @@ class Transaction:
     def require(self, lease: Lease) -> LeaseRow:
         """Go on only with the current token, and return its row. Raises LeaseLostError."""
         return required(self.lease_row(lease.resource), lease)
+
+    def flush_at_end(self, folder: Path | None) -> None:
+        """What was renamed in `folder` has to last when this transaction does."""
+        if folder is not None and folder not in self.folders:
+            self.folders += (folder,)
+
+    def flush(self) -> None:
+        """Flush the folders named so far. Raises CannotRunError."""
+        for folder in self.folders:
+            sync_folder(folder)
 
     def _head(self, stream: str) -> Head:
         known = self.heads.get(stream)

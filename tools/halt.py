@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
+from state_store.errors import CannotRunError, ExitCode, InputError
+from tools.told import told
 
 if TYPE_CHECKING:
     import argparse
@@ -96,11 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_usage(sys.stderr)
         print('halt: give one of: set "<reason>", --status, --clear', file=sys.stderr)
         return ExitCode.BAD_INPUT
-    try:
-        return _act(asked)
-    except TidegateError as error:
-        print(f"halt: {error}", file=sys.stderr)
-        return error.exit_code
+    return told("halt", lambda: _act(asked))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
+from state_store.errors import CannotRunError, ExitCode, InputError
+from tools.told import told
 
 if TYPE_CHECKING:
     import argparse
@@ -66,18 +67,19 @@ def clear_status(state_dir: str | Path | None = None) -> bool:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
     asked = _parser().parse_args(argv)
-    try:
-        _print(_act(asked))
-    except TidegateError as error:
-        print(f"orchestrator_status: {error}", file=sys.stderr)
-        return error.exit_code
+    return told("orchestrator_status", lambda: _act(asked))
+
+
+def _act(asked: argparse.Namespace) -> int:
+    import json
+
+    answer = (
+        {"cleared": clear_status(asked.state_dir)}
+        if asked.action == "clear"
+        else set_status(asked.activity, asked.phase, asked.id, asked.role, asked.state_dir)
+    )
+    print(json.dumps(answer))
     return ExitCode.DONE
-
-
-def _act(asked: argparse.Namespace) -> dict[str, Any]:
-    if asked.action == "clear":
-        return {"cleared": clear_status(asked.state_dir)}
-    return set_status(asked.activity, asked.phase, asked.id, asked.role, asked.state_dir)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -102,12 +104,6 @@ def _path(state_dir: str | Path | None) -> Path:
     from tools import settings
 
     return settings.resolve_state_dir(state_dir) / STATUS_FILE
-
-
-def _print(answer: dict[str, Any]) -> None:
-    import json
-
-    print(json.dumps(answer))
 
 
 def _now() -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import ExitCode, InputError, TidegateError
+from state_store.errors import ExitCode, InputError
 from state_store.phase import (
     GIT,
     NOOP,
@@ -27,6 +27,7 @@ from state_store.phase import (
     resolve_drift,
     write_store_phase,
 )
+from tools.told import told
 
 if TYPE_CHECKING:
     import argparse
@@ -51,11 +52,11 @@ _WHY_NOT = {
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line: exit 0 together, 1 apart, 2 a file that is missing or wrong."""
     asked = _parser().parse_args(argv)
-    try:
-        answer, is_together = _merged(asked) if asked.merge else _phases(asked)
-    except TidegateError as error:
-        print(f"reconcile: {error}", file=sys.stderr)
-        return error.exit_code
+    return told("reconcile", lambda: _act(asked))
+
+
+def _act(asked: argparse.Namespace) -> int:
+    answer, is_together = _merged(asked) if asked.merge else _phases(asked)
     _print(answer, as_json=asked.json)
     return ExitCode.DONE if is_together else APART
 

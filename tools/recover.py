@@ -48,13 +48,9 @@ def _places(parser: argparse.ArgumentParser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
-    from state_store.errors import TidegateError
+    from tools.told import told
 
-    try:
-        return _run(args)
-    except TidegateError as error:
-        print(f"recover: {error}", file=sys.stderr)
-        return error.exit_code
+    return told("recover", lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -18,12 +18,15 @@ from tools.settings_schema import (
     ARGV,
     KINDS,
     OPTIONAL,
+    PRICES,
+    REVIEW_BACKEND,
     SECTIONS,
     STATE_DIR,
     BackendSettings,
     LimitsSettings,
     ReviewSettings,
     ShipSettings,
+    TokenPrice,
     VerifySettings,
     WorkspaceSettings,
 )
@@ -35,7 +38,8 @@ STATE_VARIABLES = ("TIDEGATE_STATE_DIR", "AESOP_STATE_ROOT")
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of a run. `environ` is the environment they were read with, `files` the config
-    files that were read, the weakest first."""
+    files that were read, the weakest first. `review_backend` is None where no source sets any of
+    its keys: the backend reviews, too."""
 
     backend: BackendSettings
     verify: VerifySettings
@@ -46,6 +50,8 @@ class Settings:
     state_dir: Path
     environ: Mapping[str, str] = field(repr=False)
     files: tuple[Path, ...] = ()
+    review_backend: BackendSettings | None = None
+    prices: Mapping[str, TokenPrice] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def load(
@@ -69,10 +75,16 @@ def load(
     values = _accepted(found, where.environ)
     if problems := found.unread + found.problems:
         raise InputError(problems)
-    sections = {name: _section(name, values) for name in SECTIONS}
+    sections = {name: _section(name, values) for name in SECTIONS if name != REVIEW_BACKEND}
+    has_reviewer = any(name.startswith(f"{REVIEW_BACKEND}.") for name in values)
     state_dir = _state_dir((flags or {}).get(STATE_DIR), values.get(STATE_DIR), where)
     return Settings(
-        **sections, state_dir=state_dir, environ=where.environ, files=tuple(found.files)
+        **sections,
+        state_dir=state_dir,
+        environ=where.environ,
+        files=tuple(found.files),
+        review_backend=_section(REVIEW_BACKEND, values) if has_reviewer else None,
+        prices=values.get(PRICES, MappingProxyType({})),
     )
 
 

@@ -113,6 +113,29 @@ def _models(raw: Any) -> Mapping[str, str]:
     return MappingProxyType({role: _text(model) for role, model in raw.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class TokenPrice:
+    """USD per 1M tokens; a `cached` of None is unknown."""
+
+    input: float
+    output: float
+    cached: float | None = None
+
+
+def _prices(raw: Any) -> Mapping[str, TokenPrice]:
+    _require(isinstance(raw, Mapping))
+    return MappingProxyType({_text(model): _price(price) for model, price in raw.items()})
+
+
+def _price(raw: Any) -> TokenPrice:
+    _require(isinstance(raw, Mapping) and {"input", "output"} <= set(raw))
+    _require(set(raw) <= {"input", "output", "cached"})
+    for amount in raw.values():
+        _require(isinstance(amount, int | float) and not isinstance(amount, bool))
+        _require(math.isfinite(amount) and amount >= 0)
+    return TokenPrice(**{name: float(amount) for name, amount in raw.items()})
+
+
 def _list_of(accept: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     def accept_all(raw: Any) -> tuple[Any, ...]:
         _require(isinstance(raw, list | tuple))
@@ -165,6 +188,9 @@ INSIDE = Kind("a list of paths inside the repository", _list_of(_inside))
 PATTERNS = Kind("a list of patterns of paths, with / between folders", _list_of(_pattern))
 COMMANDS = Kind("a list of commands, each a text or a list of arguments", _list_of(_command))
 MODELS = Kind(f"a table of models by role ({', '.join(ROLES)})", _models)
+PRICE_TABLE = Kind(
+    "a table of models, each with input, output and perhaps cached in USD per 1M tokens", _prices
+)
 TOKENS = whole_number(0)
 COUNT = whole_number(1)
 
@@ -186,6 +212,7 @@ class BackendSettings:
     extra_args: tuple[str, ...] = _key(ARGUMENTS, ())
     env: tuple[str, ...] = _key(VARIABLES, ())
     timeout_s: float = _key(SECONDS, 1800.0)
+    stall_s: float | None = _key(SECONDS)
     tier: int | None = _key(whole_number(1, 4))
     max_turns: int | None = _key(COUNT)
     recording: Path | None = field(default=None, metadata={"kind": PATH})
@@ -246,16 +273,19 @@ class LimitsSettings:
     lease_s: float = _key(SECONDS, 120.0)
 
 
+REVIEW_BACKEND = "review.backend"
 SECTIONS: Mapping[str, type[Any]] = {
     "backend": BackendSettings,
     "verify": VerifySettings,
     "workspace": WorkspaceSettings,
     "review": ReviewSettings,
+    REVIEW_BACKEND: BackendSettings,
     "ship": ShipSettings,
     "limits": LimitsSettings,
 }
 STATE_DIR = "state_dir"
-KINDS: Mapping[str, Kind] = {STATE_DIR: PATH} | {
+PRICES = "prices"
+KINDS: Mapping[str, Kind] = {STATE_DIR: PATH, PRICES: PRICE_TABLE} | {
     f"{section}.{key.name}": key.metadata["kind"]
     for section, shape in SECTIONS.items()
     for key in fields(shape)

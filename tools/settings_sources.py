@@ -86,18 +86,18 @@ def user_file(environ: Mapping[str, str]) -> Path | None:
 
 def from_environment(environ: Mapping[str, str], cwd: Path, found: Found) -> None:
     """Add TIDEGATE_<SECTION>_<KEY>; an empty variable counts as unset, other names are not ours."""
+    known = {PREFIX + one.replace(".", "_").upper(): one for one in KINDS if "." in one}
     for variable in sorted(environ):
-        section, _, key = variable.removeprefix(PREFIX).lower().partition("_")
+        section, _, _ = variable.removeprefix(PREFIX).lower().partition("_")
         if not variable.startswith(PREFIX) or section not in SECTIONS or not environ[variable]:
             continue
-        name = f"{section}.{key}"
-        if name in KINDS and KINDS[name].parse is None:
-            found.problems.append(f"{variable} cannot be set in the environment; use a file")
-        elif name in KINDS:
-            found.entries.append(Entry(name, environ[variable], variable, cwd, is_text=True))
-        else:
-            known = {PREFIX + one.replace(".", "_").upper(): one for one in KINDS if "." in one}
+        name = known.get(variable)
+        if name is None:
             found.problems.append(f"{variable} is no known variable{nearest(variable, known)}")
+        elif KINDS[name].parse is None:
+            found.problems.append(f"{variable} cannot be set in the environment; use a file")
+        else:
+            found.entries.append(Entry(name, environ[variable], variable, cwd, is_text=True))
 
 
 def from_flags(flags: Mapping[str, Any], cwd: Path, found: Found) -> None:
@@ -188,12 +188,20 @@ def _entries(path: Path, table: Mapping[str, Any], spoken: str, found: Found) ->
 def _flattened(table: Mapping[str, Any]) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
     for name, raw in table.items():
         if name in SECTIONS and isinstance(raw, dict):
-            for key, value in raw.items():
-                yield f"{name}.{key}", value, KINDS
+            yield from _keys(name, raw)
         elif name in _STATE_NAMES:
             yield STATE_DIR, raw, KINDS
         else:
             yield name, raw, SECTIONS if isinstance(raw, dict) else KINDS
+
+
+def _keys(section: str, table: Mapping[str, Any]) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+    for key, raw in table.items():
+        name = f"{section}.{key}"
+        if name in SECTIONS and isinstance(raw, dict):
+            yield from _keys(name, raw)
+        else:
+            yield name, raw, {**SECTIONS, **KINDS} if isinstance(raw, dict) else KINDS
 
 
 def _read_source_file(path: Path, found: Found) -> bool:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import ExitCode, InputError, TidegateError
+from state_store.errors import ExitCode, InputError
+from tools.told import told
 
 if TYPE_CHECKING:
     import argparse
@@ -27,12 +28,12 @@ CONFLICT = 1  # `sync` left an item for a person to decide
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line: exit 0, 1 when `sync` leaves conflicts, 2 and 4 as everywhere."""
     asked = _parser().parse_args(argv)
-    try:
-        with _opened(asked) as api:
-            return sync(api, asked) if asked.what == "sync" else show(api, asked)
-    except TidegateError as error:
-        print(f"state: {error}", file=sys.stderr)
-        return error.exit_code
+    return told("state", lambda: _act(asked))
+
+
+def _act(asked: argparse.Namespace) -> int:
+    with _opened(asked) as api:
+        return sync(api, asked) if asked.what == "sync" else show(api, asked)
 
 
 def show(api: StateAPI, asked: argparse.Namespace) -> int:

@@ -58,7 +58,7 @@ def first_prompt(planned: Planned, wave: Wave) -> str:
 def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: str) -> Attempt:
     """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
     anything is spent; once an agent ran, every trouble is part of the answer."""
-    wave.gates.check()
+    wave.gates.check_dispatch()
     sent = _dispatch(planned, place, wave, number, prompt)
     seen, test, found = Observed(()), None, Evidence()
     try:
@@ -91,6 +91,7 @@ def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: s
     wave.recorder.dispatched(wave.subject(planned), phase, number, planned.item.model)
     started = time.monotonic()
     result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
+    wave.gates.met(result.fault)
     return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
 
 

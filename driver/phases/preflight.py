@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
-from driver.git import toplevel_of
 from driver.manifest import Manifest, WorkItem
 from driver.ownership import (
     OwnedPath,
@@ -17,6 +16,7 @@ from driver.ownership import (
     leaves_tree,
     parse_owned,
 )
+from driver.survey import Survey
 from driver.verification_policy import policy_for
 from driver.wave_context import SHIP_MODES, Home, Planned, Shipping
 from state_store.errors import ExitCode, InputError
@@ -41,12 +41,12 @@ def preflight(
     driver: AgentDriver,
     shipping: Shipping,
     base_dir: Path,
-    environ: Mapping[str, str],
+    survey: Survey,
 ) -> tuple[Planned, ...]:
     """The manifest's items with their homes, files and policies. Raises PreflightError."""
     _check_repo_fields(manifest, shipping)
     default = Path(shipping.expect_top) if shipping.expect_top else base_dir
-    homes = [_home(item, default, environ) for item in manifest.items]
+    homes = [_home(item, default, survey) for item in manifest.items]
     _check_guard(homes, shipping)
     owned = _owned(manifest.items, homes)
     _check_links(manifest.items, homes, owned)
@@ -98,7 +98,7 @@ def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
         )
 
 
-def _home(item: WorkItem, default: Path, environ: Mapping[str, str]) -> Home:
+def _home(item: WorkItem, default: Path, survey: Survey) -> Home:
     root = Path(item.repo) if item.repo else default
     if item.repo and not (root.is_absolute() and root.is_dir()):
         raise _bad_repo(item, "is not the absolute path of an existing folder")
@@ -109,7 +109,7 @@ def _home(item: WorkItem, default: Path, environ: Mapping[str, str]) -> Home:
             f"item {item.slug!r}: workDir {item.work_dir!r} is no folder in {root}",
         )
     folder = folder.resolve()
-    top = toplevel_of(folder, environ)
+    top = survey.top_of(folder)
     if item.repo and top is not None and top.resolve() != root.resolve():
         raise _bad_repo(item, f"is not the top of a repository that holds workDir {item.work_dir}")
     if top is None:

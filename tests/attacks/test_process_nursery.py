@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,13 +19,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for proce
 
 ROOT = Path(__file__).resolve().parents[2]
 NURSERY = "nursery=$(sed -n 's/^PPid:.//p' /proc/$PPID/status)"
-
-
-@pytest.fixture
-def marked(tmp_path: Path) -> Iterator[Marked]:
-    found = Marked(tmp_path)
-    yield found
-    found.end()
 
 
 def nursery_of(processes: Processes, marked: Marked) -> int:

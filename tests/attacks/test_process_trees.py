@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,13 +31,6 @@ os.wait()
 while not os.path.exists(sys.argv[1]): time.sleep(0.005)
 time.sleep(float(sys.argv[2]))
 """
-
-
-@pytest.fixture
-def marked(tmp_path: Path) -> Iterator[Marked]:
-    found = Marked(tmp_path)
-    yield found
-    found.end()
 
 
 def run(command: Command) -> Finished:

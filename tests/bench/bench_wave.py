@@ -33,7 +33,13 @@ def test_a_wave_against_a_bare_pool(tmp_path: Path, count: int, goal: float) -> 
         return ran[-1].seconds
 
     engine_run, engine_cpu = cpu_s(with_engine)
-    bare_run, bare_cpu = cpu_s(lambda number: bare(arena, work, count, tmp_path / f"bare-{number}"))
+    bare_seconds: list[float] = []
+
+    def with_none(number: int) -> float:
+        bare_seconds.append(bare(arena, work, count, tmp_path / f"bare-{number}"))
+        return bare_seconds[-1]
+
+    bare_run, bare_cpu = cpu_s(with_none)
     ours, base = interleaved(ROUNDS, engine_run, bare_run)
     last = max(max(one.verified.values()) for one in ran)
     print(
@@ -41,8 +47,14 @@ def test_a_wave_against_a_bare_pool(tmp_path: Path, count: int, goal: float) -> 
         f" engine {ours:.2f} s, bare {base:.2f} s, ratio {ours / base:.2f} (goal {goal});"
         f" slowest item verified after {last:.2f} s;"
         f" processor time an item {1000 * median(engine_cpu) / count:.0f} ms,"
-        f" bare {1000 * median(bare_cpu) / count:.0f} ms"
+        f" bare {1000 * median(bare_cpu) / count:.0f} ms;"
+        f" each round's ratio {_shares(ran, bare_seconds)}"
     )
+
+
+def _shares(ran: list[Ran], bare_seconds: list[float]) -> str:
+    pairs = zip(ran, bare_seconds, strict=True)
+    return " ".join(f"{one.seconds / base:.2f}" for one, base in pairs)
 
 
 def test_repair_costs_one_more_round_and_delays_no_other_item(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.provider_fault import FaultKind
 
 USED = Usage(120, 30, 0.25)
 SECRET = "sk-of-the-parent"
@@ -195,6 +196,15 @@ class DriverContract(ABC):
     def test_a_ready_backend_has_no_problems(self, place: Place) -> None:
         assert self.driver(place, Plan()).readiness_problems() == ()
 
+    def test_an_examination_of_a_ready_backend_fails_nothing_and_spends_nothing(
+        self, place: Place
+    ) -> None:
+        driver = self.driver(place, Plan())
+        checks = driver.examine()
+        assert checks
+        assert [check for check in checks if not check.ok] == []
+        assert driver.get_tokens_spent() is None
+
     def test_commands_run_as_text_for_the_shell_or_as_arguments(self, place: Place) -> None:
         driver = self.driver(place, Plan())
         cwd = str(place.workspace)
@@ -268,11 +278,30 @@ class ProgramDriverContract(DriverContract):
         assert (result.ok, result.usage) == (True, USED)
 
     def test_an_agent_that_hangs_is_ended(self, place: Place) -> None:
-        driver = self.driver(place, Plan(hangs=True), timeout_s=1.0)
+        driver = self.driver(place, Plan(hangs=True), timeout_s=0.5)
         result = driver.dispatch_worker(place.request())
         assert (result.ok, result.failure) == (False, FAILURE_TIMED_OUT)
         assert result.tokens_spent is None
         assert driver.processes.running() == ()
+
+    def test_an_agent_that_falls_silent_is_ended_and_started_once_more(self, place: Place) -> None:
+        driver = self.driver(place, Plan(hangs=True), stall_s=0.2)
+        result = driver.dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
+        assert result.fault is not None
+        assert result.fault.kind is FaultKind.SILENT
+        assert "silence" in (result.error or "")
+        tried = sorted(path.name for path in (place.root / "scratch").glob("try-*"))
+        assert tried == ["try-2"]
+        assert driver.get_unmetered_dispatches() == 2
+
+    def test_the_time_limit_is_one_for_all_tries(self, place: Place) -> None:
+        driver = self.driver(place, Plan(hangs=True), stall_s=0.2, timeout_s=0.3)
+        began = time.monotonic()
+        result = driver.dispatch_worker(place.request())
+        assert result.failure in (FAILURE_COULD_NOT_RUN, FAILURE_TIMED_OUT)
+        assert not (place.root / "scratch" / "try-2").exists()
+        assert time.monotonic() - began < 5
 
     def test_cancel_ends_a_running_agent(self, place: Place) -> None:
         driver = self.driver(place, Plan(hangs=True))
@@ -298,6 +327,7 @@ class ProgramDriverContract(DriverContract):
         assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
         assert result.usage == Usage(0, 0, 0.0)
         (problem,) = driver.readiness_problems()
+        assert [check.ok for check in driver.examine()] == [False]
         assert "install" in problem
         assert "[backend]" in problem
         assert result.error == problem

@@ -113,7 +113,7 @@ class TestClaudeCodeDriver(ProgramDriverContract):
         ClaudeCodeDriver(program=program, environ=parent).dispatch_worker(place.request())
         seen = place.environment
         assert seen["ANTHROPIC_API_KEY"] == "sk-ant"
-        assert seen["CLAUDE_CODE_MAX_RETRIES"] == "3"
+        assert seen["CLAUDE_CODE_MAX_RETRIES"] == "1"
         assert seen["DISABLE_AUTOUPDATER"] == "1"
         assert "CLAUDECODE" not in seen
         assert SECRET not in seen.values()

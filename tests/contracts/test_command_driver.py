@@ -11,6 +11,7 @@ import pytest
 
 from driver.agent_driver import FAILURE_AGENT, Usage
 from driver.command_driver import CommandDriver
+from driver.provider_fault import FaultKind
 from state_store.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,
@@ -69,6 +70,24 @@ class TestCommandDriver(ProgramDriverContract):
         assert result.failure == FAILURE_AGENT
         assert result.error == "agent exited with 7: it went wrong"
         assert len(result.text) < 40_000
+
+    @pytest.mark.parametrize(
+        ("code", "said", "kind"),
+        [
+            (1, "5-hour limit reached", FaultKind.USAGE_LIMIT),
+            (1, "5-hour limit reached\n" + "and\nmuch\nelse\nwas\nsaid\n", None),
+            (1, "API Error: 401 invalid api key", None),
+            (0, "5-hour limit reached", None),
+        ],
+    )
+    def test_of_all_faults_only_a_used_up_plan_is_read_from_a_failed_programs_last_lines(
+        self, place: Place, code: int, said: str, kind: FaultKind | None
+    ) -> None:
+        speech = 'print(plan["said"]); sys.exit(plan["exit"])'
+        command = place.program(Plan(), speech, said=said, exit=code)
+        result = CommandDriver(command, environ=PARENT).dispatch_worker(place.request())
+        assert (result.fault and result.fault.kind) == kind
+        assert result.ok is (code == 0)
 
     def test_the_whole_output_is_kept_in_scratch(self, place: Place) -> None:
         command = place.program(Plan(), SPEECH, usage="", noise=100_000)

@@ -1,7 +1,7 @@
 """A scheduler killed at any of its points, and started again, ships every item exactly once.
 
 The points are listed by a first run; the sweep kills at each of them (a few hundred), the default
-run at a dozen spread over it: `python -m pytest -m sweep -s tests/faults/test_kill_points.py`.
+run at half a dozen spread over it: `python -m pytest -m sweep -s tests/faults/test_kill_points.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from driver.git_command import user_environment
 from tests.support.killing import Tally, Yard
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-SAMPLE = 8
+SAMPLE = 6
 AT_ONCE = 2
 TRIES = 4  # threads do not pass their points in the same order twice, so the last may be missed
 EXPECTED = {

@@ -29,7 +29,7 @@ FIRST_SEED = int(os.environ.get("TIDEGATE_TEST_FIRST_SEED", "0"))
 AT_ONCE = 3
 MOST_KILLS = 3
 # What an undisturbed run takes beside the slowness that is drawn, with room for a busy machine.
-USUAL_S = 1.2
+USUAL_S = 0.8
 
 
 def killed_after(yard: Yard, seconds: float) -> bool:

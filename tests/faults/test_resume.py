@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from state_store.journal import entry_path, load_entries
-from tests.support.killing import Ran, Yard
+from tests.support.killing import Yard
+from tests.support.programs import Ran
+from tests.support.rewound import Rewound
 from tools import halt
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -22,6 +24,7 @@ KILLED = -signal.SIGKILL
 BY_POLICY, CANNOT_RUN = 3, 4
 REPAIR_CAP = 1  # of tier 1
 KIB = 1024
+MORE_ROOMS = (32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 1024 * KIB)
 
 
 def test_a_line_gets_no_more_agents_for_being_killed(tmp_path: Path) -> None:
@@ -39,8 +42,40 @@ def test_a_line_gets_no_more_agents_for_being_killed(tmp_path: Path) -> None:
     assert yard.commits() == {}
 
 
-def halted_before_the_ship(folder: Path) -> Yard:
+Left = tuple[Yard, Rewound]
+
+
+@pytest.fixture(scope="module")
+def halted_once(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    folder = tmp_path_factory.mktemp("halted")
+    return halted_before_the_ship(folder), Rewound(folder)
+
+
+@pytest.fixture
+def halted(halted_once: Left) -> Yard:
     """A yard whose items were verified by a run that was halted before it could ship them."""
+    yard, rewound = halted_once
+    rewound.again()
+    return yard
+
+
+@pytest.fixture(scope="module")
+def shipped_once(tmp_path_factory: pytest.TempPathFactory) -> Left:
+    folder = tmp_path_factory.mktemp("shipped")
+    yard = Yard(folder)
+    assert yard.run("git.after_push=kill").code == KILLED
+    return yard, Rewound(folder)
+
+
+@pytest.fixture
+def shipped(shipped_once: Left) -> Yard:
+    """A yard whose items were shipped by a run that was killed before it could say so."""
+    yard, rewound = shipped_once
+    rewound.again()
+    return yard
+
+
+def halted_before_the_ship(folder: Path) -> Yard:
     yard = Yard(folder, slugs=("a", "c"))
     switch = f'"{sys.executable}" "{halt.__file__}" --state-dir "{yard.state}"'
     once = f"mkdir {folder}/once 2>/dev/null && {switch} set enough >&2"
@@ -53,16 +88,15 @@ def halted_before_the_ship(folder: Path) -> Yard:
     return yard
 
 
-def test_what_was_verified_and_halted_is_shipped_without_an_agent(tmp_path: Path) -> None:
-    yard = halted_before_the_ship(tmp_path)
-    before = yard.dispatched()
-    assert yard.run().code == 0
-    assert yard.dispatched() == before
-    assert yard.wrong(clean_clone=True) == []
+def test_what_was_verified_and_halted_is_shipped_without_an_agent(halted: Yard) -> None:
+    before = halted.dispatched()
+    assert halted.run().code == 0
+    assert halted.dispatched() == before
+    assert halted.wrong(clean_clone=True) == []
 
 
-def test_a_halt_while_resuming_costs_nothing_of_what_was_done(tmp_path: Path) -> None:
-    yard = halted_before_the_ship(tmp_path)
+def test_a_halt_while_resuming_costs_nothing_of_what_was_done(halted: Yard) -> None:
+    yard = halted
     before = yard.dispatched()
     with yard.running("git.before_init=stop") as again:
         os.waitpid(again.pid, os.WUNTRACED)
@@ -76,45 +110,48 @@ def test_a_halt_while_resuming_costs_nothing_of_what_was_done(tmp_path: Path) ->
     assert yard.wrong() == []
 
 
-@pytest.mark.parametrize("where", ["git.after_push=kill", "git.before_ls-remote=kill"])
-def test_what_was_shipped_and_not_tracked_is_only_tracked(tmp_path: Path, where: str) -> None:
-    yard = Yard(tmp_path)
-    assert yard.run(where).code == KILLED
-    shipped, agents = yard.commits(), yard.dispatched()
+def is_only_tracked(yard: Yard) -> None:
+    commits, agents = yard.commits(), yard.dispatched()
     assert set(yard.statuses().values()) == {"todo"}
     done = yard.run()
     assert done.code == 0, done.err
-    assert (yard.commits(), yard.dispatched()) == (shipped, agents)
+    assert (yard.commits(), yard.dispatched()) == (commits, agents)
     assert yard.wrong() == []
+
+
+def test_what_was_shipped_and_not_tracked_is_only_tracked(shipped: Yard) -> None:
+    is_only_tracked(shipped)
+
+
+def test_what_was_pushed_and_not_looked_at_is_only_tracked(tmp_path: Path) -> None:
+    yard = Yard(tmp_path, slugs=("a",))
+    assert yard.run("git.before_ls-remote=kill").code == KILLED
+    is_only_tracked(yard)
 
 
 def test_what_was_shipped_and_not_tracked_is_not_built_on_a_base_that_moved_on(
-    tmp_path: Path,
+    shipped: Yard,
 ) -> None:
-    yard = Yard(tmp_path)
-    assert yard.run("git.after_push=kill").code == KILLED
-    shipped, agents = yard.commits(), yard.dispatched()
-    yard.repo.commit({"base.txt": "moved\n"})
-    done = yard.run()
+    commits, agents = shipped.commits(), shipped.dispatched()
+    shipped.repo.commit({"base.txt": "moved\n"})
+    done = shipped.run()
     assert done.code == 0, done.err
-    assert (yard.commits(), yard.dispatched()) == (shipped, agents)
-    assert set(yard.statuses().values()) == {"in_progress"}
+    assert (shipped.commits(), shipped.dispatched()) == (commits, agents)
+    assert set(shipped.statuses().values()) == {"in_progress"}
 
 
 def test_a_push_that_is_not_known_to_have_arrived_is_not_replaced_by_another(
-    tmp_path: Path,
+    shipped: Yard,
 ) -> None:
-    yard = Yard(tmp_path)
-    assert yard.run("git.after_push=kill").code == KILLED
-    shipped = yard.commits()
-    away = yard.remote.path.rename(tmp_path / "unreachable")
-    waiting = yard.run()
+    commits = shipped.commits()
+    away = shipped.remote.path.rename(shipped.folder / "unreachable")
+    waiting = shipped.run()
     assert set(waiting.verdicts.values()) == {"undecided"}
     assert "whose push is not done" in waiting.err
-    away.rename(yard.remote.path)
-    assert yard.run().code == 0
-    assert yard.commits() == shipped
-    assert yard.wrong() == []
+    away.rename(shipped.remote.path)
+    assert shipped.run().code == 0
+    assert shipped.commits() == commits
+    assert shipped.wrong() == []
 
 
 def test_what_people_added_to_a_shipped_branch_is_left_to_them(tmp_path: Path) -> None:
@@ -132,13 +169,19 @@ def test_what_people_added_to_a_shipped_branch_is_left_to_them(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("new", ["prompt", "base"])
-@pytest.mark.parametrize("shipped", [True, False])
-def test_other_work_under_an_old_slug_is_built(tmp_path: Path, new: str, shipped: bool) -> None:
-    yard = Yard(tmp_path, slugs=("a",)) if shipped else halted_before_the_ship(tmp_path)
-    if shipped:
-        assert yard.run().code == 0
-    item = yard.item("a", id="NEW", **({"prompt": "Else."} if new == "prompt" else {}))
-    yard.track(item)
+def test_other_work_under_an_old_slug_is_built(halted: Yard, new: str) -> None:
+    is_built_anew(halted, new)
+
+
+@pytest.mark.parametrize("new", ["prompt", "base"])
+def test_other_work_under_the_slug_of_shipped_work_is_built(tmp_path: Path, new: str) -> None:
+    yard = Yard(tmp_path, slugs=("a",))
+    assert yard.run().code == 0
+    is_built_anew(yard, new)
+
+
+def is_built_anew(yard: Yard, new: str) -> None:
+    yard.track(yard.item("a", id="NEW", **({"prompt": "Else."} if new == "prompt" else {})))
     if new == "base":
         yard.repo.commit({"base.txt": "moved\n"})
         yard.repo.git("push", "-q", "--no-verify", "origin", "main")
@@ -148,19 +191,18 @@ def test_other_work_under_an_old_slug_is_built(tmp_path: Path, new: str, shipped
     assert len(yard.commits()["NEW"]) == 1
 
 
-def test_a_torn_journal_entry_is_absent_and_named_at_every_length(tmp_path: Path) -> None:
-    yard = Yard(tmp_path, slugs=("a",))
-    assert yard.run().code == 0
-    path = entry_path(yard.state, "a")
+def test_a_torn_journal_entry_is_absent_and_named_at_every_length(halted: Yard) -> None:
+    path = entry_path(halted.state, "a")
     whole = path.read_bytes().rstrip(b"\n")
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        assert load_entries(yard.state) == ({}, (path,))
+        entries, unread = load_entries(halted.state)
+        assert ([slug for _, slug in entries], unread) == (["c"], (path,))
 
 
 @pytest.mark.parametrize("part", [0.0, 0.5])
-def test_with_a_torn_journal_entry_the_item_is_built_anew(tmp_path: Path, part: float) -> None:
-    yard = halted_before_the_ship(tmp_path)
+def test_with_a_torn_journal_entry_the_item_is_built_anew(halted: Yard, part: float) -> None:
+    yard = halted
     path = entry_path(yard.state, "a")
     os.truncate(path, int(path.stat().st_size * part))
     done = yard.run()
@@ -177,7 +219,7 @@ def one_sentence(ran: Ran) -> None:
 
 @pytest.mark.parametrize("room", [0, 16 * KIB])
 def test_without_room_for_the_state_no_agent_is_started(tmp_path: Path, room: int) -> None:
-    yard = Yard(tmp_path)
+    yard = Yard(tmp_path, slugs=("a",))
     limited = ("sh", "-c", f'ulimit -f {room // 512}; exec "$@"', "sh")
     refused = yard.run(prefix=limited)
     assert refused.code == CANNOT_RUN
@@ -187,7 +229,10 @@ def test_without_room_for_the_state_no_agent_is_started(tmp_path: Path, room: in
     assert yard.wrong() == []
 
 
-@pytest.mark.parametrize("room", [48 * KIB, 96 * KIB, 1024 * KIB])
+@pytest.mark.parametrize(
+    "room",
+    [48 * KIB, 96 * KIB, *(pytest.param(room, marks=pytest.mark.sweep) for room in MORE_ROOMS)],
+)
 def test_room_that_runs_out_on_the_way_costs_no_item(tmp_path: Path, room: int) -> None:
     yard = Yard(tmp_path)
     limited = ("sh", "-c", f'ulimit -f {room // 512}; exec "$@"', "sh")
@@ -226,7 +271,7 @@ def test_a_state_folder_that_may_not_be_written_is_told_before_any_agent(
     as_somebody: tuple[Path, tuple[str, ...]], used_before: bool
 ) -> None:
     folder, prefix = as_somebody
-    yard = Yard(folder)
+    yard = Yard(folder, slugs=("a",))
     yard.repo.git("config", "--global", "--add", "safe.directory", "*")
     yard.state.mkdir()
     if used_before:

@@ -104,8 +104,25 @@ BOTH = {
     ),
     "no such config": Case(nothing, "none.toml does not exist", flags=("--config", "none.toml")),
     "an unknown backend": Case(nothing, "did you mean 'claude'", flags=("--driver", "cloude")),
-    "a backend of later": Case(
-        nothing, "comes with a later version", CANNOT_RUN, ("--driver", "codex")
+    "no key": Case(
+        rewrite_config("[backend]\nname = 'codex'\n[review]\nmode='off'\n"),
+        "OPENAI_API_KEY is not set",
+        CANNOT_RUN,
+    ),
+    "no address": Case(
+        rewrite_config("[backend]\nname = 'openai-compatible'\nmodel = 'm'\n"),
+        "[backend] base_url",
+    ),
+    "an address for nobody": Case(
+        rewrite_config(
+            "[backend]\nname = 'openai-compatible'\nmodel = 'm'\n"
+            "base_url = 'http://10.0.0.5/v1'\n[review]\nmode='off'\n"
+        ),
+        "[backend] base_url cannot be used",
+        CANNOT_RUN,
+    ),
+    "a price in words": Case(
+        rewrite_config("[prices]\nm = { input = 'little', output = 1 }\n"), "prices must be"
     ),
     "no agent command": Case(rewrite_config("[backend]\nname = 'command'\n"), "[backend] command"),
     "no such recording": Case(
@@ -240,16 +257,15 @@ ITEMS: dict[str, tuple[Sequence[dict[str, Any]], str]] = {
 @pytest.mark.parametrize("program", ["scheduler", "loop"])
 def test_an_item_that_cannot_be_built_is_refused(project: Project, name: str, program: str) -> None:
     items, tells = ITEMS[name]
+    check_items(project, program, items, tells)
+
+
+def check_items(
+    project: Project, program: str, items: Sequence[dict[str, Any]], tells: str
+) -> None:
     project.track(*items)
-    manifest = project.manifest(*items)
-    done = refused(
-        project,
-        project.schedule
-        if program == "scheduler"
-        else lambda: project.loop("--manifest", manifest),
-    )
-    assert tells in done.said()
-    assert done.code == BAD_INPUT
+    project.manifest(*items)
+    check_case(project, program, Case(nothing, tells))
 
 
 def test_every_problem_of_a_manifest_is_told_at_once(project: Project) -> None:
@@ -291,17 +307,7 @@ def test_a_file_behind_a_link_out_of_the_repository_is_refused(
     project: Project, program: str
 ) -> None:
     (project.top / "out").symlink_to(project.home)
-    items = [item("a", ownsFiles=["out/x.txt"])]
-    project.track(*items)
-    manifest = project.manifest(*items)
-    done = refused(
-        project,
-        project.schedule
-        if program == "scheduler"
-        else lambda: project.loop("--manifest", manifest),
-    )
-    assert "out/x.txt" in done.said()
-    assert done.code == BAD_INPUT
+    check_items(project, program, [item("a", ownsFiles=["out/x.txt"])], "out/x.txt")
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_a_wave_leaves_checkout_index_and_config_as_they_were(tmp_path: Path) ->
     folder = demo.make(machine.folder / "demo")
     before = contents(folder / "repo")
     done = machine.run(
-        *("--execute", "--max-items", "6", "--repo", folder / "repo"),
+        *("--execute", "--max-items", "2", "--repo", folder / "repo"),
         *("--config", folder / "tidegate.toml", "--state-dir", folder / "state"),
     )
     assert done.returncode == 0, done.stderr

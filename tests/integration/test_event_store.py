@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import random
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from state_store import coordination
 from state_store.coordination import LeaseLostError
 from state_store.errors import CannotRunError
 from state_store.group_commit import GroupCommit
+from state_store.kept_items import Fold
 from state_store.store import ConcurrencyConflict, EventStore
 from tests.support.manual_clock import ManualClock
 
@@ -167,11 +169,67 @@ def test_rebuilt_items_equal_the_kept_ones(store: EventStore) -> None:
     assert store.verify() == ()
 
 
+def test_a_replay_of_any_history_gives_the_kept_items(store: EventStore) -> None:
+    draw = random.Random(7)
+    kinds = ["item_created", "item_updated", "item_updated", "item_fields_removed", "item_archived"]
+    values = [1, True, 1.0, "1", "x", None, [], {"id": 5}, "\u00e9"]
+    history: list[tuple[str, Any]] = []
+    for _ in range(3000):
+        payload: dict[str, Any] = {draw.choice("pqrs"): draw.choice(values) for _ in range(2)}
+        payload |= {"fields": ["p"]} if draw.random() < 0.2 else {}
+        name = draw.choice([7, "7", "a", "b", "c", "", " ", True, ["a"], None])
+        history.append((draw.choice(kinds), {"id": name} | payload))
+    store.append_many("tracker", [*history, ("item_updated", [1]), ("item_updated", {"p": 1})])
+    kept = json.dumps(store.items())  # as text: 1 == True
+    assert store.verify() == ()
+    with closing(sqlite3.connect(store.path)) as other:
+        other.execute("DELETE FROM items")
+        other.commit()
+    assert store.rebuild_items() == 4
+    assert json.dumps(store.items()) == kept
+    assert store.verify() == ()
+
+
+def test_a_rebuild_writes_what_is_not_so_already_and_nothing_else(store: EventStore) -> None:
+    ids = [f"{n}" for n in range(6)]
+    store.append_many("tracker", [("item_created", {"id": name}) for name in ids])
+    store.append("tracker", "item_updated", {"id": "5", "p": 1})
+    kept = store.items()
+    with closing(sqlite3.connect(store.path)) as other:
+        for change in (
+            "UPDATE items SET id = 'gone' WHERE id = '0'",
+            "UPDATE items SET json = CAST(x'ff' AS TEXT) WHERE id = '1'",
+            "UPDATE items SET id = CAST(x'ff' AS TEXT) WHERE id = '2'",
+            "UPDATE items SET version = 99 WHERE id = '3'",
+            "CREATE TABLE written(id)",
+            "CREATE TRIGGER watch AFTER INSERT ON items "
+            "BEGIN INSERT INTO written VALUES(new.id); END",
+        ):
+            other.execute(change)
+        other.commit()
+        assert store.rebuild_items() == 6
+        written = other.execute("SELECT id FROM written ORDER BY id").fetchall()
+    assert written == [("0",), ("1",), ("2",), ("3",)]
+    assert store.items() == kept
+
+
+def test_what_a_note_put_in_place_is_flushed_or_the_events_are_kept_out(
+    store: EventStore, tmp_path: Path
+) -> None:
+    events = [("s", "t", {})]
+    store.append_held(events, [], note=lambda: tmp_path)
+    with pytest.raises(CannotRunError, match="gone"):
+        store.append_held(events, [], note=lambda: tmp_path / "gone")
+    assert len(store.read("s")) == 1
+    store.append_held(events, [])
+    assert [event["version"] for event in store.read("s")] == [1, 2]
+
+
 def test_a_fold_can_be_handed_in(tmp_path: Path) -> None:
     def count(item: dict[str, Any] | None, event: Any) -> dict[str, Any]:
         return {"id": event["payload"]["id"], "seen": (item["seen"] if item else 0) + 1}
 
-    with EventStore(tmp_path / "a.db", folds={"visits": count}) as store:
+    with EventStore(tmp_path / "a.db", folds={"visits": Fold(count)}) as store:
         store.append_many("visits", [("visited", {"id": "x"})] * 3)
         assert store.items("visits") == [{"id": "x", "seen": 3}]
         assert store.verify() == ()

@@ -149,6 +149,34 @@ def test_the_build_log_tells_of_every_wave(api: StateAPI, tmp_path: Path) -> Non
     )
 
 
+def test_only_a_wave_with_new_events_is_folded_again(api: StateAPI, tmp_path: Path) -> None:
+    fill(api)
+    path = tmp_path / "BUILDLOG.md"
+    export_buildlog(api, path)
+    version, kept, _ = api.store.read_snapshot("view:buildlog") or (0, {}, "")
+    for section in kept["sections"].values():
+        section[-1] += "\nas it was kept"
+    api.store.save_snapshot("view:buildlog", version, kept)
+    export_buildlog(api, path)
+    assert path.read_text().count("as it was kept") == 3
+    api.append(wave_stream("w1"), "wave_finished", {"aborted": True, "abort_reason": "halted"})
+    export_buildlog(api, path)
+    assert path.read_text().count("as it was kept") == 2
+    assert "Aborted: halted." in path.read_text()
+
+
+@pytest.mark.parametrize("kept", [{"format": 0, "sections": {}}, {}])
+def test_sections_kept_by_another_version_are_made_anew(
+    api: StateAPI, tmp_path: Path, kept: dict[str, Any]
+) -> None:
+    fill(api)
+    api.store.save_snapshot("view:buildlog", 1, kept)
+    export_buildlog(api, tmp_path / "BUILDLOG.md")
+    views = [api.project(wave_stream(name)) for name in ("w1", "w2")]
+    views.append({**api.project(wave_stream("nameless")), "wave_id": "nameless"})
+    assert (tmp_path / "BUILDLOG.md").read_text() == render_buildlog(views)
+
+
 def test_the_exported_tracker_is_the_view_with_archived_items(
     api: StateAPI, tmp_path: Path
 ) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.in_process import call
 from tests.support.killed import kill_a_run
-from tests.support.programs import ROOT, Project, Ran, item, run, tree_hash
+from tests.support.programs import ROOT, Project, Ran, call, item, run, tree_hash
+from tests.support.rewound import Rewound
 from tools.gc import main
 
 pytestmark = [
@@ -28,6 +28,24 @@ def gc(project: Project, *flags: str, code: int = 0) -> Ran:
     done = call(main, *project.places(), *flags)
     assert (done.code, done.err) == (code, "")
     return done
+
+
+@pytest.fixture(scope="module")
+def killed_once(
+    tmp_path_factory: pytest.TempPathFactory, template: Path
+) -> tuple[Project, Rewound]:
+    folder = tmp_path_factory.mktemp("killed")
+    project = Project(folder, template)
+    kill_a_run(project, "a")
+    return project, Rewound(folder)
+
+
+@pytest.fixture
+def killed(killed_once: tuple[Project, Rewound]) -> Project:
+    """A project whose run was killed with the agent of `a` at work."""
+    project, rewound = killed_once
+    rewound.again()
+    return project
 
 
 def steps(project: Project, *flags: str, code: int = 0) -> dict[str, str]:
@@ -68,67 +86,61 @@ def test_a_killed_runs_clones_go_after_its_work_was_saved(project: Project) -> N
     assert not list(project.state.glob("runs/*/run.json"))
 
 
-def test_a_folder_whose_note_is_gone_is_saved_too_and_removed(project: Project) -> None:
-    kill_a_run(project, "a")
-    (project.state / "runs" / "killed" / "run.json").unlink()
-    gc(project)
-    assert not works(project)
-    assert (project.state / "runs" / "killed" / "a" / "interrupted.patch").exists()
+def test_a_folder_whose_note_is_gone_is_saved_too_and_removed(killed: Project) -> None:
+    (killed.state / "runs" / "killed" / "run.json").unlink()
+    gc(killed)
+    assert not works(killed)
+    assert (killed.state / "runs" / "killed" / "a" / "interrupted.patch").exists()
 
 
-def test_work_that_cannot_be_saved_stays_and_is_named(project: Project) -> None:
-    kill_a_run(project, "a")
-    (project.state / "runs" / "killed" / "run.json").unlink()
-    (folder,) = works(project)
+def test_work_that_cannot_be_saved_stays_and_is_named(killed: Project) -> None:
+    (killed.state / "runs" / "killed" / "run.json").unlink()
+    (folder,) = works(killed)
     (folder / "private.git" / "HEAD").unlink()
-    done = gc(project, code=1)
+    done = gc(killed, code=1)
     assert f"failed workspaces {folder}" in done.out
     assert (folder / "items" / "a" / "a.txt").read_text() == "half"
 
 
-def test_a_folder_that_a_living_process_uses_stays(project: Project) -> None:
-    kill_a_run(project, "a")
-    (project.state / "runs" / "killed" / "run.json").unlink()
-    (folder,) = works(project)
+def test_a_folder_that_a_living_process_uses_stays(killed: Project) -> None:
+    (killed.state / "runs" / "killed" / "run.json").unlink()
+    (folder,) = works(killed)
     with subprocess.Popen(["sleep", "60"], cwd=folder / "items" / "a") as sleeper:
-        assert steps(project)[str(folder)] == "kept"
+        assert steps(killed)[str(folder)] == "kept"
         sleeper.kill()
-    assert steps(project)[str(folder)] == "removed"
+    assert steps(killed)[str(folder)] == "removed"
 
 
-def test_a_folder_of_a_living_run_stays_whatever_else_is_gone(project: Project) -> None:
-    kill_a_run(project, "a")
-    (folder,) = works(project)
+def test_a_folder_of_a_living_run_stays_whatever_else_is_gone(killed: Project) -> None:
+    (folder,) = works(killed)
     sign = json.loads((folder / "place.json").read_text())
     stat = Path("/proc/self/stat").read_text().rpartition(") ")[2].split()
     sign |= {"pid": os.getpid(), "started": int(stat[19])}
     (folder / "place.json").write_text(json.dumps(sign))
-    (project.state / "runs" / "killed" / "run.json").unlink()
-    assert steps(project, "--older-than", "0")[str(folder)] == "kept"
+    (killed.state / "runs" / "killed" / "run.json").unlink()
+    assert steps(killed, "--older-than", "0")[str(folder)] == "kept"
     assert (folder / "items" / "a" / "a.txt").read_text() == "half"
 
 
-def test_a_folder_from_another_machine_goes_only_when_it_is_old(project: Project) -> None:
-    kill_a_run(project, "a")
-    (folder,) = works(project)
+def test_a_folder_from_another_machine_goes_only_when_it_is_old(killed: Project) -> None:
+    (folder,) = works(killed)
     sign = json.loads((folder / "place.json").read_text())
     (folder / "place.json").write_text(json.dumps(sign | {"boot": "another"}))
-    (project.state / "runs" / "killed" / "run.json").unlink()
-    assert steps(project)[str(folder)] == "kept"
+    (killed.state / "runs" / "killed" / "run.json").unlink()
+    assert steps(killed)[str(folder)] == "kept"
     os.utime(folder, (1, 1))
-    assert steps(project)[str(folder)] == "removed"
+    assert steps(killed)[str(folder)] == "removed"
 
 
-def test_read_only_files_and_deep_folders_are_removed(project: Project) -> None:
-    kill_a_run(project, "a")
-    (folder,) = works(project)
+def test_read_only_files_and_deep_folders_are_removed(killed: Project) -> None:
+    (folder,) = works(killed)
     script = (
         "import os, sys; os.chdir(sys.argv[1])\n"
         "for _ in range(30): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
         "open('f', 'w').close(); os.chmod('f', 0o400); os.chmod('.', 0o500)\n"
     )
     subprocess.run([sys.executable, "-c", script, str(folder / "proving")], check=True)
-    gc(project)
+    gc(killed)
     assert not folder.exists()
 
 

@@ -12,9 +12,10 @@ from state_store.journal import (
     entry_of,
     entry_path,
     load_entries,
+    prepared_entry,
+    prepared_together,
     safe_slug,
     write_entry,
-    write_together,
 )
 
 
@@ -135,7 +136,10 @@ def test_no_journal_is_an_empty_one_and_one_that_cannot_be_listed_is_an_error(
 def test_what_is_written_together_is_there_for_all_or_for_none(tmp_path: Path) -> None:
     write_entry(tmp_path, "a", "verified", {"timestamp": 1.0})
     entries = [entry_of(slug, "shipping", {"commit": slug * 40, "timestamp": 2.0}) for slug in "ab"]
-    path = write_together(tmp_path, "shipping-1", entries)
+    together = prepared_together(tmp_path, "shipping-1", entries)
+    assert load_entries(tmp_path)[0][None, "a"]["phase"] == "verified"
+    together.swap_in()
+    path = together.path
     found, unreadable = load_entries(tmp_path)
     assert {key: entry["phase"] for key, entry in found.items()} == {
         (None, "a"): "shipping",
@@ -147,6 +151,18 @@ def test_what_is_written_together_is_there_for_all_or_for_none(tmp_path: Path) -
     path.write_text(json.dumps([*entries, {"slug": "c"}]))
     assert load_entries(tmp_path)[1] == (path,)
     assert load_entries(tmp_path)[0][None, "a"]["phase"] == "verified"
+
+
+def test_a_prepared_entry_counts_from_its_swap_on_and_leaves_nothing_when_dropped(
+    tmp_path: Path,
+) -> None:
+    write_entry(tmp_path, "s", "dispatched", {})
+    dropped, kept = (prepared_entry(tmp_path, "s", phase, {}) for phase in ("failed", "verified"))
+    assert load_entries(tmp_path)[0][None, "s"]["phase"] == "dispatched"
+    kept.swap_in()
+    dropped.drop()
+    assert load_entries(tmp_path)[0][None, "s"]["phase"] == "verified"
+    assert [path.name for path in (tmp_path / "journal").iterdir()] == ["s.json"]
 
 
 def test_a_list_in_the_file_of_one_item_is_no_entry(tmp_path: Path) -> None:

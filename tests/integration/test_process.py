@@ -9,7 +9,6 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,13 +26,6 @@ from tests.support.processes import Marked, eventually
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are for a POSIX shell")
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-
-
-@pytest.fixture
-def marked(tmp_path: Path) -> Iterator[Marked]:
-    found = Marked(tmp_path)
-    yield found
-    found.end()
 
 
 def run(command: Command) -> Finished:
@@ -203,6 +195,20 @@ def test_a_time_out_is_not_an_exit(marked: Marked) -> None:
     assert (done.ending, done.exit_code, done.stdout) == (Ending.TIMED_OUT, None, "before\n")
     assert "0.5 s" in done.reason
     assert done.duration_s < 2
+
+
+def test_silence_beyond_its_limit_ends_a_command(marked: Marked) -> None:
+    done = run(marked.shell("echo before; sleep 60", silence_s=0.3))
+    assert (done.ending, done.exit_code, done.stdout) == (Ending.SILENT, None, "before\n")
+    assert "0.3 s of silence" in done.reason
+    assert done.duration_s < 2
+
+
+def test_a_command_that_prints_now_and_then_is_not_silent(marked: Marked) -> None:
+    text = "for i in 1 2 3 4 5 6 7 8; do echo $i >&2; sleep 0.2; done"
+    done = run(marked.shell(text, silence_s=1.2))
+    assert (done.ending, done.exit_code) == (Ending.EXITED, 0)
+    assert done.duration_s > 1.2
 
 
 def test_the_first_signal_is_the_one_asked_for_and_comes_once(marked: Marked) -> None:

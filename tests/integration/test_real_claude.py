@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from driver.claude_code_driver import ClaudeCodeDriver
 from tests.support.model_script import (
     Action,
     Conversation,
@@ -308,6 +309,16 @@ def test_an_agent_that_its_provider_refuses_ships_nothing_and_holds_nobody_up(
 
 def follows(place: Place) -> bool:
     return any(command.startswith("tail -f") for command in place.left_running().values())
+
+
+@pytest.mark.parametrize("key", ["", "sk-ant-no-real-key"])
+def test_it_is_examined_without_a_provider(tmp_path: Path, key: str) -> None:
+    assert CLAUDE is not None
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "ANTHROPIC_API_KEY": key}
+    nowhere = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    program, login = ClaudeCodeDriver(program=CLAUDE, environ={**environ, **nowhere}).examine()
+    assert (program.name, program.ok) == ("program", True)
+    assert (login.name, login.ok) == ("login", bool(key))
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.in_process import call
 from tests.support.killed import kill_a_run
-from tests.support.programs import ROOT, Project, Ran, item, run
+from tests.support.programs import ROOT, Project, Ran, call, item, run
 from tools import gc
 from tools.recover import main
 

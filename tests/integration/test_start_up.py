@@ -135,7 +135,7 @@ def test_nothing_waits_for_a_terminal_an_editor_or_a_home(project: Project) -> N
     )
     env = environment(project.home, **dict.fromkeys(names, waits))
     del env["HOME"]
-    done = project.schedule(env=env)
+    done = project.schedule(env=env, stdin=subprocess.DEVNULL)
     assert done.code == 0, done.err
     assert project.branches() == [done.report["branch"]]
 

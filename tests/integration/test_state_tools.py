@@ -11,7 +11,7 @@ import pytest
 from state_store.api import StateAPI
 from state_store.ingest import sync_tracker
 from state_store.read_api import ReadAPI
-from tests.support.programs import ROOT, Ran, run
+from tests.support.programs import ROOT, Ran, run, run_here
 from tools import orchestrator_status, reconcile
 
 STATE, RECONCILE = ROOT / "tools" / "state.py", ROOT / "tools" / "reconcile.py"
@@ -34,7 +34,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def looked(folder: Path, *flags: str) -> Ran:
-    return run(STATE, *flags, "--state-dir", folder, cwd=folder.parent)
+    return run_here(STATE, *flags, "--state-dir", folder, cwd=folder.parent)
+
+
+@pytest.mark.parametrize("program", [STATE, RECONCILE, STATUS], ids=lambda path: str(path.stem))
+def test_each_runs_as_a_file_from_any_folder(program: Path, tmp_path: Path) -> None:
+    done = run(program, "--help", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("usage: ")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +134,7 @@ def test_a_conflict_is_told_until_a_person_settles_it(folder: Path, side: str, t
 
 
 def reconciled(folder: Path, *flags: str | Path) -> Ran:
-    return run(RECONCILE, *flags, "--json", cwd=folder)
+    return run_here(RECONCILE, *flags, "--json", cwd=folder)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +191,7 @@ def test_two_stores_become_one(folder: Path) -> None:
 
 
 def status(folder: Path, *flags: str) -> Ran:
-    return run(STATUS, *flags, "--state-dir", folder, cwd=folder)
+    return run_here(STATUS, *flags, "--state-dir", folder, cwd=folder)
 
 
 def test_the_status_is_written_read_and_cleared(tmp_path: Path) -> None:

@@ -19,29 +19,30 @@ import pytest
 
 from driver.tracker import (
     Edit,
-    Item,
     load_tracker_items,
-    read_tracker,
+    rewrite_items,
     tracker_problems,
-    update_items,
     validate_item,
 )
 from state_store.errors import CannotRunError, InputError
 from state_store.files import replace_unchanged
+from state_store.item_id import id_of
 from state_store.locks import locked
+from state_store.merge import Item
+from state_store.tracker_file import read_tracker_file
 from tests.support.trackers import HAND_WRITTEN
 
 ROOT = Path(__file__).resolve().parents[2]
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="users, links and modes are POSIX")
 
 
-def fixed(fields: Mapping[str, Mapping[str, Any]]) -> dict[str, Edit]:
-    """Edits that set the same fields whatever the item is by now."""
-    return {name: partial(_answer, values) for name, values in fields.items()}
+def fixed(fields: Mapping[str, Mapping[str, Any]]) -> Edit:
+    """An edit that sets the same fields by id, whatever the item is by now."""
+    return partial(_answer, fields)
 
 
-def _answer(values: Mapping[str, Any], _item: Item) -> Mapping[str, Any]:
-    return values
+def _answer(fields: Mapping[str, Mapping[str, Any]], item: Item) -> Mapping[str, Any]:
+    return fields.get(str(id_of(item)), {})
 
 
 # A program for an update in a process of its own; prints how it ended, if not well.
@@ -49,10 +50,10 @@ UPDATE = """\
 import sys
 from pathlib import Path
 from state_store.errors import TidegateError
-from driver.tracker import update_items
+from driver.tracker import rewrite_items
 try:
-    done = lambda item: {"status": "done"}
-    update_items(Path(sys.argv[1]), dict.fromkeys(sys.argv[2:], done))
+    done = lambda item: {"status": "done"} if item["id"] in sys.argv[2:] else {}
+    rewrite_items(Path(sys.argv[1]), done)
 except TidegateError as fault:
     print(type(fault).__name__, int(fault.exit_code), fault)
 """
@@ -93,14 +94,13 @@ def update_in_a_process(before: str, path: Path, *ids: str) -> subprocess.Comple
 
 
 def test_both_shapes_are_read_with_the_digest_of_the_bytes(tracker: Path, tmp_path: Path) -> None:
-    read = read_tracker(tracker)
-    assert [item["id"] for item in read.items] == ["T-1", "T-2", 7]
+    read = read_tracker_file(tracker)
+    assert [item["id"] for item in read.entries] == ["T-1", "T-2", 7]
     assert read.digest == hashlib.sha256(tracker.read_bytes()).hexdigest()
     bare = write(tmp_path / "bare.json", [an_item(), "stray"])
-    assert read_tracker(bare).items == (an_item(),)
-    assert read_tracker(bare).strays == (
-        "entry 2 of the tracker is not an object; correct or remove it",
-    )
+    assert read_tracker_file(bare).entries == (an_item(),)
+    (stray,) = read_tracker_file(bare).strays
+    assert stray == f"entry 2 of {bare} is not an object; correct or remove it"
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_a_broken_tracker_is_bad_input_not_an_empty_backlog(
     path = tmp_path / "t.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=said):
-        read_tracker(path)
+        read_tracker_file(path)
     with pytest.raises(InputError, match=said):
-        update_items(path, fixed({"1": {"status": "done"}}))
+        rewrite_items(path, fixed({"1": {"status": "done"}}))
     assert load_tracker_items(path) == []
     assert path.read_bytes() == content
     assert [p.name for p in tmp_path.iterdir()] == ["t.json"]
@@ -133,9 +133,9 @@ def test_a_broken_tracker_is_bad_input_not_an_empty_backlog(
 def test_a_missing_tracker_is_bad_input(tmp_path: Path) -> None:
     for path in (tmp_path / "no.json", tmp_path / "no" / "no.json", tmp_path):
         with pytest.raises(InputError, match="the tracker"):
-            read_tracker(path)
+            read_tracker_file(path)
         with pytest.raises(InputError, match="the tracker"):
-            update_items(path, fixed({}))
+            rewrite_items(path, fixed({}))
         assert load_tracker_items(path) == []
     assert list(tmp_path.iterdir()) == []
 
@@ -144,7 +144,7 @@ def test_a_missing_tracker_is_bad_input(tmp_path: Path) -> None:
 def test_a_pipe_instead_of_a_tracker_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "t.json")
     with pytest.raises(InputError, match="not a regular file"):
-        read_tracker(tmp_path / "t.json")
+        read_tracker_file(tmp_path / "t.json")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_ids_and_slugs_that_name_two_items_are_told() -> None:
 
 @pytest.mark.usefixtures("_nothing_left_behind")
 def test_an_update_changes_only_the_values_it_sets(tracker: Path) -> None:
-    missing = update_items(
+    done = rewrite_items(
         tracker,
         fixed(
             {
@@ -208,7 +208,7 @@ def test_an_update_changes_only_the_values_it_sets(tracker: Path) -> None:
             }
         ),
     )
-    assert missing == ("nobody",)
+    assert done
     expected = HAND_WRITTEN.replace('"status" : "todo"', '"status" : "done"')
     expected = expected.replace(
         'keep \\/ this"',
@@ -229,40 +229,40 @@ def test_an_update_changes_only_the_values_it_sets(tracker: Path) -> None:
 def test_any_layout_survives(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(text.encode())
-    assert update_items(path, fixed({"1": {"status": "done"}})) == ()
+    assert rewrite_items(path, fixed({"1": {"status": "done"}}))
     assert path.read_bytes() == text.replace('"todo"', '"done"').encode()
 
 
 def test_a_reason_that_is_no_utf8_can_still_be_written(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text('[{"id": "1", "s": "\u00fc"}]', encoding="utf-8")
-    update_items(path, fixed({"1": {"reason": "bad name a\udcff"}}))
-    assert read_tracker(path).items[0]["reason"] == "bad name a\udcff"
+    rewrite_items(path, fixed({"1": {"reason": "bad name a\udcff"}}))
+    assert read_tracker_file(path).entries[0]["reason"] == "bad name a\udcff"
 
 
 def test_nothing_to_change_writes_nothing(tracker: Path) -> None:
     before = tracker.stat()
     same = fixed({"T-1": {"status": "todo"}, "T-2": {"notes": "keep / this"}})
-    assert update_items(tracker, same) == ()
+    assert rewrite_items(tracker, same)
     after = tracker.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_a_persons_edit_since_intake_is_merged_by_item(tracker: Path) -> None:
-    read_tracker(tracker)
+    read_tracker_file(tracker)
     edited = HAND_WRITTEN.replace('"slug": "one"', '"slug": "renamed"').replace(
         '{"id":7}', '{"id":7},\n      {"id": "T-9", "status": "todo"}'
     )
     tracker.write_text(edited)
-    update_items(tracker, fixed({"T-1": {"status": "done"}}))
-    items = {item["id"]: item for item in read_tracker(tracker).items}
+    rewrite_items(tracker, fixed({"T-1": {"status": "done"}}))
+    items = {item["id"]: item for item in read_tracker_file(tracker).entries}
     assert items["T-1"]["slug"] == "renamed"
     assert items["T-1"]["status"] == "done"
     assert "T-9" in items
 
 
 def test_an_edit_in_the_last_moment_is_not_overwritten(tracker: Path) -> None:
-    digest = read_tracker(tracker).digest
+    digest = read_tracker_file(tracker).digest
     tracker.write_text("[]")
     assert not replace_unchanged(tracker, b"ours", digest)
     assert tracker.read_text() == "[]"
@@ -277,20 +277,20 @@ def test_updates_of_many_threads_and_processes_all_arrive(tmp_path: Path) -> Non
         for n in range(0, 20, 5)
     ]
     updates += [
-        threading.Thread(target=update_items, args=(path, fixed({str(n): {"status": "done"}})))
+        threading.Thread(target=rewrite_items, args=(path, fixed({str(n): {"status": "done"}})))
         for n in range(20, 60)
     ]
     for update in updates:
         update.start()
     for update in updates:
         update.join()
-    assert {item.get("status") for item in read_tracker(path).items} == {"done"}
+    assert {item.get("status") for item in read_tracker_file(path).entries} == {"done"}
 
 
 def test_a_lock_left_by_a_dead_process_holds_nobody_up(tracker: Path) -> None:
     lock = tracker.with_name("tracker.json.lock")
     lock.write_bytes(b"left over")
-    assert update_items(tracker, fixed({"T-1": {"status": "done"}})) == ()
+    assert rewrite_items(tracker, fixed({"T-1": {"status": "done"}}))
     assert not lock.exists()
 
 
@@ -331,10 +331,10 @@ def test_a_link_to_the_tracker_and_its_mode_stay(tracker: Path, tmp_path: Path) 
     tracker.chmod(0o640)
     link = tmp_path / "link.json"
     link.symlink_to(tracker.name)
-    update_items(link, fixed({"T-1": {"status": "done"}}))
+    rewrite_items(link, fixed({"T-1": {"status": "done"}}))
     assert link.is_symlink()
     assert tracker.stat().st_mode & 0o777 == 0o640
-    assert read_tracker(tracker).items[0]["status"] == "done"
+    assert read_tracker_file(tracker).entries[0]["status"] == "done"
 
 
 @POSIX_ONLY

@@ -15,8 +15,7 @@ import pytest
 from driver.runs import noted
 from state_store.anchors import Anchor, lost
 from state_store.api import StateAPI
-from tests.support.in_process import call
-from tests.support.programs import ROOT, Project, Ran, item, run
+from tests.support.programs import ROOT, Project, Ran, call, item, run
 from tools.verify_state import main
 
 pytestmark = pytest.mark.usefixtures("at_home")

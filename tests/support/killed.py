@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-from tests.support.processes import eventually
+from tests.support.processes import carrying, eventually
 from tests.support.programs import LOOP, Project, environment, item
 
 PATIENCE_S = 30.0
@@ -43,13 +42,5 @@ def kill_a_run(project: Project, *names: str, wave_id: str = "killed") -> None:
     assert eventually(lambda: not _at_work(wave_id), PATIENCE_S)
 
 
-def _at_work(wave_id: str) -> list[Path]:
-    mark = f"TIDEGATE_RUN={wave_id}".encode()
-    return [path for path in Path("/proc").glob("[0-9]*") if mark in _environment(path)]
-
-
-def _environment(process: Path) -> list[bytes]:
-    try:
-        return (process / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+def _at_work(wave_id: str) -> list[int]:
+    return carrying(f"TIDEGATE_RUN={wave_id}")

@@ -6,10 +6,13 @@ the user's checkout, never from what the program says.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +22,11 @@ from typing import Any
 
 from state_store.store import EventStore
 from tests.support.processes import MARKER, Marked, eventually
+from tests.support.programs import SCHEDULER, Ran
 from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
 
-SCHEDULER = Path(__file__).resolve().parents[2] / "driver" / "wave_scheduler.py"
+# The installation's own modules only: hundreds of schedulers are started here.
+PYTHON = (sys.executable, "-S")
 ITEMS = ("a", "b", "c")
 RUN_LIMIT_S = 60.0
 GONE_WITHIN_S = 2.0
@@ -83,12 +88,9 @@ class Yard:
         self.slugs = tuple(slugs)
         pace = pace or Pace()
         self.environ = user_environ(folder / "home")
-        self.repo = make_repo(folder / "repo", self.environ, {"base.txt": "base\n"})
-        self.remote = make_bare(folder / "remote.git", self.environ)
+        self.repo, self.remote = _repository(folder, self.environ)
         if pace.push:
             hook(self.remote.path / "hooks", "pre-receive", f"sleep {pace.push}")
-        self.repo.git("remote", "add", "origin", str(self.remote.path))
-        self.repo.git("push", "-q", "-u", "--no-verify", "origin", "main")
         self.state, self.tracker = folder / "state", folder / "tracker.json"
         slow = f"sleep {pace.agent}" if pace.agent else ""
         (folder / "agent.sh").write_text(agent.format(folder=folder, slow=slow))
@@ -124,7 +126,7 @@ class Yard:
         """The scheduler's command line."""
         flags = ("--tracker", self.tracker, "--repo", self.repo.path, "--state-dir", self.state)
         config = ("--config", self.folder / "tidegate.toml")
-        return [sys.executable, *map(str, (SCHEDULER, "--execute", *flags, *config))]
+        return [*PYTHON, *map(str, (SCHEDULER, "--execute", *flags, *config))]
 
     @contextmanager
     def running(
@@ -232,6 +234,30 @@ class Yard:
         }
 
 
+@functools.cache
+def _template() -> Path:
+    """The folder of a repository with one commit that it has pushed to its remote, to be copied."""
+    top = Path(tempfile.mkdtemp(prefix="tidegate-yard-"))
+    atexit.register(shutil.rmtree, top)
+    environ = user_environ(top / "home")
+    repo = make_repo(top / "repo", environ, {"base.txt": "base\n"})
+    remote = make_bare(top / "remote.git", environ)
+    repo.git("remote", "add", "origin", str(remote.path))
+    repo.git("push", "-q", "-u", "--no-verify", "origin", "main")
+    return top
+
+
+def _repository(folder: Path, environ: Mapping[str, str]) -> tuple[Checkout, Checkout]:
+    """A user's repository and its remote."""
+    template = _template()
+    repo, remote = (Checkout(folder / name, environ) for name in ("repo", "remote.git"))
+    for made in (repo, remote):
+        shutil.copytree(template / made.path.name, made.path)
+    config = repo.path / ".git" / "config"
+    config.write_text(config.read_text().replace(str(template), str(folder)))
+    return repo, remote
+
+
 @dataclass(frozen=True)
 class Shipped:
     """A commit on a branch; `proved` is the tree that its trailer says was tested."""
@@ -240,26 +266,6 @@ class Shipped:
     commit: str
     tree: str
     proved: str
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How a scheduler ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def report(self) -> dict[str, Any]:
-        document = json.loads(self.out)
-        assert isinstance(document, dict)
-        return document
-
-    @property
-    def verdicts(self) -> dict[str, str]:
-        wave = self.report["wave"]
-        return {record["slug"]: record["verdict"] for record in wave["built"]}
 
 
 def _config(folder: Path, more: str) -> str:

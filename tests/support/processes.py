@@ -36,16 +36,17 @@ class Marked:
 
     def alive(self) -> list[int]:
         """The living processes of this marker; needs /proc."""
-        wanted = f"{MARKER}={self.marker}".encode()
-        return [pid for pid in map(int, _pids()) if wanted in _environment(pid)]
+        return carrying(f"{MARKER}={self.marker}")
 
     def end(self) -> None:
         for pid in self.alive():
             os.kill(pid, signal.SIGKILL)
 
 
-def _pids() -> list[str]:
-    return [entry.name for entry in Path("/proc").glob("[0-9]*")]
+def carrying(mark: str) -> list[int]:
+    """The living processes that have `mark`, a NAME=VALUE, in their environment; needs /proc."""
+    pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if mark.encode() in _environment(pid)]
 
 
 def _environment(pid: int) -> list[bytes]:
@@ -57,9 +58,10 @@ def _environment(pid: int) -> list[bytes]:
 
 def eventually(holds: Callable[[], object], within_s: float = 5.0) -> bool:
     """Wait until a condition holds; False when it did not in time."""
-    deadline = time.monotonic() + within_s
+    deadline, pause_s = time.monotonic() + within_s, 0.002
     while not holds():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.005)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.02)  # a look at all processes is no small work
     return True

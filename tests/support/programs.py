@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+Main = Callable[[Sequence[str]], int]
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULER = ROOT / "driver" / "wave_scheduler.py"
 LOOP = ROOT / "driver" / "wave_loop.py"
 PYTHON = (sys.executable, "-I", "-S")
 DEADLINE_S = 60
+MAIN_THREAD = threading.main_thread()
 
-# Obeys its prompt: each line "DO <python>" is run in the workspace.
+# Obeys its prompt: each line "DO <python>" is run in the workspace. Two modules take longer to
+# load than all else that it does.
 AGENT = """
-import json, os, pathlib, sys, time
+import os, sys, time
 for line in sys.stdin.read().splitlines():
     if line.startswith("DO "):
+        globals().update((name, __import__(name)) for name in ("json", "pathlib") if name in line)
         exec(line[3:])
 """
 
@@ -51,6 +61,11 @@ class Ran:
         document = json.loads(self.out)
         assert isinstance(document, dict)
         return document
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """By slug, of a scheduler's wave."""
+        return {record["slug"]: record["verdict"] for record in self.report["wave"]["built"]}
 
     def said(self) -> str:
         """The one sentence on stderr, without its prefix."""
@@ -104,13 +119,19 @@ class Project:
         return next(item for item in items if item["id"] == name)
 
     def schedule(self, *flags: str | Path, **how: Any) -> Ran:
-        """`wave_scheduler.py --execute` with this project's places."""
-        return run(SCHEDULER, "--execute", "--tracker", self.tracker, *self.places(), *flags,
-                   **{"cwd": self.home, **how})  # fmt: skip
+        """`wave_scheduler.py --execute` with this project's places; in a process of its own where
+        `how` is about that."""
+        words = ("--execute", "--tracker", self.tracker, *self.places(), *flags)
+        return self._run(SCHEDULER, words, how)
 
     def loop(self, *flags: str | Path, **how: Any) -> Ran:
         """`wave_loop.py --git` with this project's places."""
-        return run(LOOP, "--git", *self.places(), *flags, **{"cwd": self.home, **how})
+        return self._run(LOOP, ("--git", *self.places(), *flags), how)
+
+    def _run(self, program: Path, words: Sequence[str | Path], how: Mapping[str, Any]) -> Ran:
+        apart = how.keys() - {"cwd", "env"} or threading.current_thread() is not MAIN_THREAD
+        start = run if apart else run_here
+        return start(program, *words, **{"cwd": self.home, **how})
 
     def places(self) -> tuple[str | Path, ...]:
         """The flags that name this project's places."""
@@ -142,12 +163,12 @@ def item(name: str, **fields: Any) -> dict[str, Any]:
 
 def writes(file: str, text: str = "good") -> str:
     """A prompt that has the scripted agent write one file."""
-    return f"DO pathlib.Path({file!r}).write_text({text!r})"
+    return f"DO open({file!r}, 'w').write({text!r})"
 
 
 def says_good(file: str) -> list[str]:
     """A test that is green when the file says "good"."""
-    check = f"import pathlib, sys; sys.exit(pathlib.Path({file!r}).read_text() != 'good')"
+    check = f"import sys; sys.exit(open({file!r}).read() != 'good')"
     return [*PYTHON, "-c", check]
 
 
@@ -193,7 +214,7 @@ def run(
     prefix: Sequence[str] = (),
     **options: Any,
 ) -> Ran:
-    """Run a program file, or `-m name`, to its end with stdin at its end."""
+    """Run a program file, or `-m name`, to its end in a process of its own, stdin at its end."""
     named = (str(program),) if isinstance(program, Path) else tuple(program)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     done = subprocess.run(
@@ -207,6 +228,64 @@ def run(
         **{**streams, **options},
     )
     return Ran(done.returncode, done.stdout or "", done.stderr or "")
+
+
+def run_here(
+    program: Path, *flags: str | Path, cwd: Path, env: Mapping[str, str] | None = None
+) -> Ran:
+    """The same without a new interpreter, for rules that are not about the process: this process
+    is that user in that folder meanwhile."""
+    main: Main = import_module(".".join(program.relative_to(ROOT).with_suffix("").parts)).main
+    with contextlib.chdir(cwd), _as_environment(environment(cwd) if env is None else env):
+        return call(main, *flags)
+
+
+def call(main: Main, *words: str | Path) -> Ran:
+    """A program's `main` called from a test: how it ended, and what it and its children printed."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with _standard_files(out.fileno(), err.fileno()):
+            try:
+                code = main([str(word) for word in words])
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        return Ran(int(code), *(_content(file) for file in (out, err)))
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+@contextlib.contextmanager
+def _standard_files(*outputs: int) -> Iterator[None]:
+    """stdin at its end, stdout and stderr these descriptors, also for whatever is started."""
+    kept = [os.dup(number) for number in range(3)]
+    with Path(os.devnull).open("rb") as nothing:
+        for number, source in enumerate((nothing.fileno(), *outputs)):
+            os.dup2(source, number)
+    out, err = (
+        io.TextIOWrapper(io.FileIO(number, "w", closefd=False), encoding="utf-8")
+        for number in (1, 2)
+    )
+    try:
+        with out, err, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield
+    finally:
+        for number, source in enumerate(kept):
+            os.dup2(source, number)
+            os.close(source)
+
+
+@contextlib.contextmanager
+def _as_environment(env: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def tree_hash(top: Path) -> str:

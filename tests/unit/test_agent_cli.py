@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from driver.agent_cli import TokenMeter, item_of, phase_of, tail
+from driver.agent_cli import item_of, phase_of, tail
 from driver.agent_driver import Usage, WorkerRequest
+from driver.token_meter import TokenMeter
 
 
 @pytest.mark.parametrize(

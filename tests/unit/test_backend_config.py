@@ -7,16 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from driver.agent_cli import DEFAULT_STALL_S, LocalDriver
+from driver.agent_driver import MODEL_ROLES
 from driver.backend_config import (
     FACTORIES,
     build_driver,
     describe_backend,
     driver_from,
     load_backend_config,
+    review_driver_from,
 )
+from driver.codex_driver import CodexDriver
+from driver.model_table import PRICES, Price
+from driver.openai_transport import Server
 from driver.recording import RecordingWriter
-from state_store.errors import CannotRunError, InputError
-from tools.settings_schema import BackendSettings
+from state_store.errors import InputError
+from tools.settings import Settings, load
+from tools.settings_schema import BackendSettings, TokenPrice
 
 
 @pytest.fixture
@@ -39,6 +46,27 @@ def test_settings_reach_the_backend() -> None:
     assert driver.probe_capabilities().recommended_verification_tier == 3
     roles = [driver.resolve_model(role) for role in ("worker", "setup", "verify")]
     assert roles == ["large", "large", "small"]
+
+
+def settings(tmp_path: Path, toml: str) -> Settings:
+    (tmp_path / "tidegate.toml").write_text(toml, encoding="utf-8")
+    return load(project=tmp_path, environ={"HOME": str(tmp_path)})
+
+
+def test_the_reviewer_is_the_backend_of_its_own_table(tmp_path: Path) -> None:
+    toml = "[backend]\nname='command'\ncommand=['a']\n[review.backend]\nmodel='opus'\n"
+    reviewer = review_driver_from(settings(tmp_path, toml))
+    assert reviewer is not None
+    assert (reviewer.name, reviewer.resolve_model("verify")) == ("claude-code", "opus")
+
+
+def test_without_a_table_of_its_own_there_is_no_reviewing_backend(tmp_path: Path) -> None:
+    assert review_driver_from(settings(tmp_path, "[review]\nmode='always'\n")) is None
+
+
+def test_a_wrong_reviewer_is_told_by_its_table(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"\[review\.backend\] name: .*did you mean 'claude'"):
+        review_driver_from(settings(tmp_path, "[review.backend]\nname='claud'\n"))
 
 
 def test_one_model_serves_every_role_of_claude() -> None:
@@ -70,10 +98,86 @@ def test_a_backend_that_cannot_be_meant_is_bad_input(
         driver_from(backend, {})
 
 
-@pytest.mark.parametrize("name", ["codex", "openai-compatible"])
-def test_a_known_backend_that_is_not_here_yet_cannot_run(name: str) -> None:
-    with pytest.raises(CannotRunError, match="later version"):
-        driver_from(BackendSettings(name=name), {})
+COMPATIBLE = {"backend": "openai-compatible", "base_url": "http://[::1]:1/v1", "model": "m"}
+
+
+def test_codex_takes_every_setting_of_a_completion_backend() -> None:
+    backend = BackendSettings(
+        name="codex",
+        model="ours",
+        models={"verify": "theirs"},
+        api_key_env="LAB_KEY",
+        base_url="https://lab.example/v1",
+        timeout_s=60,
+        stall_s=5,
+        max_retries=0,
+        max_owned_bytes=9,
+        tier=4,
+        env=("HTTPS_PROXY",),
+    )
+    driver = driver_from(backend, {"LAB_KEY": "k"})
+    assert isinstance(driver, CodexDriver)
+    assert [driver.resolve_model(role) for role in MODEL_ROLES] == ["ours", "ours", "theirs"]
+    assert driver.server == Server("https://lab.example/v1", "LAB_KEY", ("HTTPS_PROXY",))
+    assert (driver.timeout_s, driver.stall_s, driver.max_retries) == (60, 5, 0)
+    assert (driver.max_owned_bytes, driver.tier) == (9, 4)
+    assert driver.readiness_problems() == ()
+
+
+def test_codex_needs_no_model_and_its_key_by_name() -> None:
+    driver = driver_from(BackendSettings(name="codex"), {})
+    assert {driver.resolve_model(role) for role in MODEL_ROLES} <= set(PRICES)
+    (problem,) = driver.readiness_problems()
+    assert "OPENAI_API_KEY" in problem
+
+
+@pytest.mark.parametrize(
+    ("backend", "missing"),
+    [
+        (BackendSettings(name="openai-compatible"), ["base_url", "model"]),
+        (BackendSettings(name="openai-compatible", model="m"), ["base_url"]),
+        (BackendSettings(name="openai-compatible", base_url="http://[::1]/v1"), ["model"]),
+    ],
+)
+def test_an_openai_compatible_server_needs_address_and_model(
+    backend: BackendSettings, missing: list[str]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        driver_from(backend, {})
+    assert [problem.rpartition(" ")[2] for problem in caught.value.problems] == missing
+
+
+@pytest.mark.parametrize(
+    ("more", "key_name"),
+    [
+        ({}, ""),
+        ({"api_key_env": "LAB_KEY"}, "LAB_KEY"),
+        ({"base_url": "https://lab.example/v1"}, "OPENAI_API_KEY"),
+    ],
+)
+def test_a_server_on_this_machine_gets_no_key_that_was_not_meant_for_it(
+    more: dict[str, str], key_name: str
+) -> None:
+    driver = build_driver({**COMPATIBLE, **more}, environ={"OPENAI_API_KEY": "k", "LAB_KEY": "k"})
+    assert isinstance(driver, CodexDriver)
+    assert driver.server.key_name == key_name
+
+
+def test_a_local_model_has_time_and_is_checked_more() -> None:
+    here = build_driver({**COMPATIBLE, "is_local": True}, environ={})
+    hosted = build_driver({**COMPATIBLE, "base_url": "https://lab.example/v1"}, environ={})
+    assert isinstance(here, CodexDriver)
+    assert isinstance(hosted, CodexDriver)
+    assert (here.stall_s, hosted.stall_s) == (None, DEFAULT_STALL_S)
+    assert (here.tier, hosted.tier) == (3, 2)
+
+
+def test_the_users_prices_reach_every_backend_of_ours() -> None:
+    prices = {"m": TokenPrice(1.0, 2.0, 0.5)}
+    for name in ("claude", "codex"):
+        driver = driver_from(BackendSettings(name=name), {}, prices)
+        assert isinstance(driver, LocalDriver)
+        assert driver.prices == {"m": Price(1.0, 2.0, 0.5)}
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
 from driver.claude_stream import read_stream, usage_of
+from driver.provider_fault import FaultKind
+
+STREAMS = Path(__file__).parents[1] / "support" / "claude_streams"
+NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 
 INIT = (
     '{"type":"system","subtype":"init","cwd":"/w","tools":["Bash","Edit","Read","Write"],'
@@ -142,14 +148,102 @@ def line(ending: str) -> str:
 
 @pytest.mark.parametrize(("ending", "expected"), ENDINGS.values(), ids=ENDINGS)
 def test_the_result_line_decides(ending: str, expected: tuple[str, Usage]) -> None:
-    reply = read_stream([INIT, RETRY, ASSISTANT, line(ending)])
+    reply = read_stream([INIT, RETRY, ASSISTANT, line(ending)], NOW)
     assert (reply.failure, reply.usage) == expected
     assert (reply.started, reply.finished, reply.model) == (True, True, "claude-sonnet-5")
     assert bool(reply.error) == (reply.failure != FAILURE_NONE)
 
 
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [
+        ("400", None),
+        ("prompt too long", None),
+        ("refused by the model", None),
+        ("too many turns", None),
+        ("over its own budget", None),
+        ("answer too long", None),
+        ("success", None),
+        ("no credit left", FaultKind.NO_CREDIT),
+        ("wrong key", FaultKind.BAD_KEY),
+        ("no key", FaultKind.BAD_KEY),
+        ("no such model", FaultKind.UNKNOWN_MODEL),
+        ("rate limited", FaultKind.RATE_LIMITED),
+        ("rate limited after some work", FaultKind.RATE_LIMITED),
+        ("server down", FaultKind.OVERLOADED),
+        ("overloaded without a status", FaultKind.OVERLOADED),
+        ("connection lost, perhaps after an answer was made", FaultKind.DROPPED),
+        ("another program answers", FaultKind.MALFORMED),
+    ],
+)
+def test_a_fault_of_the_provider_is_told_from_the_agents_failure(
+    ending: str, kind: FaultKind | None
+) -> None:
+    fault = read_stream([INIT, ASSISTANT, line(ENDINGS[ending][0])], NOW).fault
+    assert (fault and fault.kind) == kind
+
+
+def test_the_delay_that_the_server_asked_for_is_handed_on() -> None:
+    fault = read_stream([INIT, RETRY, line(ENDINGS["rate limited"][0])], NOW).fault
+    assert fault is not None
+    assert (fault.status, fault.retry_after_s) == (429, 0.5)
+
+
+@pytest.mark.parametrize("is_error", [True, False])
+def test_a_used_up_plan_is_told_whether_or_not_it_is_called_an_error(is_error: bool) -> None:
+    said = "Claude AI usage limit reached|1780000000"
+    result = {"type": "result", "subtype": "success", "is_error": is_error, "result": said}
+    reply = read_stream([INIT, json.dumps(result)], NOW)
+    assert reply.failure == FAILURE_COULD_NOT_RUN
+    assert reply.fault is not None
+    assert (reply.fault.kind, reply.fault.resets_at) == (FaultKind.USAGE_LIMIT, 1780000000.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "failure", "kind"),
+    [
+        ("success", FAILURE_NONE, None),
+        ("max_turns", FAILURE_AGENT, None),
+        ("api_error", FAILURE_AGENT, None),
+        ("rate_limited", FAILURE_COULD_NOT_RUN, FaultKind.RATE_LIMITED),
+        ("session_limit", FAILURE_COULD_NOT_RUN, FaultKind.USAGE_LIMIT),
+    ],
+)
+def test_captured_streams_are_read_as_they_were_meant(
+    name: str, failure: str, kind: FaultKind | None
+) -> None:
+    lines = (STREAMS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    reply = read_stream(lines, NOW)
+    assert (reply.failure, reply.fault and reply.fault.kind) == (failure, kind)
+    if kind is FaultKind.USAGE_LIMIT:
+        assert reply.fault is not None
+        assert (reply.fault.resets_at, reply.usage) == (1795977565.0, FREE)
+
+
+def test_the_line_about_limits_makes_a_429_a_used_up_plan_with_its_time() -> None:
+    told = {"status": "rejected", "resetsAt": 1780000000, "rateLimitType": "five_hour"}
+    limit = json.dumps({"type": "rate_limit_event", "rate_limit_info": told})
+    fault = read_stream([INIT, limit, line(ENDINGS["rate limited"][0])], NOW).fault
+    assert fault is not None
+    assert (fault.kind, fault.resets_at) == (FaultKind.USAGE_LIMIT, 1780000000.0)
+
+
+def test_an_allowed_limit_line_changes_nothing() -> None:
+    told = {"status": "allowed_warning", "resetsAt": 1780000000}
+    limit = json.dumps({"type": "rate_limit_event", "rate_limit_info": told})
+    fault = read_stream([INIT, limit, line(ENDINGS["rate limited"][0])], NOW).fault
+    assert fault is not None
+    assert fault.kind is FaultKind.RATE_LIMITED
+
+
+def test_an_agent_that_writes_about_limits_has_not_met_one() -> None:
+    said = 'Done. The page now says "You\'ve hit your limit" when the server answers 429.'
+    result = {"type": "result", "subtype": "success", "is_error": False, "result": said}
+    assert read_stream([INIT, json.dumps(result)], NOW).failure == FAILURE_NONE
+
+
 def test_without_a_result_line_the_run_failed_and_its_use_is_unknown() -> None:
-    reply = read_stream([INIT, ASSISTANT])
+    reply = read_stream([INIT, ASSISTANT], NOW)
     assert (reply.started, reply.finished, reply.failure) == (True, False, FAILURE_AGENT)
     assert reply.usage == Usage()
     assert reply.model == "claude-sonnet-5"
@@ -160,7 +254,7 @@ def test_without_a_result_line_the_run_failed_and_its_use_is_unknown() -> None:
     ["", "plain words", "[1, 2]", '{"type": 7}', '{"type":"newer","x":1}', "{" * 5, "[" * 100_000],
 )
 def test_lines_of_no_known_kind_are_passed_over(noise: str) -> None:
-    reply = read_stream([noise, INIT, noise, line(ENDINGS["success"][0]), noise])
+    reply = read_stream([noise, INIT, noise, line(ENDINGS["success"][0]), noise], NOW)
     assert (reply.failure, reply.text) == (FAILURE_NONE, "Done: wrote hello.txt")
 
 
@@ -172,13 +266,13 @@ def test_denied_tools_are_named_in_the_text() -> None:
         "not an object",
     ]
     result = {"type": "result", "is_error": False, "result": "no", "permission_denials": denials}
-    text = read_stream([INIT, json.dumps(result)]).text
+    text = read_stream([INIT, json.dumps(result)], NOW).text
     named = "Bash python3 -c 'print(1)'; Write /etc/x; Tool0; Tool1; Tool2 and 3 more"
     assert text == f"no\npermission denied: {named}"
 
 
 def test_a_result_that_does_not_say_it_is_no_error_is_one() -> None:
-    assert read_stream([INIT, '{"type":"result","result":"Done"}']).failure == FAILURE_AGENT
+    assert read_stream([INIT, '{"type":"result","result":"Done"}'], NOW).failure == FAILURE_AGENT
 
 
 def test_tokens_are_summed_over_models_and_the_busiest_is_named() -> None:
@@ -187,7 +281,7 @@ def test_tokens_are_summed_over_models_and_the_busiest_is_named() -> None:
         "large": {"inputTokens": 10, "outputTokens": 20, "cacheReadInputTokens": 100},
     }
     result = {"type": "result", "is_error": False, "total_cost_usd": 1, "modelUsage": models}
-    reply = read_stream([INIT, json.dumps(result)])
+    reply = read_stream([INIT, json.dumps(result)], NOW)
     assert (reply.usage, reply.model) == (Usage(111, 22, 1.0), "large")
 
 

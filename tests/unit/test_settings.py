@@ -14,7 +14,7 @@ import pytest
 
 from state_store.errors import InputError
 from tools import settings
-from tools.settings_schema import KINDS, SECTIONS
+from tools.settings_schema import KINDS, REVIEW_BACKEND, SECTIONS, BackendSettings, TokenPrice
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 Load = Callable[..., settings.Settings]
@@ -96,6 +96,55 @@ def test_a_program_named_by_a_relative_path_lies_beside_the_file_that_names_it(
 def test_a_flag_that_was_not_given_sets_nothing(load: Load) -> None:
     found = load("[limits]\nmax_workers=3", flags={"limits.max_workers": None, "state_dir": None})
     assert found.limits.max_workers == 3
+
+
+EVERY_BACKEND_KEY = """
+name = "openai-compatible"
+model = "m"
+models = { worker = "w", setup = "s", verify = "v" }
+base_url = "http://127.0.0.1:1/v1"
+api_key_env = "A_KEY"
+is_local = true
+timeout_s = 5
+max_retries = 0
+max_owned_bytes = 9
+command = ["agent"]
+extra_args = ["-x"]
+env = ["A_NAME"]
+tier = 3
+"""
+
+
+@pytest.mark.parametrize("pyproject", [False, True], ids=["tidegate.toml", "pyproject"])
+def test_the_reviewer_has_every_key_of_the_backend(
+    load: Load, tmp_path: Path, pyproject: bool
+) -> None:
+    begin = "tool.tidegate." if pyproject else ""
+    toml = "".join(
+        f"[{begin}{section}]\n{EVERY_BACKEND_KEY}" for section in ("backend", REVIEW_BACKEND)
+    )
+    name = "pyproject.toml" if pyproject else "tidegate.toml"
+    (tmp_path / name).write_text(toml, encoding="utf-8")
+    found = load()
+    assert found.review_backend == found.backend
+    assert found.backend.models["verify"] == "v"
+
+
+def test_the_reviewer_takes_over_nothing_from_the_backend(load: Load) -> None:
+    found = load("[backend]\nname='codex'\nmodel='m'\n[review.backend]\ntier=2\n")
+    assert found.review_backend == BackendSettings(tier=2)
+    assert found.review.mode == "policy"
+
+
+@pytest.mark.parametrize("toml", ["", "[review]\nmode='off'", "[review.backend]\n"])
+def test_without_a_key_of_its_own_there_is_no_reviewing_backend(load: Load, toml: str) -> None:
+    assert load(toml).review_backend is None
+
+
+def test_a_variable_sets_a_key_of_the_reviewer(load: Load) -> None:
+    found = load(environ={"TIDEGATE_REVIEW_BACKEND_NAME": "codex", "TIDEGATE_REVIEW_MODE": "off"})
+    assert found.review_backend == BackendSettings(name="codex")
+    assert (found.backend.name, found.review.mode) == ("claude", "off")
 
 
 def test_an_empty_variable_counts_as_unset(load: Load) -> None:
@@ -188,6 +237,10 @@ def test_all_problems_of_all_sources_are_told_at_once(load: Load, tmp_path: Path
         ("[backend]\nmax_workers=1", "limits.max_workers"),
         ("max_workers=1", "limits.max_workers"),
         ("stat_dir='x'", "state_dir"),
+        ("[review.backnd]\nname='x'", "review.backend"),
+        ("[review.backend]\ntimout_s=1", "review.backend.timeout_s"),
+        ("[review.backend.models]\nverify='x'\n[review.backend.limits]\nx=1", "limits"),
+        ("[backend]\ntimout_s=1", "backend.timeout_s"),
     ],
 )
 def test_a_key_in_the_wrong_place_is_told_its_place(load: Load, toml: str, hint: str) -> None:
@@ -238,6 +291,8 @@ WRONG = [
     f"limits.max_daily_tokens = 1{'0' * 400}.5",
     "state_dir = 5",
     "backend = 5",
+    "review.backend = 5",
+    "review.backend.tier = 5",
 ]
 
 
@@ -300,6 +355,8 @@ def test_a_variable_is_read_as_its_keys_type(
     ("variable", "words"),
     [
         ("TIDEGATE_BACKEND_MODLE", "did you mean TIDEGATE_BACKEND_MODEL?"),
+        ("TIDEGATE_REVIEW_BACKEND_MODLE", "did you mean TIDEGATE_REVIEW_BACKEND_MODEL?"),
+        ("TIDEGATE_REVIEW_BACKEND", "is no known variable"),
         ("TIDEGATE_BACKEND_COMMAND", "cannot be set in the environment"),
         ("TIDEGATE_BACKEND_TIMEOUT_S", "must be a number of seconds"),
     ],
@@ -382,7 +439,7 @@ def documented() -> dict[str, tuple[str, str]]:
     rows: dict[str, tuple[str, str]] = {}
     section = ""
     for line in DOCUMENT.read_text(encoding="utf-8").splitlines():
-        if heading := re.fullmatch(r"### `\[(\w+)\]`", line):
+        if heading := re.fullmatch(r"### `\[([\w.]+)\]`", line):
             section = heading[1]
         elif section and (row := re.match(r"\| `(\w+)` \| [^|]+ \| ([^|]+) \| ([^|]+) \|", line)):
             rows[f"{section}.{row[1]}"] = (row[2].strip(), row[3].strip())
@@ -393,7 +450,7 @@ def test_every_key_is_documented_with_its_default_and_variable(load: Load) -> No
     loaded = load()
     expected = {}
     for section, shape in SECTIONS.items():
-        for key in fields(shape):
+        for key in fields(shape) if section != REVIEW_BACKEND else ():  # the same keys again
             name = f"{section}.{key.name}"
             default = getattr(getattr(loaded, section), key.name)
             shown = "none" if default is None else f"`{json.dumps(default, default=dict)}`"
@@ -406,8 +463,36 @@ def test_the_documented_example_is_valid_and_shows_every_key(load: Load) -> None
     blocks = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     example = max(blocks, key=len)
     load(example)
-    shown = {"state_dir"}
+    shown = set()
     for section, table in tomllib.loads(example).items():
-        if isinstance(table, dict):
-            shown |= {f"{section}.{key}" for key in table}
-    assert shown == set(KINDS)
+        shown |= {f"{section}.{key}" for key in table} if isinstance(table, dict) else {section}
+        shown.add(section)
+    assert REVIEW_BACKEND in shown
+    assert {name for name in KINDS if not name.startswith(REVIEW_BACKEND)} <= shown
+
+
+def test_prices_are_a_table_by_model(load: Load) -> None:
+    assert load().prices == {}
+    found = load(
+        '[prices]\nm = { input = 1, output = 2.5 }\n"a.b" = { input = 0, output = 0, cached = 0 }\n'
+    )
+    assert found.prices == {"m": TokenPrice(1.0, 2.5), "a.b": TokenPrice(0.0, 0.0, 0.0)}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "m = 5",
+        "m = {}",
+        "m = { input = 1 }",
+        "m = { input = 1, output = -1 }",
+        "m = { input = 1, output = nan }",
+        "m = { input = 1, output = true }",
+        "m = { input = 1, output = '2' }",
+        "m = { input = 1, output = 2, more = 3 }",
+        '"" = { input = 1, output = 2 }',
+    ],
+)
+def test_a_price_that_is_none_is_told(load: Load, table: str) -> None:
+    (problem,) = problems(load, f"[prices]\n{table}\n")
+    assert "prices must be a table of models" in problem

@@ -1,0 +1,159 @@
+"""The object in a chat completion, wherever the model or its server put it. Pure.
+
+Servers leave it in fences, in prose, behind a model's thoughts, in the arguments of a tool call or
+in the field for reasoning; each way in which there is none is told apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from driver.json_shape import Schema, shape_problem
+from driver.provider_reply import first_choice
+from driver.text import safe_line
+from state_store import strict_json
+
+_MAX_STARTS = 5000  # of objects in one text; an answer of braces only must not cost a minute
+_THOUGHTS = "</think>"
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Why an answer cannot be used. To ask again is no use when it is `final`; `cut` answers need
+    more room first."""
+
+    reason: str
+    final: bool = False
+    cut: bool = False
+
+
+def read_answer(document: Mapping[str, Any], schema: Schema) -> dict[str, Any] | Unusable:
+    """The last object in the answer that fits the schema."""
+    choice = first_choice(document) or {}
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    if refused := _refusal(choice, message):
+        return Unusable(f"the model refused: {safe_line(refused)[:500]}", final=True)
+    problem = ""
+    for text in _texts(message):
+        found, missing = _last_object(text, schema)
+        if found is not None:
+            return found
+        problem = problem or missing
+    if (thought := _whole_thought(message, schema)) is not None:
+        return thought
+    if choice.get("finish_reason") == "length":
+        return Unusable("the answer was cut off at its length limit", cut=True)
+    return Unusable(problem or "the answer was empty")
+
+
+def answer_text(document: Mapping[str, Any]) -> str:
+    """What the model said, for people; "" when it said nothing in words."""
+    message = (first_choice(document) or {}).get("message")
+    return next(iter(_texts(message)), "") if isinstance(message, dict) else ""
+
+
+def says_something(document: Mapping[str, Any]) -> bool:
+    """True when there is an answer of any kind, for which a model must have used tokens."""
+    message = (first_choice(document) or {}).get("message")
+    if not isinstance(message, dict):
+        return False
+    spoken = [message.get(key) for key in ("reasoning", "reasoning_content", "refusal")]
+    return any(_texts(message)) or any(spoken)
+
+
+def _refusal(choice: Mapping[str, Any], message: Mapping[str, Any]) -> str:
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal.strip():
+        return refusal
+    parts = message.get("content")
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and isinstance(part.get("refusal"), str):
+            return str(part["refusal"])
+    return "its content filter" if choice.get("finish_reason") == "content_filter" else ""
+
+
+def _texts(message: Mapping[str, Any]) -> Iterator[str]:
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(_part(part) for part in content)
+    if isinstance(content, str) and content.strip():
+        yield content
+    calls = message.get("tool_calls")
+    for call in [*(calls if isinstance(calls, list) else ()), message]:
+        named = (
+            call.get("function") or call.get("function_call") if isinstance(call, dict) else None
+        )
+        arguments = named.get("arguments") if isinstance(named, dict) else None
+        if isinstance(arguments, str) and arguments.strip():
+            yield arguments
+        elif isinstance(arguments, dict):
+            yield json.dumps(arguments)
+
+
+def _dicts(values: Any) -> list[dict[str, Any]]:
+    return [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []
+
+
+def _part(part: Any) -> str:
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else ""
+
+
+def _whole_thought(message: Mapping[str, Any], schema: Schema) -> dict[str, Any] | None:
+    # A thought quotes and tries objects, so only one that is the whole text is meant.
+    for key in ("reasoning_content", "reasoning"):
+        text = message.get(key)
+        if isinstance(text, str) and text.strip().startswith("{"):
+            try:
+                value = strict_json.parse(text.strip())
+            except ValueError:
+                continue
+            if shape_problem(value, schema) is None:
+                return dict(value)
+    return None
+
+
+def _last_object(text: str, schema: Schema) -> tuple[dict[str, Any] | None, str]:
+    """The last object of `text` that fits, else what is wrong with the last one there is."""
+    problem = ""
+    for part in (text.rpartition(_THOUGHTS)[2], text):
+        found = None
+        for value in _objects(part):
+            wrong = shape_problem(value, schema)
+            if wrong is None:
+                found = value
+            elif value.keys() & schema.get("properties", {}).keys():
+                problem = wrong
+        if found is not None:
+            return found, ""
+        if part == text:
+            break
+    return None, problem or _no_object(text, schema)
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    at, starts = text.find("{"), 0
+    while at >= 0 and starts < _MAX_STARTS:
+        starts += 1
+        try:
+            value, end = strict_json.DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end = at + 1
+        else:
+            yield value
+        at = text.find("{", end)
+
+
+def _no_object(text: str, schema: Schema) -> str:
+    start = text.find("{")
+    if start < 0:
+        return "there is no JSON object in the answer"
+    try:
+        value, _ = strict_json.DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError) as error:
+        return f"it is not valid JSON: {safe_line(str(error))[:200]}"
+    return shape_problem(value, schema) or "there is no JSON object in the answer"

@@ -1,0 +1,290 @@
+"""The backend that runs the agentic Codex program, `codex exec`, in the item's workspace.
+
+Owns its command line, its environment and how its ending is read; `codex_events` reads its words.
+The backend `codex` is another one: it asks a model over HTTP and writes the files itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from driver.agent_cli import (
+    DEFAULT_RETRIES,
+    DEFAULT_STALL_S,
+    DEFAULT_TIMEOUT_S,
+    NOTHING_SPENT,
+    AgentCall,
+    LocalDriver,
+    broken_off,
+    dispatch_folder,
+    not_run,
+    printed_lines,
+    silence_of,
+    tail,
+)
+from driver.agent_driver import (
+    FAILURE_AGENT,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_NONE,
+    ROLE_VERIFY,
+    ROLE_WORKER,
+    DriverCapabilities,
+    Usage,
+    WorkerRequest,
+    WorkerResult,
+)
+from driver.check import Check, failed_as
+from driver.cli_checks import Ask, examine_cli, login_of_codex
+from driver.codex_events import Reply, read_events, structured_in
+from driver.fault_words import fault_in
+from driver.model_table import CODEX_MODELS, cost_of
+from driver.process import Ending, Finished
+from driver.provider_fault import FaultKind, ProviderFault
+
+PROGRAM = "codex"
+PROVIDER = "tidegate"
+KEY_OF_THE_PROGRAM = "CODEX_API_KEY"  # the one name under which it takes a key for its own server
+
+# What the program needs, beside what every child gets, to find its account and the network.
+PARENT_NAMES = (
+    "CODEX_HOME",
+    KEY_OF_THE_PROGRAM,
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+)
+
+# What commands of the model see; a key among the names of the settings is left out by the
+# program itself, by its name.
+_SEEN_BY_COMMANDS = (
+    *("PATH", "HOME", "LANG", "LC_*", "TERM", "TMPDIR", "USER", "LOGNAME", "SHELL", "TIDEGATE_*"),
+    *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE"),
+)
+
+# Left alone it asks a failing server up to 30 times; the wave waits better, because it waits once
+# for all its agents. Against a server that sends no headers only our own limits help.
+_PATIENCE = {"request_max_retries": 1, "stream_max_retries": 1, "stream_idle_timeout_ms": 180_000}
+
+
+class CodexCliDriver(LocalDriver):
+    """Runs `codex exec` once per dispatch; its sandbox lets it write in the workspace only."""
+
+    name = "codex-cli"
+
+    def __init__(  # noqa: PLR0913 - keyword settings of one backend
+        self,
+        model_map: Mapping[str, str] | None = None,
+        *,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        stall_s: float | None = DEFAULT_STALL_S,
+        retries: int = DEFAULT_RETRIES,
+        env: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        extra_args: Sequence[str] = (),
+        program: str | Sequence[str] = PROGRAM,
+        tier: int = 1,
+        base: Path | None = None,
+    ) -> None:
+        """`base_url` is a server that speaks Responses; the program's own account serves without.
+
+        `program` is a name, a path or a whole argument prefix; `base` as in CommandDriver.
+        """
+        super().__init__(
+            environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
+        )
+        self._models = {**CODEX_MODELS, **(model_map or {})}
+        self._base_url, self._key_name = base_url, api_key_env
+        self._extra_args = tuple(extra_args)
+        self._program = (program,) if isinstance(program, str) else tuple(program)
+        self._tier = tier
+        self._base = base or Path.cwd()
+
+    def probe_capabilities(self) -> DriverCapabilities:
+        """Everything but a cost of its own, without contacting anything."""
+        return DriverCapabilities(
+            name=self.name,
+            parallel_dispatch=True,
+            worker_filesystem_access=True,
+            worker_shell_access=True,
+            structured_output=True,
+            worktree_isolation=True,
+            native_stall_detection=True,
+            tool_use_accuracy=0.97,
+            recommended_verification_tier=self._tier,
+            available_models=tuple(dict.fromkeys(self._models.values())),
+            notes="codex exec in its own sandbox; the cost is reckoned from its tokens",
+        )
+
+    def resolve_model(self, role: str) -> str:
+        """The model for a role; an unknown role gets the worker's."""
+        return self._models.get(role, self._models[ROLE_WORKER])
+
+    def command_line(self) -> tuple[str, ...]:
+        """The call for a request that asks for nothing special; the prompt comes on stdin."""
+        return (*self._program, *self._arguments(WorkerRequest(prompt=""), None))
+
+    def readiness_problems(self) -> tuple[str, ...]:
+        """Says so when the program or the named key is missing; whether it is logged in shows at
+        the first use."""
+        found = self.find_program(self._program[0], self._base)
+        return tuple(filter(None, (None if found else self._missing(), self._without_key())))
+
+    def examine(self) -> tuple[Check, ...]:
+        """The program, its version and its login, as an agent would find them."""
+        found = self.find_program(self._program[0], self._base)
+        if found is None:
+            return (failed_as("program", self._missing()),)
+        if problem := self._without_key():
+            return (*examine_cli(found, self._asking(found)), failed_as("key", problem))
+        has_key = bool(self._key_name or self.environ.get(KEY_OF_THE_PROGRAM))
+        login = None if self._base_url else partial(login_of_codex, has_key=has_key)
+        return examine_cli(found, self._asking(found), login)
+
+    def _asking(self, found: str) -> Ask:
+        return self.asking((found, *self._program[1:]), PARENT_NAMES)
+
+    def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
+        """Run the program once and read its events."""
+        found = self.find_program(self._program[0], self._base)
+        if found is None:
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
+        if missing := self._without_key():
+            result = not_run(worker_id, FAILURE_COULD_NOT_RUN, missing)
+            result.fault = ProviderFault(FaultKind.BAD_KEY, missing)
+            return result
+        with dispatch_folder(request) as folder:
+            schema = _schema_file(request, folder)
+            call = AgentCall(
+                argv=(found, *self._program[1:], *self._arguments(request, schema)),
+                folder=folder,
+                names=PARENT_NAMES,
+                extra=self._key(),
+            )
+            finished = self.run_agent(worker_id, request, call)
+            now = datetime.now().astimezone()
+            reply = _with_last_words(read_events(printed_lines(finished), now), finished, now)
+        return self._result(worker_id, request, finished, reply)
+
+    def _arguments(self, request: WorkerRequest, schema: Path | None) -> tuple[str, ...]:
+        sandbox = "read-only" if request.role == ROLE_VERIFY else "workspace-write"
+        settings = {
+            **self._provider(),
+            "shell_environment_policy.inherit": "all",
+            "shell_environment_policy.ignore_default_excludes": False,
+            "shell_environment_policy.include_only": [*_SEEN_BY_COMMANDS, *self.env_names],
+            "project_doc_max_bytes": 0,
+        }
+        return (
+            *("exec", "--json", "--skip-git-repo-check", "--ephemeral"),
+            *("--ignore-user-config", "--ignore-rules"),
+            *("--sandbox", sandbox, "--model", request.model or self.resolve_model(request.role)),
+            *(part for key, value in settings.items() for part in ("-c", f"{key}={_toml(value)}")),
+            *(("--output-schema", str(schema)) if schema else ()),
+            *self._extra_args,
+            "-",
+        )
+
+    def _provider(self) -> dict[str, object]:
+        if self._base_url is None:
+            return {}
+        key = {"env_key": self._key_name} if self._key_name else {}
+        server = {"name": PROVIDER, "base_url": self._base_url, "wire_api": "responses"}
+        return {
+            "model_provider": PROVIDER,
+            f"model_providers.{PROVIDER}": {**server, **key, **_PATIENCE},
+        }
+
+    def _key(self) -> dict[str, str]:
+        if not self._key_name:
+            return {}
+        name = self._key_name if self._base_url else KEY_OF_THE_PROGRAM
+        return {name: self.environ[self._key_name]}
+
+    def _without_key(self) -> str | None:
+        if not self._key_name or self.environ.get(self._key_name):
+            return None
+        return (
+            f"the variable {self._key_name}, named in [backend] api_key_env, is not set; "
+            "put the key into it, or leave the setting out to use the program's own login"
+        )
+
+    def _missing(self) -> str:
+        named = "" if self._program[0] == PROGRAM else ", named in [backend] command,"
+        return (
+            f"the program {self._program[0]!r}{named} was not found; install Codex "
+            "(npm install -g @openai/codex), or set [backend] name to another backend"
+        )
+
+    def _result(
+        self, worker_id: str, request: WorkerRequest, finished: Finished, reply: Reply
+    ) -> WorkerResult:
+        structured = structured_in(reply.text) if request.result_schema else None
+        failure, error = broken_off(finished) or _judge(request, finished, reply, structured)
+        model = request.model or self.resolve_model(request.role)
+        never_ran = finished.ending is Ending.COULD_NOT_START
+        return WorkerResult(
+            worker_id,
+            ok=failure == FAILURE_NONE,
+            structured=structured,
+            text=reply.text,
+            error=error or None,
+            usage=NOTHING_SPENT if never_ran else self._priced(model, reply),
+            model=model,
+            failure=failure,
+            fault=silence_of(finished) or (reply.fault if failure == reply.failure else None),
+        )
+
+    def _priced(self, model: str, reply: Reply) -> Usage:
+        if reply.usage.cost_usd is not None:
+            return reply.usage
+        cost = cost_of(model, reply.usage, self.prices, cached_tokens=reply.cached_tokens)
+        return replace(reply.usage, cost_usd=cost)
+
+
+def _schema_file(request: WorkerRequest, folder: Path) -> Path | None:
+    if not request.result_schema:
+        return None
+    path = folder / "schema.json"
+    path.write_text(json.dumps(request.result_schema), encoding="utf-8")
+    return path.absolute()
+
+
+def _with_last_words(reply: Reply, finished: Finished, now: datetime) -> Reply:
+    """A run that told no error in its events may have told one on standard error."""
+    if reply.finished or reply.fault is not None:
+        return reply
+    fault = fault_in(tail(finished.stderr), now)
+    return reply if fault is None else replace(reply, fault=fault, failure=FAILURE_COULD_NOT_RUN)
+
+
+def _judge(
+    request: WorkerRequest, finished: Finished, reply: Reply, structured: object
+) -> tuple[str, str]:
+    if not reply.finished:
+        failure = FAILURE_COULD_NOT_RUN if reply.fault or not reply.started else FAILURE_AGENT
+        said = tail(finished.stderr) or tail(finished.stdout) or "no output"
+        return failure, f"{reply.error} (exit {finished.exit_code}): {said}"
+    if reply.failure != FAILURE_NONE:
+        return reply.failure, f"codex: {reply.error}"
+    if finished.exit_code != 0:
+        return FAILURE_AGENT, f"codex exited with {finished.exit_code}: {tail(finished.stderr)}"
+    if request.result_schema and structured is None:
+        return FAILURE_AGENT, "codex gave no structured answer although one was asked for"
+    return FAILURE_NONE, ""
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}={_toml(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value)

@@ -1,0 +1,261 @@
+"""The backend for models behind Chat Completions: they see the owned files and answer with a patch.
+
+Owns a dispatch from files to files. What is said on the way is `dialogue`'s business, how files are
+written that of `plain_files`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from driver.agent_cli import LocalDriver, not_run
+from driver.agent_driver import (
+    FAILURE_AGENT,
+    FAILURE_CANCELLED,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_REFUSED,
+    MODEL_ROLES,
+    ROLE_WORKER,
+    WORKER_RUNNING,
+    DriverCapabilities,
+    WorkerRequest,
+    WorkerResult,
+    WorkerStatus,
+)
+from driver.check import Check
+from driver.completion import (
+    WORKER_PATCH_SCHEMA,
+)
+from driver.dialogue import Dialogue, Line, Work
+from driver.endpoint_checks import examine_server
+from driver.http_exchange import Watch
+from driver.model_table import CODEX_MODELS
+from driver.openai_transport import OPENAI_URL, Server, complete, usual_key_name
+from driver.owned_text import show_owned
+from driver.plain_files import NotPlainError, write_plain
+from driver.provider_fault import FaultKind, ProviderFault
+from driver.provider_reply import TransportError, checked_document, foreign_error
+from driver.request_shape import LIMITS, Shapes
+from driver.throttle import Throttle
+from driver.tries import Tries
+from state_store.errors import CannotRunError, InputError
+from tools.settings import process_environment
+
+# Names that callers of the source look up. What a server takes is asked of the server itself.
+JSON_SCHEMA_CAPABLE = frozenset(
+    {"gpt-4o", "gpt-4o-mini", "gpt-4-turbo", "gpt-4.1", "gpt-4.1-preview"}
+)
+
+__all__ = ["JSON_SCHEMA_CAPABLE", "WORKER_PATCH_SCHEMA", "CodexDriver"]
+
+_FAULT_RETRIES = 5  # of one request; its time and the gate bound them as well
+_REMEDIES = {
+    FaultKind.BAD_KEY: "check the key in {key}",
+    FaultKind.UNKNOWN_MODEL: "the server does not know the model {model!r}; set [backend] model",
+    FaultKind.NO_CREDIT: "add credit to the account of {key}",
+}
+
+Transport = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class CodexDriver(LocalDriver):
+    """Asks OpenAI, or another server of its protocol, for whole new contents of files."""
+
+    name = "codex"
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the source's parameters, and settings of one backend
+        self,
+        model_map: Mapping[str, str] | None = None,
+        transport: Transport | None = None,
+        now: Callable[[], float] | None = None,
+        max_owned_bytes: int = 200_000,
+        max_retries: int = 2,
+        timeout_s: float = 120.0,
+        allow_unverified_models: bool = False,
+        *,
+        base_url: str = OPENAI_URL,
+        api_key_env: str | None = None,
+        proxies: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        throttle: Throttle | None = None,
+        stall_s: float | None = None,
+        tier: int = 2,
+    ) -> None:
+        """`timeout_s` bounds one dispatch with all its requests and waits, `stall_s` one request,
+        which is then made once more. A `transport` of one's own takes a payload and gives the
+        server's document. `allow_unverified_models` is without effect: every model may be tried.
+        `proxies` are variables that may name a proxy. Without `environ` the key is read at each
+        call from this process's.
+        """
+        del allow_unverified_models
+        retries = max(_FAULT_RETRIES, max_retries) if max_retries else 0
+        super().__init__(environ=environ, timeout_s=timeout_s, stall_s=stall_s, retries=retries)
+        key_name = usual_key_name(base_url) if api_key_env is None else api_key_env
+        self.server = Server(base_url, key_name, tuple(proxies))
+        self.model_map = {**CODEX_MODELS, **(model_map or {})}
+        self.max_owned_bytes = max_owned_bytes
+        self.max_retries = max_retries
+        self.transport = transport
+        self.tier = tier
+        self._live_environ = environ is None
+        self._limit_s = timeout_s
+        self._now = now or time.monotonic
+        self._throttle = throttle or self._throttle
+        openai = base_url.rstrip("/") == OPENAI_URL
+        self._shapes = Shapes(limits=LIMITS if openai else LIMITS[::-1])
+        self._heard: dict[str, float] = {}
+        self._heard_lock = threading.Lock()
+
+    def probe_capabilities(self) -> DriverCapabilities:
+        """What the source says of it; nothing is contacted."""
+        return DriverCapabilities(
+            name=self.name,
+            structured_output=True,
+            native_cost_tracking=True,
+            tool_use_accuracy=0.92,
+            recommended_verification_tier=self.tier,
+            available_models=tuple(dict.fromkeys(self.model_map.values())),
+            notes="sees the owned files only and answers with whole files",
+        )
+
+    def resolve_model(self, role: str) -> str:
+        """The model of a role, the worker's for an unknown one."""
+        return self.model_map.get(role) or self.model_map[ROLE_WORKER]
+
+    def readiness_problems(self) -> tuple[str, ...]:
+        """Says so when the key's variable is not set or the address cannot be used."""
+        problem = None if self.transport else self.server.problem(self._environment())
+        return () if problem is None else (problem,)
+
+    def examine(self) -> tuple[Check, ...]:
+        """Address, key and models, by the server's list of models."""
+        if self.transport is not None:
+            return super().examine()
+        models = tuple(dict.fromkeys(map(self.resolve_model, MODEL_ROLES)))
+        return examine_server(self.server, self._environment(), models)
+
+    def get_tokens_spent(self) -> int | None:
+        """Tokens of all metered dispatches so far, None when that is none."""
+        return self._meter.known or None
+
+    def worker_status(self, worker_id: str) -> WorkerStatus:
+        """Where a dispatch stands; a running one is stalled when silent for its whole time."""
+        status = super().worker_status(worker_id)
+        if status.state == WORKER_RUNNING:
+            with self._heard_lock:
+                status.age_s = max(0.0, self._now() - self._heard.get(worker_id, self._now()))
+            status.stalled = status.age_s > (self.stall_s or self._limit_s)
+            status.detail = "waiting for the server's answer"
+        return status
+
+    def _answered(self, worker_id: str, tries: Tries) -> WorkerResult:
+        # Each request goes through the gate by itself, so that a fault late in a conversation does
+        # not pay for its beginning twice.
+        if self._cancelled.is_set():
+            result = not_run(worker_id, FAILURE_CANCELLED, "cancelled before it started")
+        else:
+            result = self.answer(worker_id, tries.next_request())
+        self._meter.add(result.usage)
+        return result
+
+    def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
+        """Ask until there is a patch that may be written, then write it whole."""
+        problems = self.readiness_problems()
+        if problems:
+            result = not_run(worker_id, FAILURE_COULD_NOT_RUN, problems[0])
+            result.fault = ProviderFault(FaultKind.BAD_KEY, problems[0])
+            return result
+        names = tuple(request.owned_files)
+        try:
+            shown = show_owned(Path(request.workdir), names, self.max_owned_bytes)
+        except (CannotRunError, InputError, OSError) as error:
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, str(error))
+        model = request.model or self.resolve_model(request.role)
+        dialogue = Dialogue(
+            self._line(),
+            request,
+            model,
+            shown,
+            until=time.monotonic() + self._limit_s,
+            heard=partial(self._hear, worker_id),
+        )
+        try:
+            work = self._written(request, dialogue.run())
+        finally:
+            with self._heard_lock:
+                self._heard.pop(worker_id, None)
+        return self._result(worker_id, model, dialogue, work)
+
+    def _result(self, worker_id: str, model: str, told: Dialogue, work: Work) -> WorkerResult:
+        if told.bill.trouble:
+            sys.stderr.write(
+                f"WARNING: {self.name} dispatch {worker_id} is unmetered: usage.total_tokens is "
+                f"{told.bill.trouble} in one of its answers\n"
+            )
+        return WorkerResult(
+            worker_id,
+            ok=not work.failure,
+            structured=work.value or None,
+            text=str(work.value.get("summary", "")) or told.said,
+            files_written=() if work.failure else tuple(work.files),
+            error=self._with_remedy(work, model),
+            usage=told.bill.usage,
+            model=model,
+            failure=work.failure,
+            fault=work.fault,
+        )
+
+    def _line(self) -> Line:
+        return Line(
+            self._send,
+            self._throttle,
+            self._shapes,
+            self._cancelled,
+            self.stall_s,
+            self.max_retries,
+            self.prices,
+        )
+
+    def _send(self, body: dict[str, Any], watch: Watch) -> dict[str, Any]:
+        if self.transport is None:
+            return complete(self.server, body, self._environment(), watch)
+        try:
+            return checked_document(self.transport(body))
+        except TransportError:
+            raise
+        except (RuntimeError, OSError, ValueError) as error:
+            raise foreign_error(error) from error
+
+    def _written(self, request: WorkerRequest, work: Work) -> Work:
+        if work.failure or not work.files:
+            return work
+        if self._cancelled.is_set():
+            return Work(failure=FAILURE_CANCELLED, error="cancelled before anything was written")
+        try:
+            write_plain(Path(request.workdir), work.files)
+        except NotPlainError as error:
+            return Work(failure=FAILURE_REFUSED, error=f"out-of-scope: {error}")
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            return Work(failure=FAILURE_AGENT, error=f"write_failed: {error}")
+        except OSError as error:  # a full disk is not the model's doing
+            return Work(failure=FAILURE_COULD_NOT_RUN, error=f"write_failed: {error}")
+        return work
+
+    def _with_remedy(self, work: Work, model: str) -> str | None:
+        remedy = _REMEDIES.get(work.fault.kind) if work.fault is not None else None
+        if remedy is None:
+            return work.error
+        return f"{work.error}; " + remedy.format(key=self.server.key_name or "it", model=model)
+
+    def _environment(self) -> Mapping[str, str]:
+        return process_environment() if self._live_environ else self.environ
+
+    def _hear(self, worker_id: str) -> None:
+        with self._heard_lock:
+            self._heard[worker_id] = self._now()

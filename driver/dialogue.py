@@ -1,0 +1,207 @@
+"""The conversation of one dispatch with a model: asked, understood, asked again, billed.
+
+Owns the tries: those of a request, whose faults are waited for at the gate, and those of an answer
+that cannot be used. Writes no file of the workspace.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from driver.agent_driver import (
+    FAILURE_AGENT,
+    FAILURE_CANCELLED,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_REFUSED,
+    WorkerRequest,
+)
+from driver.chat_answer import Unusable, answer_text, read_answer
+from driver.chat_usage import Bill
+from driver.completion import (
+    PATCH_NAME,
+    RESULT_NAME,
+    WORKER_PATCH_SCHEMA,
+    Message,
+    ScopeError,
+    Shown,
+    nudge,
+    opening,
+    patch_files,
+)
+from driver.http_exchange import CancelledRequestError, Watch
+from driver.model_table import Price
+from driver.provider_fault import FaultKind, ProviderFault
+from driver.provider_reply import TransportError
+from driver.request_shape import Shapes, payload, without_refused
+from driver.throttle import Throttle
+
+_LONG_ANSWER = 32_768  # tokens, asked for when an answer was cut off
+_MOST_TOKENS = 1_000_000
+_NOTES_BYTES = 16_384
+_SAID_CHARACTERS = 4000
+
+Document = dict[str, Any]
+Send = Callable[[Document, Watch], Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How a backend's dialogues reach their server.
+
+    `send` raises TransportError; `stall_s` is the most that one request may take, `max_retries` how
+    often a malformed answer is asked for again.
+    """
+
+    send: Send
+    throttle: Throttle
+    shapes: Shapes
+    cancelled: threading.Event
+    stall_s: float | None
+    max_retries: int
+    prices: Mapping[str, Price]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """An answer that can be used, with the files to write, or why there is none."""
+
+    value: Document = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    failure: str = ""
+    error: str | None = None
+    fault: ProviderFault | None = None
+
+
+class Dialogue:
+    """One dispatch's; used by one thread. `bill` and `said` tell of it also when it failed."""
+
+    def __init__(
+        self,
+        line: Line,
+        request: WorkerRequest,
+        model: str,
+        shown: Shown,
+        *,
+        until: float,
+        heard: Callable[[], None],
+    ) -> None:
+        """It ends at `until` on the monotonic clock; `heard` is called at every sign of life."""
+        self.bill = Bill(model, line.prices)
+        self.said = ""
+        self._line, self._request, self._model, self._shown = line, request, model, shown
+        self._until, self._heard = until, heard
+        self._messages: list[Message] = opening(request.prompt, shown, request.result_schema)
+        self._limit: int | None = None
+        self._silent = 0
+
+    def run(self) -> Work:
+        """Ask until there is an answer that can be used, or there will be none."""
+        reason, tries, opened = "", self._line.max_retries + 1, len(self._messages)
+        for _ in range(tries):
+            if _size(self._messages[opened:]) > _NOTES_BYTES:
+                text = f"budget_exceeded_on_retry: too many malformed answers, the last: {reason}"
+                return Work(failure=FAILURE_AGENT, error=text)
+            reply = self._ask()
+            if isinstance(reply, TransportError):
+                return self._unanswered(reply)
+            work = self._understood(reply)
+            if not isinstance(work, Unusable):
+                return work
+            if work.final:
+                return Work(failure=FAILURE_AGENT, error=work.reason)
+            if work.cut:
+                self._limit = max(_LONG_ANSWER, 2 * _answer_tokens(reply))
+            reason = work.reason
+            self._messages += nudge(reason)
+        text = f"structured output validation failed after {tries} attempts: {reason}"
+        return Work(failure=FAILURE_AGENT, error=text)
+
+    @property
+    def _schema(self) -> tuple[str, Mapping[str, Any]]:
+        asked = self._request.result_schema
+        return (PATCH_NAME, WORKER_PATCH_SCHEMA) if asked is None else (RESULT_NAME, asked)
+
+    def _ask(self) -> Document | TransportError:
+        while True:
+            shape = self._line.shapes.get(self._model)
+            body = payload(shape, self._model, self._messages, self._schema, self._limit)
+            reply = self._line.throttle.call(
+                partial(self._try, body), self._to_wait_for, self._line.cancelled, until=self._until
+            )
+            if reply is None:
+                text = "the provider stayed unavailable for the whole time of this dispatch"
+                return TransportError(ProviderFault(FaultKind.OVERLOADED, text))
+            if not isinstance(reply, TransportError):
+                return reply
+            new = without_refused(shape, reply, body)
+            if new is None:
+                return reply
+            self._line.shapes.replace(self._model, shape, new)
+
+    def _try(self, body: Document) -> Document | TransportError:
+        self._heard()
+        left_s = max(0.01, self._until - time.monotonic())
+        limit_s = min(left_s, self._line.stall_s or left_s)
+        try:
+            document = self._line.send(body, Watch(limit_s, self._line.cancelled, self._heard))
+        except TransportError as error:
+            self._note(request=body, error=str(error))
+            self._silent += error.fault.kind is FaultKind.SILENT
+            if error.billed:
+                self.bill.add_unknown()
+            return error
+        self._note(request=body, answer=document)
+        self.bill.add(document)
+        return document
+
+    def _to_wait_for(self, reply: Document | TransportError) -> ProviderFault | None:
+        # Silence has taken long already: it is met twice in a dispatch and no oftener.
+        if not isinstance(reply, TransportError) or self._silent > 1:
+            return None
+        return reply.fault
+
+    def _unanswered(self, error: TransportError) -> Work:
+        if isinstance(error, CancelledRequestError) or self._line.cancelled.is_set():
+            return Work(failure=FAILURE_CANCELLED, error="the request was cancelled")
+        return Work(failure=FAILURE_COULD_NOT_RUN, error=str(error), fault=error.fault)
+
+    def _understood(self, reply: Document) -> Work | Unusable:
+        self.said = answer_text(reply)[-_SAID_CHARACTERS:]
+        value = read_answer(reply, self._schema[1])
+        if isinstance(value, Unusable):
+            return value
+        if self._request.result_schema is not None:
+            return Work(value)
+        try:
+            return Work(value, patch_files(value, self._shown))
+        except ScopeError as error:
+            return Work(failure=FAILURE_REFUSED, error=str(error))
+        except ValueError as error:
+            return Unusable(str(error))
+
+    def _note(self, **parts: Any) -> None:
+        """Keep what went back and forth, where the request has a place for it."""
+        folder = self._request.scratch
+        if folder is None:
+            return
+        with suppress(OSError):  # a note that cannot be kept stops no work
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / "exchange.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(parts) + "\n")
+
+
+def _size(messages: list[Message]) -> int:
+    return sum(len(one["content"].encode()) for one in messages)
+
+
+def _answer_tokens(reply: Document) -> int:
+    usage = reply.get("usage")
+    count = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    return count if isinstance(count, int) and 0 < count < _MOST_TOKENS else 0

@@ -1,0 +1,94 @@
+"""Which addresses a key and a prompt may be sent to. Pure.
+
+https anywhere but to link-local, metadata and unspecified addresses; http to this machine only.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+_PORTS = {"http": 80, "https": 443}
+# Cloud machines read their credentials here; fd00:ec2::254 and 100.100.100.200 are not link-local.
+_METADATA = frozenset(
+    ipaddress.ip_address(one) for one in ("169.254.169.254", "fd00:ec2::254", "100.100.100.200")
+)
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address that was looked at; `shown` has neither query nor user, which may hold a key."""
+
+    url: str
+    shown: str
+    origin: tuple[str, str, int]
+    loopback: bool
+
+
+def endpoint(url: str) -> Endpoint:
+    """Look at an address. Raises ValueError with the reason when nothing may be sent there."""
+    parts, port = _parsed(url)
+    host = (parts.hostname or "").lower()
+    if parts.scheme not in _PORTS or not host:
+        raise ValueError("it must be an https address, or http for this machine")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("it holds a user name or password; name the key's variable instead")
+    local = is_loopback(host)
+    if not local and (problem := _host_problem(host)):
+        raise ValueError(problem)
+    if parts.scheme == "http" and not local:
+        raise ValueError("http is for this machine only (127.0.0.1, [::1], localhost); use https")
+    origin = (parts.scheme, host, port or _PORTS[parts.scheme])
+    shown = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+    return Endpoint(url, shown, origin, local)
+
+
+def below(base_url: str, path: str) -> str:
+    """`base_url` with `path` after its own; a query stays behind both."""
+    parts = urlsplit(base_url.strip())
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}", fragment=""))
+
+
+def is_loopback(host: str) -> bool:
+    """True for 127.0.0.0/8, ::1 and the name localhost itself."""
+    address = as_address(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
+
+
+def as_address(host: str) -> Address | None:
+    """The IP address that `host` is, an IPv4 one behind `::ffff:` as IPv4; None for a name."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def address_problem(address: Address) -> str | None:
+    """Why nothing may be sent to this IP address, or None."""
+    if address.is_link_local or address in _METADATA:
+        return "it is a link-local or metadata address, where no model answers"
+    if address.is_unspecified or address.is_multicast:
+        return "it is no address of one machine; for this one use 127.0.0.1"
+    return None
+
+
+def _parsed(url: str) -> tuple[SplitResult, int | None]:
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise ValueError("it holds characters that no address has")
+    parts = urlsplit(url)
+    return parts, parts.port
+
+
+def _host_problem(host: str) -> str | None:
+    address = as_address(host)
+    if address is not None:
+        return address_problem(address)
+    last = host.rstrip(".").rpartition(".")[2]
+    # Resolvers still take 2852039166 or 0xa9fea9fe for addresses.
+    if last.isdigit() or last.startswith("0x"):
+        return "it is an IP address in an unusual spelling"
+    return None

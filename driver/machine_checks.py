@@ -1,0 +1,146 @@
+"""What the machine is asked before work is given to it: git, clock, cores, disk, confinement.
+
+Each judgement is a pure function of what was seen; looking is done by the functions below them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from driver.check import Check, failed, failed_as, passed, warned
+from driver.repository import git_version
+from driver.sandbox import BWRAP, LANDLOCK, Facts, choose, look
+from state_store.errors import TidegateError
+
+MIB = 1 << 20
+SCARCE_BYTES, LITTLE_BYTES = 100 * MIB, 1024 * MIB
+SCARCE_FILES = 10_000
+NO_CLOCK_BEFORE = datetime(2024, 1, 1, tzinfo=UTC).timestamp()
+CLOCK_SLACK_S = 60.0
+
+_USER_NAMESPACES = (
+    "allow user namespaces: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or an "
+    "AppArmor profile for bwrap alone"
+)
+_INSTALL_BWRAP = "install bubblewrap (the program bwrap)"
+
+
+def check_git(environ: Mapping[str, str], folder: Path) -> Check:
+    """Git is there and new enough."""
+    try:
+        return passed("git", git_version(folder, environ))
+    except TidegateError as error:
+        return failed_as("git", error)
+
+
+def check_sandbox(environ: Mapping[str, str], avoid: Iterable[Path]) -> Check:
+    """The strongest level that this machine allows."""
+    return judge_sandbox(look(environ, avoid))
+
+
+def judge_sandbox(facts: Facts) -> Check:
+    """Anything that keeps files apart is well; less than that works, and people should know."""
+    level = choose(facts)
+    if level == BWRAP:
+        return passed("sandbox", f"{level} ({facts.bwrap})")
+    detail = f"{level}; bwrap: {facts.bwrap_problem}"
+    if level.startswith(LANDLOCK):
+        return passed("sandbox", detail)
+    return warned("sandbox", f"{detail}: nothing keeps an agent from other files", _remedy(facts))
+
+
+def _remedy(facts: Facts) -> str:
+    if not facts.posix:
+        return "run Tidegate on Linux, or in a container or virtual machine of its own"
+    denied = ("uid map", "rtm_newaddr", "namespace", "operation not permitted")
+    is_denied = any(word in facts.bwrap_problem.lower() for word in denied)
+    return _USER_NAMESPACES if is_denied else _INSTALL_BWRAP
+
+
+def check_cores(wanted: int | None) -> Check:
+    """As many cores as tests are to run at once."""
+    ours = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return judge_cores(ours or 1, wanted)
+
+
+def judge_cores(cores: int, wanted: int | None) -> Check:
+    """More tests than cores are slower than one after the other, and some time out."""
+    detail = f"{cores} for tests"
+    if wanted is None or wanted <= cores:
+        return passed("cores", detail)
+    remedy = f"set [limits] max_parallel_tests to {cores}"
+    return warned("cores", f"{detail}, of which {wanted} are to run at once", remedy)
+
+
+def check_clock(state_dir: Path) -> Check:
+    """The clock tells a time of today, which is after everything in the state folder."""
+    return judge_clock(time.time(), _newest(state_dir))
+
+
+def judge_clock(now_s: float, newest_s: float | None) -> Check:
+    """Ceilings of a day, leases and the order of the past hang on it."""
+    remedy = "set the clock of this machine (on Linux: timedatectl set-ntp true)"
+    shown = _shown(now_s)
+    if now_s < NO_CLOCK_BEFORE:
+        return failed("clock", f"it says {shown}", remedy)
+    if newest_s is not None and newest_s > now_s + CLOCK_SLACK_S:
+        detail = (
+            f"it says {shown}, before the newest entry of the state folder ({_shown(newest_s)})"
+        )
+        return failed("clock", detail, remedy)
+    return passed("clock", shown)
+
+
+def _newest(state_dir: Path) -> float | None:
+    newest = None
+    with suppress(OSError), os.scandir(state_dir) as entries:
+        times = [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
+        newest = max(times, default=None)
+    return newest
+
+
+def _shown(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def check_disk(name: str, path: Path) -> Check:
+    """Room where `path` is or will be."""
+    there = nearest_folder(path)
+    try:
+        free = shutil.disk_usage(there).free
+        files = _free_files(there)
+    except OSError as error:
+        return failed(name, f"{there}: {error.strerror or error}", "make that folder readable")
+    return judge_disk(name, there, free, files)
+
+
+def judge_disk(name: str, path: Path, free_bytes: int, free_files: int | None) -> Check:
+    """`free_files` is None where the file system does not count them."""
+    detail = f"{free_bytes / MIB:,.0f} MiB free at {path}"
+    remedy = "free some room there (tools/gc.py removes what finished runs left)"
+    if free_files is not None and free_files < SCARCE_FILES:
+        return failed(name, f"room for only {free_files} more files at {path}", remedy)
+    if free_bytes < SCARCE_BYTES:
+        return failed(name, detail, remedy)
+    return passed(name, detail) if free_bytes >= LITTLE_BYTES else warned(name, detail, remedy)
+
+
+def _free_files(path: Path) -> int | None:
+    if not hasattr(os, "statvfs"):
+        return None
+    seen = os.statvfs(path)
+    return seen.f_favail if seen.f_files else None
+
+
+def nearest_folder(path: Path) -> Path:
+    """`path`, or the nearest folder above it that exists."""
+    nearest = path.absolute()
+    while not nearest.is_dir() and nearest != nearest.parent:
+        nearest = nearest.parent
+    return nearest

@@ -1,0 +1,96 @@
+"""Model names by role and public prices, as they were on `AS_OF`: the one table to change for them.
+
+Prices are list prices in USD per 1M tokens, without cache writes, batches or priority, and serve
+only where a backend does not report its cost. A model that is not here has an unknown price, which
+is never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from driver.agent_driver import ROLE_SETUP, ROLE_VERIFY, ROLE_WORKER, Usage
+
+AS_OF = "2026-11-29"
+SOURCE = "the providers' public model and pricing pages, in stored copies of that day"
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per 1M tokens; a `cached` of None is unknown.
+
+    A request with more than `long_over` input tokens costs the two factors times as much.
+    """
+
+    input: float
+    output: float
+    cached: float | None = None
+    long_over: int | None = None
+    long_input: float = 1.0
+    long_output: float = 1.0
+
+
+def _openai(input_: float, cached: float, output: float) -> Price:
+    return Price(input_, output, cached, long_over=272_000, long_input=2.0, long_output=1.5)
+
+
+CODEX_MODELS: Mapping[str, str] = MappingProxyType(
+    {ROLE_WORKER: "gpt-6-luna", ROLE_SETUP: "gpt-6.2-sol", ROLE_VERIFY: "gpt-6.2-sol"}
+)
+
+PRICES: Mapping[str, Price] = MappingProxyType(
+    {
+        "gpt-6.2-astra": _openai(8.0, 0.40, 40.0),
+        "gpt-6.2-sol": _openai(2.0, 0.10, 10.0),
+        "gpt-6.1-sol": _openai(2.0, 0.10, 10.0),
+        "gpt-6-astra": _openai(10.0, 1.0, 50.0),
+        "gpt-6-sol": _openai(2.0, 0.20, 10.0),
+        "gpt-6-luna": _openai(0.10, 0.01, 0.50),
+        "gpt-5.6-terra": _openai(2.0, 0.20, 12.0),
+        "gpt-5.6-luna": _openai(0.20, 0.02, 1.20),
+        "claude-fable-5-1": Price(10.0, 50.0, 0.25),
+        "claude-opus-5-5": Price(4.0, 20.0, 0.20),
+        "claude-opus-5": Price(5.0, 25.0, 0.50),
+        "claude-sonnet-5-5": Price(2.0, 10.0, 0.20),
+        "claude-sonnet-5": Price(2.0, 10.0, 0.20),
+        "claude-haiku-5-5": Price(0.10, 0.50, 0.01, 100_000, 5.0, 5.0),
+        "claude-haiku-4-5": Price(1.0, 5.0, 0.10),
+    }
+)
+
+# These refuse any temperature but their own, so none is sent to them in the first place.
+_FIXED_TEMPERATURE = ("gpt-5", "gpt-6", "o1", "o3", "o4")
+
+
+def takes_temperature(model: str) -> bool:
+    """False for models known to refuse one; for all others the server is asked."""
+    return not model.rpartition("/")[2].startswith(_FIXED_TEMPERATURE)
+
+
+def cost_of(
+    model: str,
+    usage: Usage,
+    overrides: Mapping[str, Price] = MappingProxyType({}),
+    *,
+    cached_tokens: int = 0,
+    one_request: bool = False,
+) -> float | None:
+    """What `usage` costs in USD, or None when the model's price or the use is unknown.
+
+    `usage.input_tokens` includes the `cached_tokens` read from a cache. With `one_request` the
+    price of long requests is known to apply; a sum over many is priced as short ones.
+    """
+    price = overrides.get(model) or PRICES.get(model)
+    if price is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    if cached_tokens and price.cached is None:
+        return None
+    cached = min(cached_tokens, usage.input_tokens)
+    entered = (usage.input_tokens - cached) * price.input + cached * (price.cached or 0.0)
+    left = usage.output_tokens * price.output
+    if one_request and price.long_over is not None and usage.input_tokens > price.long_over:
+        entered, left = entered * price.long_input, left * price.long_output
+    return (entered + left) / _MILLION

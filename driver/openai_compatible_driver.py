@@ -1,0 +1,84 @@
+"""The backend for any server of OpenAI's protocol: hosted, a gateway, or on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from driver.agent_driver import MODEL_ROLES, DriverCapabilities
+from driver.codex_driver import CodexDriver, Transport
+from driver.http_exchange import Watch
+from driver.openai_transport import OPENAI_KEY, Server, complete, default_openai_transport
+from driver.throttle import Throttle
+from tools.settings import process_environment
+
+__all__ = ["OpenAICompatibleDriver", "default_openai_transport", "make_openai_compatible_transport"]
+
+
+class OpenAICompatibleDriver(CodexDriver):
+    """Asks one model at an address; the models of a `model_map` go before it."""
+
+    name = "openai-compatible"
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the source's parameters, and settings of one backend
+        self,
+        base_url: str,
+        model: str,
+        api_key_env: str | None = OPENAI_KEY,
+        is_local: bool = False,
+        model_map: Mapping[str, str] | None = None,
+        transport: Transport | None = None,
+        now: Callable[[], float] | None = None,
+        max_owned_bytes: int = 200_000,
+        max_retries: int = 2,
+        timeout_s: float = 120.0,
+        *,
+        proxies: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+        throttle: Throttle | None = None,
+        stall_s: float | None = None,
+        tier: int | None = None,
+    ) -> None:
+        """`is_local` says that a small model answers: its work is checked more. Whether a key is
+        needed follows from the address alone."""
+        super().__init__(
+            {**dict.fromkeys(MODEL_ROLES, model), **(model_map or {})},
+            transport,
+            now,
+            max_owned_bytes,
+            max_retries,
+            timeout_s,
+            base_url=base_url,
+            api_key_env=api_key_env,
+            proxies=proxies,
+            environ=environ,
+            throttle=throttle,
+            stall_s=stall_s,
+            tier=tier or (3 if is_local else 2),
+        )
+        self.model = model
+        self.is_local = is_local
+
+    def probe_capabilities(self) -> DriverCapabilities:
+        """As codex, with less trust in a local model."""
+        return replace(
+            super().probe_capabilities(),
+            name=f"{self.name} ({self.model})",
+            tool_use_accuracy=0.80 if self.is_local else 0.92,
+        )
+
+
+def make_openai_compatible_transport(
+    base_url: str, api_key_env: str, timeout_s: float
+) -> Transport:
+    """A transport that posts to `<base_url>/chat/completions`; the key is read at each call.
+
+    It raises RuntimeError, naming the variable, where a key is needed and not there.
+    """
+    server = Server(base_url, api_key_env)
+
+    def transport(payload: dict[str, Any]) -> dict[str, Any]:
+        return complete(server, payload, process_environment(), Watch(timeout_s))
+
+    return transport

@@ -1,0 +1,124 @@
+"""One completion from an OpenAI-compatible server: where it is, its key, the request.
+
+The key is read by the name of its variable at the call and is in no message: what a server sends
+back is freed of it before anybody reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from driver.endpoint import below, endpoint
+from driver.http_exchange import AuthStripRedirectHandler, Exchange, Watch
+from driver.provider_fault import FaultKind, ProviderFault
+from driver.provider_reply import HttpAnswer, TransportError, read_reply
+from tools.settings import process_environment
+
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_KEY = "OPENAI_API_KEY"
+LOCAL_KEY = "local-only"
+_SHORTEST_SECRET = 8
+_HIDDEN = "[key]"
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+
+_AuthStripRedirectHandler = AuthStripRedirectHandler  # the source's name
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where completions are asked for; `key_name` is the variable that holds the key, `proxies`
+    those of the environment's variables that may name a proxy."""
+
+    base_url: str = OPENAI_URL
+    key_name: str = OPENAI_KEY
+    proxies: tuple[str, ...] = ()
+
+    @property
+    def loopback(self) -> bool:
+        """True when the address is this machine's. Raises ValueError for one that cannot be."""
+        return endpoint(self.base_url).loopback
+
+    def key(self, environ: Mapping[str, str]) -> str | None:
+        """The key as the environment has it now; servers on this machine may do without.
+
+        Raises ValueError for an address to which none may be sent.
+        """
+        loopback = self.loopback
+        found = environ.get(self.key_name, "").strip() if self.key_name else ""
+        if found and not (found.isascii() and found.isprintable()):
+            return None
+        return found or (LOCAL_KEY if loopback else None)
+
+    def proxy(self, environ: Mapping[str, str]) -> str | None:
+        """The proxy to use: one that was asked for, and never for this machine."""
+        allowed = (environ.get(name) for name in _PROXIES if name in self.proxies)
+        return None if self.loopback else next(filter(None, allowed), None)
+
+    def problem(self, environ: Mapping[str, str]) -> str | None:
+        """What keeps this server from being asked, a sentence with its remedy; None when ready."""
+        try:
+            key = self.key(environ)
+        except ValueError as error:
+            return f"[backend] base_url cannot be used: {error}"
+        if key is not None:
+            return None
+        if not self.key_name:
+            return "this server needs a key; name its variable in [backend] api_key_env"
+        return f"{self.key_name} is not set or holds no key; set it to this server's key"
+
+
+def usual_key_name(base_url: str) -> str:
+    """The variable of a server for which none is named: OpenAI's, but none for servers on this
+    machine, which get no key that was not meant for them."""
+    try:
+        return "" if endpoint(base_url).loopback else OPENAI_KEY
+    except ValueError:
+        return OPENAI_KEY
+
+
+def default_openai_transport(
+    payload: dict[str, Any], timeout_s: float = 120.0, base_url: str = OPENAI_URL
+) -> dict[str, Any]:
+    """One completion of OpenAI's, as its JSON document, with the key in OPENAI_API_KEY.
+
+    Raises RuntimeError (a TransportError) when there is none.
+    """
+    return complete(Server(base_url), payload, process_environment(), Watch(timeout_s))
+
+
+def complete(
+    server: Server, payload: Mapping[str, Any], environ: Mapping[str, str], watch: Watch
+) -> dict[str, Any]:
+    """One completion as its JSON document. Raises TransportError."""
+    if (problem := server.problem(environ)) is not None:
+        raise TransportError(ProviderFault(FaultKind.BAD_KEY, problem))
+    key = server.key(environ) or LOCAL_KEY
+    request = urllib.request.Request(
+        below(server.base_url, "chat/completions"),
+        data=json.dumps(payload).encode("ascii"),
+        headers={
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "User-Agent": "tidegate",
+        },
+        method="POST",
+    )
+    answer = Exchange(request, watch, proxy=server.proxy(environ)).run()
+    return read_reply(_without(key, answer), time.time())
+
+
+def _without(key: str, answer: HttpAnswer) -> HttpAnswer:
+    if len(key) < _SHORTEST_SECRET or key == LOCAL_KEY:
+        return answer
+    return replace(
+        answer,
+        reason=answer.reason.replace(key, _HIDDEN),
+        headers={name: value.replace(key, _HIDDEN) for name, value in answer.headers.items()},
+        body=answer.body.replace(key.encode("ascii"), _HIDDEN.encode("ascii")),
+    )

@@ -1,0 +1,178 @@
+"""What the places of a run are asked: repository, remote, state folder, workspaces.
+
+Looks and changes nothing, but for a nameless file to see whether a folder can be written.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.check import Check, failed, failed_as, passed, warned
+from driver.cycle_context import repository_in_sight
+from driver.git import Repository, find_remote, open_repository, toplevel_of
+from driver.git_command import GitError, redacted
+from driver.machine_checks import check_disk, nearest_folder
+from driver.remote import Remote, why_unreachable
+from driver.state_folder import check_state_dir
+from driver.text import typed
+from driver.workspace import workspace_root
+from state_store.errors import CannotRunError, InputError, TidegateError
+from tools.halt import get_halt_info
+from tools.settings import Settings
+
+TOOLS = Path(__file__).resolve().parents[1] / "tools"
+REMOTE_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What the checks agree on. `top` is None outside a repository, `repository` where it cannot
+    be used; `workspaces` is None where it cannot be told."""
+
+    settings: Settings
+    top: Path | None = None
+    repository: Repository | None = None
+    workspaces: Path | None = None
+
+    @property
+    def state_dir(self) -> Path:
+        """The state folder, which may not exist."""
+        return self.settings.state_dir.resolve()
+
+    @property
+    def written_by_agents(self) -> tuple[Path, ...]:
+        """Folders whose programs are not to be trusted: workspaces, and what they come from."""
+        return tuple(path for path in (self.top, self.workspaces) if path is not None)
+
+
+def repository_named(repo: str | None, environ: Mapping[str, str]) -> Path | None:
+    """The checkout that `repo` is in, or the current folder's. InputError for a wrong one."""
+    if repo is None:
+        return repository_in_sight((Path.cwd(),))
+    top = toplevel_of(Path(repo), environ) if Path(repo).is_dir() else None
+    if top is None:
+        raise InputError(f"--repo {repo} is in no git repository: name one, or run git init there")
+    return top
+
+
+def repository_at(top: Path, settings: Settings) -> tuple[Repository | None, Check]:
+    """The repository as a run would open it, and how that went."""
+    try:
+        repository = open_repository(top, settings.environ)
+    except GitError as error:
+        return None, failed("repository", str(error), "run git status there, and mend what it says")
+    except TidegateError as error:
+        return None, failed_as("repository", error)
+    at = f"{repository.top} at {repository.head[:12]}"
+    if repository.branch is None:
+        detail = f"{at}, on no branch (detached HEAD): waves start from that commit"
+        return repository, warned("repository", detail, "git switch to the branch you mean")
+    return repository, passed("repository", f"{at} on {repository.branch}")
+
+
+def workspaces_of(settings: Settings, repository: Repository) -> tuple[Path | None, Check]:
+    """Where workspaces go, and whether they can be made there."""
+    try:
+        root = workspace_root(settings.workspace.root, settings.environ, repository)
+    except InputError as error:
+        return None, failed_as("workspaces", error)
+    if problem := why_not_writable(root):
+        remedy = "allow it, or set [workspace] root to another folder"
+        return root, failed("workspaces", problem, remedy)
+    return root, passed("workspaces", f"{root}{_across(root, repository.objects)}")
+
+
+def _across(root: Path, objects: Path) -> str:
+    apart = nearest_folder(root).stat().st_dev != objects.stat().st_dev
+    return ", on another file system than the repository" if apart else ""
+
+
+def check_places(places: Places, *, network: bool) -> Iterator[Check]:
+    """Everything that needs no program of a backend; `network` allows to ask the remote."""
+    yield check_state(places)
+    yield check_halt(places.state_dir)
+    yield check_disk("disk.state", places.state_dir)
+    if places.workspaces is not None:
+        yield check_disk("disk.workspaces", places.workspaces)
+    if places.repository is not None:
+        yield check_history(places.repository)
+        yield check_remote(places.settings, places.repository, network=network)
+    yield check_identity(places.settings)
+
+
+def check_state(places: Places) -> Check:
+    """The state folder can be written, and no agent is led there by where it works."""
+    state, root = places.state_dir, places.workspaces
+    remedy = "name another folder with --state-dir or state_dir"
+    try:
+        check_state_dir(state, places.top)
+    except InputError as error:
+        return failed_as("state", error)
+    if problem := why_not_writable(state):
+        return failed("state", problem, remedy)
+    if root is not None and state.is_relative_to(root.resolve()):
+        return failed("state", f"{state} lies in {root}, where agents work", remedy)
+    if root is not None and root.resolve().is_relative_to(state):
+        detail = f"agents work in {root}, inside of it"
+        return warned("state", detail, "set [workspace] root to a folder elsewhere")
+    return passed("state", str(state) if state.exists() else f"{state}, not made yet")
+
+
+def why_not_writable(folder: Path) -> str:
+    """Why nothing can be written in `folder`, or made where it is to be; "" when it can."""
+    there = nearest_folder(folder)
+    if there != folder.absolute() and folder.exists():
+        return f"{folder} is not a folder"
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return ""
+    except OSError as error:
+        return f"{there} cannot be written: {error.strerror or error}"
+
+
+def check_halt(state_dir: Path) -> Check:
+    """Nobody stopped the runs of this state folder."""
+    info = get_halt_info(state_dir)
+    if info is None:
+        return passed("halt", "not set")
+    clear = typed("python", TOOLS / "halt.py", "--clear", "--state-dir", state_dir)
+    return warned("halt", f"set: {info['reason']}; no run starts", clear)
+
+
+def check_history(repository: Repository) -> Check:
+    """The past is there, which is asked when branches are compared."""
+    if not repository.shallow:
+        return passed("history", "whole")
+    remedy = "git fetch --unshallow; in CI, check out with fetch-depth: 0"
+    return warned("history", "a shallow clone: what came before is not there", remedy)
+
+
+def check_remote(settings: Settings, repository: Repository, *, network: bool) -> Check:
+    """Where wave branches go, and with `network` whether it answers without asking anyone."""
+    try:
+        remote = find_remote(repository, settings.environ, settings.ship.remote)
+    except InputError as error:
+        return failed("remote", str(error), "correct [ship] remote, or git remote add it")
+    except (GitError, CannotRunError) as error:
+        return failed("remote", str(error), "mend the remotes that git config --list shows")
+    if remote is None:
+        return passed("remote", "none: wave branches stay in this repository")
+    if not network:
+        return passed("remote", f"{_shown(remote)}, not asked (--network asks it)")
+    problem = why_unreachable(remote, repository, settings.environ, REMOTE_TIMEOUT_S)
+    remedy = "log in so that git needs no prompt there, or mend the address"
+    detail = f"{_shown(remote)} does not answer: {problem}"
+    return failed("remote", detail, remedy) if problem else passed("remote", _shown(remote))
+
+
+def _shown(remote: Remote) -> str:
+    return f"{remote.name} ({redacted(remote.url)})"
+
+
+def check_identity(settings: Settings) -> Check:
+    """Whose name commits bear: never the user's, so git needs to know none."""
+    ship = settings.ship
+    return passed("identity", f"commits are by {ship.bot_name} <{ship.bot_email}>")

@@ -1,0 +1,241 @@
+"""Regular files below a folder, read and written without following any link on the way.
+
+Where the platform has folder descriptors, each step goes through one, so that a folder swapped for
+a link between look and write changes nothing. A write is of all files or of none.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from state_store.errors import CannotRunError
+
+MAX_LISTED = 2000
+_HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_PATIENCE = getattr(os, "O_NONBLOCK", 0)  # a pipe must not hold anybody up
+_REPARSE = 0x400  # Windows: links, junctions and whatever else stands for another place
+
+Undo = list[Callable[[], None]]
+
+
+class NotPlainError(CannotRunError):
+    """A path below the folder is, or leads through, something that is no regular file or folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """An open folder; names in it are reached by its descriptor, else by its path."""
+
+    path: Path
+    fd: int | None
+
+    def stat(self, name: str) -> os.stat_result | None:
+        with suppress(FileNotFoundError):
+            return os.stat(self._at(name), dir_fd=self.fd, follow_symlinks=False)
+        return None
+
+    def open(self, name: str, flags: int, mode: int = 0o666) -> int:
+        return os.open(self._at(name), flags, mode, dir_fd=self.fd)
+
+    def make(self, name: str) -> None:
+        os.mkdir(self._at(name), dir_fd=self.fd)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self._at(name), dir_fd=self.fd)
+
+    def rename(self, name: str, to: str) -> None:
+        os.replace(self._at(name), self._at(to), src_dir_fd=self.fd, dst_dir_fd=self.fd)
+
+    def _at(self, name: str) -> str:
+        return name if self.fd is not None else str(self.path / name)
+
+
+def read_plain(root: Path, path: str, limit: int) -> bytes | None:
+    """The content of `path` below `root`, None when it does not exist.
+
+    Raises NotPlainError for anything but a regular file of at most `limit` bytes, OSError when it
+    cannot be read.
+    """
+    *parents, name = path.split("/")
+    with suppress(FileNotFoundError), _folder(root, parents) as folder:
+        found = folder.stat(name)
+        if found is None:
+            return None
+        _require_regular(found, path)
+        if found.st_size > limit:
+            raise NotPlainError(f"{path} has {found.st_size} bytes, more than the {limit} allowed")
+        with os.fdopen(folder.open(name, os.O_RDONLY | _FILE | _PATIENCE), "rb") as file:
+            _require_regular(os.fstat(file.fileno()), path)
+            return file.read(limit + 1)
+    return None
+
+
+def list_plain(root: Path, folder: str) -> tuple[str, ...]:
+    """The regular files below `folder`, relative to `root`, sorted; links are passed over.
+
+    Raises NotPlainError when there are more than `MAX_LISTED` entries.
+    """
+    waiting, found, seen = [folder], [], 0
+    while waiting:
+        place = waiting.pop()
+        for name, is_folder, is_file in _entries(root, place):
+            seen += 1
+            if is_folder:
+                waiting.append(f"{place}/{name}")
+            elif is_file:
+                found.append(f"{place}/{name}")
+        if seen > MAX_LISTED:
+            raise NotPlainError(f"{folder}/ has more than {MAX_LISTED} entries; own fewer")
+    return tuple(sorted(found))
+
+
+def write_plain(root: Path, files: Mapping[str, bytes]) -> None:
+    """Write all files below `root`, making folders that they need, or none.
+
+    Raises NotPlainError, before anything is written, where a link or something else stands in the
+    way, and OSError when writing failed and all was put back.
+    """
+    for path in files:
+        _look(root, path)
+    undo: Undo = []
+    with ExitStack() as stack:
+        try:
+            new = [_staged(root, path, files[path], stack, undo) for path in files]
+            for one in new:
+                one.put(undo)
+        except BaseException:
+            for step in reversed(undo):
+                with suppress(OSError):
+                    step()
+            raise
+        for one in new:
+            one.forget()
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """A file's new content, written beside it under a name of its own; `old` is another such name,
+    for what it replaces, while that may still be wanted back."""
+
+    folder: _Folder
+    name: str
+    draft: str
+    old: str | None
+
+    def put(self, undo: Undo) -> None:
+        if self.old is not None:
+            self.folder.rename(self.name, self.old)
+            undo.append(self._restore)
+        self.folder.rename(self.draft, self.name)
+        undo.append(self._withdraw)
+
+    def forget(self) -> None:
+        if self.old is not None:
+            with suppress(OSError):
+                self.folder.unlink(self.old)
+
+    def _restore(self) -> None:
+        if self.old is not None:
+            self.folder.rename(self.old, self.name)
+
+    def _withdraw(self) -> None:
+        self.folder.unlink(self.name)
+
+
+def _staged(root: Path, path: str, content: bytes, stack: ExitStack, undo: Undo) -> _New:
+    *parents, name = path.split("/")
+    folder = stack.enter_context(_folder(root, parents, undo))
+    found = folder.stat(name)
+    if found is not None:
+        _require_regular(found, path)
+    unique = uuid.uuid4().hex
+    draft = f".tidegate-{unique}.new"
+    fd = folder.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE)
+    undo.append(lambda: folder.unlink(draft))
+    with os.fdopen(fd, "wb") as file:
+        if found is not None and hasattr(os, "fchmod"):
+            os.fchmod(fd, stat.S_IMODE(found.st_mode) & 0o777)
+        file.write(content)
+    return _New(folder, name, draft, None if found is None else f".tidegate-{unique}.old")
+
+
+def _look(root: Path, path: str) -> None:
+    *parents, name = path.split("/")
+    with suppress(FileNotFoundError), _folder(root, parents) as folder:
+        if (found := folder.stat(name)) is not None:
+            _require_regular(found, path)
+
+
+def _require_regular(found: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(found.st_mode) or _stands_elsewhere(found):
+        kind = "a link" if stat.S_ISLNK(found.st_mode) else "no regular file"
+        raise NotPlainError(f"{path} is {kind}; this backend reads and writes regular files only")
+
+
+def _stands_elsewhere(found: os.stat_result) -> bool:
+    return bool(getattr(found, "st_file_attributes", 0) & _REPARSE)
+
+
+def _entries(root: Path, place: str) -> list[tuple[str, bool, bool]]:
+    """(name, is a folder, is a regular file) of all that lies in `place` and is no link."""
+    with (
+        suppress(FileNotFoundError),
+        _folder(root, place.split("/")) as folder,
+        os.scandir(folder.path if folder.fd is None else folder.fd) as entries,
+    ):
+        return [
+            (
+                entry.name,
+                entry.is_dir(follow_symlinks=False) and not _is_junction(entry),
+                entry.is_file(follow_symlinks=False),
+            )
+            for entry in entries
+            if entry.name != ".git"
+        ]
+    return []
+
+
+def _is_junction(entry: os.DirEntry[str]) -> bool:
+    return os.name == "nt" and _stands_elsewhere(entry.stat(follow_symlinks=False))
+
+
+@contextmanager
+def _folder(root: Path, parts: Sequence[str], made: Undo | None = None) -> Iterator[_Folder]:
+    """The folder at `parts` below `root`; with `made`, missing ones are made and noted there."""
+    opened: list[int] = []
+    folder = _Folder(root, _descend(None, str(root), opened, follow=True))
+    try:
+        for part in parts:
+            if made is not None and folder.stat(part) is None:
+                folder.make(part)
+                made.append((folder.path / part).rmdir)
+            folder = _step(folder, part, opened)
+        yield folder
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def _step(folder: _Folder, part: str, opened: list[int]) -> _Folder:
+    found = folder.stat(part)
+    if found is None:
+        raise FileNotFoundError(part)
+    if not stat.S_ISDIR(found.st_mode) or _stands_elsewhere(found):
+        raise NotPlainError(f"{part} is a link or no folder; this backend follows no links")
+    return _Folder(folder.path / part, _descend(folder.fd, part, opened))
+
+
+def _descend(fd: int | None, name: str, opened: list[int], *, follow: bool = False) -> int | None:
+    if not _HAS_FOLDERS:
+        return None
+    flags = os.O_RDONLY | (os.O_DIRECTORY if follow else _FOLDER)
+    opened.append(os.open(name, flags, dir_fd=fd))
+    return opened[-1]

@@ -1,0 +1,108 @@
+"""How a completion is asked for, and what of it a server refused. Pure, and the memory of it.
+
+No list of model names says what a server takes: it is asked, once for each model, and what it
+refuses is left out or put in another way from then on.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from driver.completion import Message
+from driver.json_shape import is_strict
+from driver.model_table import takes_temperature
+from driver.provider_fault import FaultKind
+from driver.provider_reply import TransportError
+
+JSON_SCHEMA = "json_schema"
+JSON_OBJECT = "json_object"
+PLAIN = "plain"
+LADDER = (JSON_SCHEMA, JSON_OBJECT, PLAIN)
+LIMITS = ("max_completion_tokens", "max_tokens")
+
+_FORMAT_WORDS = re.compile(
+    r"response_format|json_schema|json_object|json mode|structured output|grammar|guided"
+    r"|requested parameters"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One way to ask: a rung of the ladder, a temperature or none, and the names under which a
+    limit may be sent, the next one first."""
+
+    format: str = JSON_SCHEMA
+    temperature: int | None = 0
+    limits: tuple[str, ...] = LIMITS
+
+
+def payload(
+    shape: Shape,
+    model: str,
+    messages: Sequence[Message],
+    schema: tuple[str, Mapping[str, Any]],
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """The request's body; `schema` is (name, schema), `limit` tokens of answer at most."""
+    body: dict[str, Any] = {"model": model, "messages": list(messages)}
+    if shape.temperature is not None:
+        body["temperature"] = shape.temperature
+    if limit is not None and shape.limits:
+        body[shape.limits[0]] = limit
+    if shape.format == JSON_SCHEMA:
+        name, fields = schema
+        named = {"name": name, "strict": is_strict(fields), "schema": dict(fields)}
+        body["response_format"] = {"type": JSON_SCHEMA, JSON_SCHEMA: named}
+    elif shape.format == JSON_OBJECT:
+        body["response_format"] = {"type": JSON_OBJECT}
+    return body
+
+
+def without_refused(shape: Shape, error: TransportError, sent: Mapping[str, Any]) -> Shape | None:
+    """The shape without what the server refused; None when it refused nothing that can go."""
+    if error.fault.kind is not FaultKind.BAD_REQUEST:
+        return None
+    named = error.parameter.partition(".")[0]
+    said = f"{error.code} {error.fault.message}".lower()
+
+    def refused(key: str) -> bool:
+        return key in sent and (named == key if named else key in said)
+
+    if refused("temperature"):
+        return replace(shape, temperature=None)
+    limit = next((name for name in LIMITS if name in sent), "")
+    if limit and (named in LIMITS if named else "max_tokens" in said or limit in said):
+        return replace(shape, limits=shape.limits[1:])
+    of_format = named == "response_format" if named else _FORMAT_WORDS.search(said) is not None
+    if of_format and "response_format" in sent:
+        return replace(shape, format=LADDER[LADDER.index(shape.format) + 1])
+    return None
+
+
+class Shapes:
+    """What is known of a server, by model; safe to use from many threads."""
+
+    def __init__(self, *, limits: tuple[str, ...] = LIMITS) -> None:
+        """`limits` is the order in which names of the limit are tried at this server."""
+        self._limits = limits
+        self._known: dict[str, Shape] = {}
+        self._lock = threading.Lock()
+
+    def get(self, model: str) -> Shape:
+        """How to ask for this model, as far as is known."""
+        with self._lock:
+            return self._known.get(model) or self._first(model)
+
+    def replace(self, model: str, old: Shape, new: Shape) -> Shape:
+        """`old` was refused: what to go on with, which is another's find where there is one."""
+        with self._lock:
+            if self._known.get(model, self._first(model)) == old:
+                self._known[model] = new
+            return self._known[model]
+
+    def _first(self, model: str) -> Shape:
+        return Shape(temperature=0 if takes_temperature(model) else None, limits=self._limits)

@@ -1,0 +1,158 @@
+"""What this machine can confine an agent with: the levels, the choice, and the probe.
+
+Nothing is confined here. `look` finds the facts by trying them out, `choose` is pure.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.process import Captured, capture
+
+BWRAP = "bwrap"
+LANDLOCK = "landlock"
+LIMITS = "limits"
+NONE = "none"
+
+PROBE_TIMEOUT_S = 20.0
+_SYS_LANDLOCK_CREATE_RULESET = 444
+_LANDLOCK_CREATE_RULESET_VERSION = 1
+_NUMBERED_OTHERWISE = ("alpha", "mips")
+
+# Inside: one file that may be written, one that may not, and a port that may not be reached.
+_PROBE = """
+import socket, sys
+inside, outside, port = sys.argv[1:]
+open(inside, "w").close()
+try:
+    open(outside, "w").close()
+except OSError:
+    pass
+try:
+    socket.create_connection(("127.0.0.1", int(port)), timeout=5).close()
+except OSError:
+    pass
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found. `bwrap` is the program that passed its trial, "" when none did, and then
+    `bwrap_problem` says why; `landlock_abi` is 0 where the kernel has none."""
+
+    bwrap: str = ""
+    bwrap_problem: str = ""
+    landlock_abi: int = 0
+    seccomp: bool = False
+    posix: bool = False
+
+
+def choose(facts: Facts) -> str:
+    """The name of the strongest level: `bwrap`, `landlock-N`, `limits` or `none`."""
+    if facts.bwrap:
+        return BWRAP
+    if facts.landlock_abi >= 1 and facts.seccomp:
+        return f"{LANDLOCK}-{facts.landlock_abi}"
+    return LIMITS if facts.posix else NONE
+
+
+def look(environ: Mapping[str, str], avoid: Iterable[Path] = ()) -> Facts:
+    """Find out, by running bwrap and asking the kernel; `avoid` are folders agents can write,
+    whose programs do not count."""
+    program, problem = "", "it is a program for Linux"
+    if sys.platform == "linux":
+        program = program_outside(BWRAP, environ.get("PATH", os.defpath), avoid) or ""
+        problem = _why_not_confining(program, environ) if program else "it was not found on PATH"
+    return Facts(
+        bwrap="" if problem else program,
+        bwrap_problem=problem,
+        landlock_abi=_landlock_abi(),
+        seccomp=Path("/proc/sys/kernel/seccomp/actions_avail").exists(),
+        posix=os.name == "posix",
+    )
+
+
+def program_outside(name: str, path: str, avoid: Iterable[Path]) -> str | None:
+    """The first program of this name on `path` that does not lie in a folder of `avoid`."""
+    forbidden = [folder.resolve() for folder in avoid]
+    for entry in path.split(os.pathsep):
+        found = shutil.which(name, path=entry) if Path(entry).is_absolute() else None
+        real = Path(found).resolve() if found else None
+        if real and not any(real.is_relative_to(folder) for folder in forbidden):
+            return found
+    return None
+
+
+def bwrap_argv(program: str, writable: Path, inner: Iterable[str]) -> tuple[str, ...]:
+    """`inner` with the whole system read-only, `writable` writable, and no network but its own."""
+    return (
+        *(program, "--unshare-all", "--die-with-parent", "--new-session"),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+        *("--bind", str(writable), str(writable), "--", *inner),
+    )
+
+
+def _why_not_confining(program: str, environ: Mapping[str, str]) -> str:
+    with tempfile.TemporaryDirectory(prefix="tidegate-probe-") as folder, _listener() as server:
+        writable, outside = Path(folder, "in"), Path(folder, "outside")
+        writable.mkdir()
+        inside = writable / "inside"
+        port = server.getsockname()[1]
+        probe = (sys.executable, "-I", "-S", "-c", _PROBE, str(inside), str(outside), str(port))
+        try:
+            done = capture(
+                bwrap_argv(program, writable, probe),
+                cwd=writable,
+                env={"PATH": environ.get("PATH", os.defpath)},
+                timeout_s=PROBE_TIMEOUT_S,
+            )
+        except OSError as error:
+            return f"{program} cannot be run: {error.strerror or error}"
+        return _judged(done, inside=inside, outside=outside, reached=_was_reached(server))
+
+
+def _judged(done: Captured, *, inside: Path, outside: Path, reached: bool) -> str:
+    if not done.ok or not inside.exists():
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        return "timed out" if done.timed_out else (said or [f"exit {done.exit_code}"])[-1]
+    if outside.exists():
+        return "it let a file outside be written"
+    return "it let the network be reached" if reached else ""
+
+
+def _listener() -> socket.socket:
+    server = socket.create_server(("127.0.0.1", 0))
+    server.setblocking(False)
+    return server
+
+
+def _was_reached(server: socket.socket) -> bool:
+    try:
+        server.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _landlock_abi() -> int:
+    if sys.platform != "linux" or platform.machine().startswith(_NUMBERED_OTHERWISE):
+        return 0
+    try:
+        import ctypes  # noqa: PLC0415 - missing in some builds
+    except ImportError:
+        return 0
+    version = ctypes.CDLL(None).syscall(
+        ctypes.c_long(_SYS_LANDLOCK_CREATE_RULESET),
+        None,
+        ctypes.c_size_t(0),
+        ctypes.c_uint(_LANDLOCK_CREATE_RULESET_VERSION),
+    )
+    return max(0, int(version))

@@ -1,0 +1,207 @@
+"""One gate before a provider, shared by all worker threads of one backend.
+
+After a transient fault nobody starts for a while; then one call goes as a probe and the others
+wait for its outcome. `Gate` decides and knows no threads; `Throttle` waits. What a fault is, and
+what becomes of an answer, is the caller's business.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from driver.backoff import DEFAULT_CAP_S, stay_away_s
+from driver.provider_fault import ProviderFault
+
+RAMP_S = 10.0  # after an outage, one more call at a time is let in this often
+POLL_S = 0.1  # how late a cancelled wait may end
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """The right to make one call, from `started` on."""
+
+    started: float
+
+
+class Gate:
+    """Who may start now. Not thread safe; times are seconds of one clock.
+
+    Open: up to `limit` calls run (without limit until the first fault). Closed: none starts until
+    a moment, and then only one, the probe; its fault closes the gate for longer, anything else
+    opens it with a lowered limit, which rises with every success and with time.
+    """
+
+    def __init__(self, *, cap_s: float, probe_s: float, chance: Callable[[], float]) -> None:
+        """A probe that runs for `probe_s` without a fault is taken for a success."""
+        self._cap_s, self._probe_s, self._chance = cap_s, probe_s, chance
+        self._closed_until: float | None = None
+        self._probe: Pass | None = None
+        self._running = 0
+        self._strikes = 0
+        self._limit, self._peak = math.inf, 0.0
+        self._raised_at = 0.0
+
+    def wait_s(self, now: float) -> float:
+        """0 when a call may start now, else when to ask again (infinite: after the next end)."""
+        self._let_time_work(now)
+        if self._closed_until is None:
+            return 0.0 if self._running < self._limit else self._raised_at + RAMP_S - now
+        if self._probe is None:
+            return max(0.0, self._closed_until - now)
+        return max(0.0, self._probe.started + self._probe_s - now)
+
+    @property
+    def closed_until(self) -> float:
+        """Before this nobody starts, whatever becomes of the calls under way."""
+        if self._closed_until is None or self._probe is not None:
+            return -math.inf
+        return self._closed_until
+
+    def start(self, now: float) -> Pass:
+        """Begin a call, which `wait_s` has just allowed."""
+        started = Pass(now)
+        self._running += 1
+        if self._closed_until is not None:
+            self._probe = started
+        return started
+
+    def answered(self, started: Pass, now: float) -> None:
+        """That call got through, whatever the answer was."""
+        self._running -= 1
+        if started is self._probe:
+            self._open(now)
+        elif self._closed_until is None:
+            self._raise_limit(1, now)
+
+    def failed(self, started: Pass, now: float, fault: ProviderFault) -> None:
+        """That call met a transient fault."""
+        together, closed = self._running, self._closed_until
+        self._running -= 1
+        if closed is not None and started is not self._probe:
+            # It left before the gate closed: the same storm, no news of how long it lasts.
+            asked = min(self._cap_s, fault.retry_after_s or 0.0)
+            self._closed_until = max(closed, now + asked)
+            return
+        if closed is None:
+            self._peak = max(self._peak, together) if self._limit < math.inf else together
+        self._limit = max(1, together // 2) if closed is None else 1
+        self._strikes += 1
+        away_s = stay_away_s(self._strikes, fault.retry_after_s, self._chance(), self._cap_s)
+        self._closed_until, self._probe = now + away_s, None
+
+    def broke(self, started: Pass) -> None:
+        """That call ended in an error of our own, which says nothing of the provider."""
+        self._running -= 1
+        if started is self._probe:
+            self._probe = None
+
+    def _let_time_work(self, now: float) -> None:
+        if self._probe is not None and now - self._probe.started >= self._probe_s:
+            self._open(now)
+        if self._closed_until is None and now - self._raised_at >= RAMP_S:
+            self._raise_limit(int((now - self._raised_at) // RAMP_S), now)
+
+    def _open(self, now: float) -> None:
+        self._closed_until = self._probe = None
+        self._raise_limit(1, now)
+
+    def _raise_limit(self, steps: int, now: float) -> None:
+        self._raised_at = now
+        self._limit += steps
+        if self._limit >= self._peak:
+            self._limit, self._strikes = math.inf, 0
+
+
+def _wait(changed: threading.Condition, seconds: float) -> object:
+    return changed.wait(seconds)
+
+
+class Throttle:
+    """Calls a provider through one gate; safe to use from many threads."""
+
+    def __init__(
+        self,
+        *,
+        retries: int = 2,
+        cap_s: float = DEFAULT_CAP_S,
+        probe_s: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[threading.Condition, float], object] = _wait,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`retries` further tries of each call; no wait after a fault is longer than `cap_s`.
+
+        `probe_s`: calls that last long (an agent's whole session) prove the provider well when
+        they have not failed after this many seconds.
+        """
+        self._retries = retries
+        self._clock, self._sleep = clock, wait
+        self._gate = Gate(cap_s=cap_s, probe_s=probe_s, chance=chance)
+        self._changed = threading.Condition()
+
+    def call(
+        self,
+        attempt: Callable[[], T],
+        fault_of: Callable[[T], ProviderFault | None],
+        cancelled: threading.Event,
+        *,
+        until: float | None = None,
+    ) -> T | None:
+        """The first answer without a transient fault, or the last one when tries or time are over.
+
+        No try starts after `cancelled` is set or when it could not start before `until` (seconds
+        of the clock); None when therefore none was made at all.
+        """
+        answer: T | None = None
+        for _ in range(self._retries + 1):
+            started = self._enter(cancelled, until)
+            if started is None:
+                break
+            got, may_pass = self._try(attempt, fault_of, started)
+            answer = got
+            if not may_pass:
+                break
+        return answer
+
+    def _enter(self, cancelled: threading.Event, until: float | None) -> Pass | None:
+        with self._changed:
+            while not cancelled.is_set():
+                now = self._clock()
+                wait_s = self._gate.wait_s(now)
+                if until is not None and max(now, self._gate.closed_until) >= until:
+                    return None
+                if wait_s <= 0:
+                    return self._gate.start(now)
+                self._sleep(self._changed, min(wait_s, POLL_S))
+        return None
+
+    def _try(
+        self,
+        attempt: Callable[[], T],
+        fault_of: Callable[[T], ProviderFault | None],
+        started: Pass,
+    ) -> tuple[T, bool]:
+        fault: ProviderFault | None = None
+        settled = False
+        try:
+            answer = attempt()
+            fault = fault_of(answer)
+            settled = True
+        finally:
+            with self._changed:
+                if not settled:
+                    self._gate.broke(started)
+                elif fault is not None and fault.transient:
+                    self._gate.failed(started, self._clock(), fault)
+                else:
+                    self._gate.answered(started, self._clock())
+                self._changed.notify_all()
+        return answer, fault is not None and fault.transient

@@ -1,0 +1,114 @@
+"""The sentences with which agent CLIs say that a plan is used up, and when it works again.
+
+Pure: a text and the time at which it was read. The wordings are those of Claude Code (1.0 to
+2.1), Codex and Gemini; all change them often, so they are looked for loosely and only in messages
+of errors.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+_LIMIT = re.compile(
+    r"\b(?:usage|session|weekly|monthly|daily|hourly|spend|(?:5|five)-hour|opus|sonnet|fable)"
+    r" limit (?:reached|exceeded)"
+    r"|\byou(?:'ve| have) (?:hit|reached|exhausted) your (?:[\w'-]+ ){0,3}"
+    r"(?:limit|usage|quota|capacity)\b"
+    r"|\b(?:is|are|you're) out of (?:extra )?usage\b"
+    r"|\b(?:limit|usage|quota) will reset\b"
+    r"|\busage_limit_(?:reached|exceeded)\b",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(r"\|\s*(\d{10})(\d{3})?\b")
+_SPAN = re.compile(
+    r"\b(?:again|resets?) (?:in|after)\s+(?:about\s+)?(?P<span>(?:\d+\s*[a-z]+[\s,]*(?:and\s+)?)+)",
+    re.IGNORECASE,
+)
+_SPAN_PART = re.compile(r"(\d+)\s*([a-z])", re.IGNORECASE)
+_SPAN_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "w": 604_800}
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)\s*(Z|UTC|[+-]\d\d:\d\d)?")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CLOCK = re.compile(
+    rf"\b(?:resets?|again|resuming)\s+(?:at\s+|on\s+)?"
+    rf"(?:(?P<month>{'|'.join(_MONTHS)})[a-z]*\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+"
+    rf"(?:(?P<year>\d{{4}}),?\s+)?(?:at\s+)?)?"
+    rf"(?P<hour>\d{{1,2}})(?::(?P<minute>\d\d))?\s*(?P<half>[ap]m)?\b"
+    rf"(?:\s*\((?P<zone>[\w/+-]+)\))?",
+    re.IGNORECASE,
+)
+_JUST_PAST = timedelta(hours=1)
+_HALF_A_YEAR = timedelta(days=183)
+
+
+def says_used_up(text: str) -> bool:
+    """Whether an error's text says that the plan's allowance is used up."""
+    return _LIMIT.search(_plain(text)) is not None
+
+
+def is_nothing_but_used_up(text: str) -> bool:
+    """The same for a text that is not marked as an error: it must be that sentence alone."""
+    found = _LIMIT.search(_plain(text))
+    return found is not None and found.start() < 20 and len(text) < 200 and "\n" not in text.strip()
+
+
+def resets_at(text: str, now: datetime) -> float | None:
+    """When the text says that the plan works again, in seconds since the epoch; None if not.
+
+    `now` carries the zone in which a bare time of day is meant.
+    """
+    text = _plain(text)
+    if epoch := _EPOCH.search(text):
+        return float(epoch[1])
+    if span := _SPAN.search(text):
+        return now.timestamp() + _seconds(span["span"])
+    if iso := _ISO.search(text):
+        zone = (iso[3] or "").replace("UTC", "Z")
+        when = datetime.fromisoformat(f"{iso[1]}T{iso[2]}{zone}")
+        return (when if when.tzinfo else when.replace(tzinfo=now.tzinfo)).timestamp()
+    clock = _CLOCK.search(text)
+    return _from_clock(clock, now) if clock else None
+
+
+def _plain(text: str) -> str:
+    return text.replace("\u2019", "'")
+
+
+def _seconds(span: str) -> float:
+    parts = _SPAN_PART.findall(span)
+    return float(sum(int(count) * _SPAN_S.get(unit.lower(), 0) for count, unit in parts))
+
+
+def _from_clock(clock: re.Match[str], now: datetime) -> float | None:
+    hour, minute, half = int(clock["hour"]), clock["minute"], (clock["half"] or "").lower()
+    if not (half or minute):
+        return None
+    if half:
+        hour = hour % 12 + (12 if half == "pm" else 0)
+    here = now.astimezone(_zone(clock["zone"], now.tzinfo))
+    try:
+        when = here.replace(hour=hour, minute=int(minute or 0), second=0, microsecond=0)
+        if clock["month"]:
+            month = _MONTHS.index(clock["month"].lower()) + 1
+            year = int(clock["year"] or here.year)
+            when = when.replace(year=year, month=month, day=int(clock["day"]))
+    except ValueError:  # no such day or hour
+        return None
+    return _made_future(when, here, clock).timestamp()
+
+
+def _made_future(when: datetime, now: datetime, clock: re.Match[str]) -> datetime:
+    if not clock["month"]:
+        # A message may be read a little after the time it names.
+        return when + timedelta(days=1) if when < now - _JUST_PAST else when
+    if not clock["year"] and when < now - _HALF_A_YEAR:
+        return when.replace(year=when.year + 1)
+    return when
+
+
+def _zone(name: str | None, default: tzinfo | None) -> tzinfo | None:
+    try:
+        return ZoneInfo(name) if name else default
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # Windows brings no list of zones
+        return default

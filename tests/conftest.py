@@ -1,0 +1,38 @@
+"""What tests share in every folder, and the disk that they are spared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import Marked
+
+IN_MEMORY = Path("/dev/shm")
+ROOM_BYTES = 2 << 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The default run writes to memory where it can: its thousands of flushes wait for the disk a
+    third of the time. What is measured, and the long runs, use the disk."""
+    is_default = "not bench" in config.option.markexpr and config.option.basetemp is None
+    if is_default and _is_roomy(IN_MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+
+
+def _is_roomy(folder: Path) -> bool:
+    """Whether programs can be written there and started, and enough of it is free."""
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        return False
+    found = os.statvfs(folder)
+    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > ROOM_BYTES
+
+
+@pytest.fixture
+def marked(tmp_path: Path) -> Iterator[Marked]:
+    """Commands that are ended with the test, whatever becomes of it."""
+    found = Marked(tmp_path)
+    yield found
+    found.end()

@@ -1,0 +1,55 @@
+"""What several tries of one dispatch are together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from driver.agent_driver import Usage, WorkerRequest, WorkerResult
+from driver.provider_fault import FaultKind, ProviderFault
+from driver.tries import Tries, together
+
+FREE = Usage(0, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sum_"),
+    [
+        (Usage(1, 2, 0.5), Usage(10, 20, 0.25), Usage(11, 22, 0.75)),
+        (Usage(1, 2, 0.5), Usage(), Usage()),
+        (Usage(), Usage(1, 2, 0.5), Usage()),
+        (Usage(1, 2), Usage(1, 2, 0.5), Usage(2, 4)),
+        (FREE, Usage(1, 2, 0.5), Usage(1, 2, 0.5)),
+        (FREE, Usage(), Usage()),
+        (FREE, Usage(undivided_tokens=7), Usage(undivided_tokens=7)),
+        (Usage(undivided_tokens=3), Usage(undivided_tokens=7), Usage(undivided_tokens=10)),
+    ],
+)
+def test_use_is_added_up_and_unknown_stays_unknown(
+    first: Usage, second: Usage, sum_: Usage
+) -> None:
+    assert together(first, second) == sum_
+
+
+def test_every_try_has_a_scratch_folder_of_its_own() -> None:
+    tries = Tries(WorkerRequest("p", scratch=Path("agent-1")))
+    folders = [tries.next_request().scratch for _ in range(3)]
+    assert folders == [Path("agent-1"), Path("agent-1/try-2"), Path("agent-1/try-3")]
+
+
+def test_the_last_try_counts_with_what_all_have_used() -> None:
+    tries = Tries(WorkerRequest("p"))
+    tries.add(WorkerResult("w", error="first", usage=Usage(1, 1, 0.5)))
+    tries.add(WorkerResult("w", error="second", usage=Usage(2, 2, 0.5)))
+    assert tries.result is not None
+    assert (tries.result.error, tries.result.usage) == ("second", Usage(3, 3, 1.0))
+
+
+def test_a_second_silence_is_not_waited_for() -> None:
+    silent = ProviderFault(FaultKind.SILENT, "s")
+    busy = ProviderFault(FaultKind.OVERLOADED, "o")
+    tries = Tries(WorkerRequest("p"))
+    faults = [silent, busy, silent]
+    waited = [tries.fault_to_wait_for(WorkerResult("w", fault=fault)) for fault in faults]
+    assert waited == [silent, busy, None]

@@ -1,0 +1,108 @@
+"""Say whether a wave can run here: the machine, its places and every configured backend.
+
+The command line only; what is looked at is in `driver.machine_checks`, `driver.place_checks` and
+each backend's `examine`. Spends no token. Exit code 0 when nothing failed, 4 otherwise.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from driver.check import Check
+    from driver.place_checks import Places
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    from driver.flags import Parser
+
+    parser = Parser(prog="doctor.py", description="Say whether a wave can run here.")
+    add = parser.add_argument
+    add("--repo", metavar="DIR", help="the repository (default: the one you are in)")
+    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
+    add("--config", metavar="FILE", help="configuration to use instead of the project's")
+    add("--network", action="store_true", help="also ask the git remote whether it answers")
+    add("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    from state_store.errors import TidegateError
+
+    try:
+        return _run(args)
+    except TidegateError as error:
+        print(f"doctor: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+def _run(args: argparse.Namespace) -> int:
+    from state_store.errors import ExitCode
+
+    checks = []
+    for check in _checks(args):
+        checks.append(check)
+        if not args.json:
+            print(check, flush=True)
+    well = all(check.ok for check in checks)
+    if args.json:
+        import json
+
+        print(json.dumps({"ok": well, "checks": [check.to_json() for check in checks]}))
+    return ExitCode.DONE if well else ExitCode.CANNOT_RUN_HERE
+
+
+def _checks(args: argparse.Namespace) -> Iterator[Check]:
+    from driver.backend_checks import check_backends, secrets_of
+    from driver.check import masked
+    from driver.machine_checks import check_clock, check_cores, check_git, check_sandbox
+    from driver.place_checks import check_places
+    from tools.settings import process_environment
+
+    environ = process_environment()
+    git = check_git(environ, Path.cwd())
+    places, seen = _places(args, environ, has_git=git.ok)
+    secrets = secrets_of(places.settings)
+    yield from masked((git, *seen), secrets)
+    yield from masked(check_places(places, network=args.network), secrets)
+    yield check_clock(places.state_dir)
+    yield check_cores(places.settings.limits.max_parallel_tests)
+    yield check_sandbox(environ, places.written_by_agents)
+    yield from masked(check_backends(places.settings), secrets)
+
+
+def _places(
+    args: argparse.Namespace, environ: Mapping[str, str], *, has_git: bool
+) -> tuple[Places, tuple[Check, ...]]:
+    from driver.check import warned
+    from driver.place_checks import Places, repository_at, repository_named, workspaces_of
+    from tools.settings import load
+
+    top = repository_named(args.repo, environ) if has_git else None
+    config = Path(args.config) if args.config else None
+    project = top or Path(args.repo or ".").absolute()
+    settings = load(project=project, config=config, flags={"state_dir": args.state_dir})
+    if top is None:
+        why = f"{Path.cwd()} is in none to work on" if has_git else "not looked for without git"
+        remedy = "go into the one to work on, or name it with --repo"
+        return Places(settings), (warned("repository", why, remedy),)
+    repository, opened = repository_at(top, settings)
+    if repository is None:
+        return Places(settings, top), (opened,)
+    root, made = workspaces_of(settings, repository)
+    return Places(settings, top, repository, root), (opened, made)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
