@@ -1,6 +1,6 @@
 """The backend for any agent program: prompt on stdin, files changed in place, exit code at the end.
 
-Owns what such a program is told (variables, prompt and usage files) and how its usage file is read.
+Owns what such a program is told (variables and files) and how its usage and verdict files are read.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from driver.agent_cli import (
     DEFAULT_RETRIES,
@@ -38,9 +39,11 @@ from driver.fault_words import used_up_in
 from driver.process import Ending, Finished
 from driver.provider_fault import ProviderFault
 from driver.usage import MAX_USAGE_BYTES, parse_usage
+from state_store import strict_json
 from state_store.errors import InputError
 
 LAST_LINES = 5
+MAX_VERDICT_BYTES = 2**20
 
 
 class CommandDriver(LocalDriver):
@@ -108,19 +111,24 @@ class CommandDriver(LocalDriver):
         with dispatch_folder(request) as folder:
             prompt_file, usage_file = folder / "prompt.txt", folder / "usage.json"
             prompt_file.write_bytes(request.prompt.encode("utf-8", "replace"))
-            usage_file.unlink(missing_ok=True)
+            verdict_file = folder / "verdict.json" if request.result_schema else None
+            for told in (usage_file, *([verdict_file] if verdict_file else [])):
+                told.unlink(missing_ok=True)
             extra = {
                 "TIDEGATE_ITEM": item_of(request),
                 "TIDEGATE_PHASE": phase_of(request),
                 "TIDEGATE_PROMPT_FILE": str(prompt_file.absolute()),
                 "TIDEGATE_USAGE_FILE": str(usage_file.absolute()),
                 **({"TIDEGATE_MODEL": model} if model else {}),
+                **({"TIDEGATE_VERDICT_FILE": str(verdict_file.absolute())} if verdict_file else {}),
             }
             call = AgentCall((program, *self.command[1:]), folder, extra=extra)
             finished = self.run_agent(worker_id, request, call)
             usage, warning = read_usage(usage_file)
-        result = _result(worker_id, finished, usage, warning)
-        result.model = model or None
+            structured, problem = read_verdict(verdict_file) if verdict_file else (None, "")
+        warnings = "\nwarning: ".join(filter(None, (warning, problem)))
+        result = _result(worker_id, finished, usage, warnings)
+        result.model, result.structured = model or None, structured
         return result
 
     def _program(self) -> str | None:
@@ -149,6 +157,23 @@ def read_usage(path: Path) -> tuple[Usage, str]:
         return Usage(), ""
     except (OSError, ValueError) as error:
         return Usage(), f"the usage file cannot be used ({error}); usage is unknown"
+
+
+def read_verdict(path: Path) -> tuple[dict[str, Any] | None, str]:
+    """The object that a program was asked to write, and a warning when what it wrote is none."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return None, "the verdict file is not a regular file"
+        with path.open("rb") as file:
+            content = file.read(MAX_VERDICT_BYTES + 1)
+        if len(content) > MAX_VERDICT_BYTES:
+            return None, f"the verdict file is larger than {MAX_VERDICT_BYTES} bytes"
+        found = strict_json.parse(content.decode("utf-8"))
+    except FileNotFoundError:
+        return None, "there is no verdict file"
+    except (OSError, ValueError) as error:
+        return None, f"the verdict file cannot be used ({error})"
+    return (found, "") if isinstance(found, dict) else (None, "the verdict file holds no object")
 
 
 def _result(worker_id: str, finished: Finished, usage: Usage, warning: str) -> WorkerResult:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.agent_driver import AgentDriver
+from driver.agent_driver import ROLE_VERIFY, AgentDriver
+from driver.backend_config import of_reviewer, review_driver_from
 from driver.gates import Gates, check_before_start, halt_command
 from driver.git import PrivateGit, Repository, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
@@ -24,10 +25,11 @@ from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
+from driver.reviews import is_required
 from driver.runs import RUN_VARIABLE, clear_up, noted
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
-from driver.wave_context import Planned, Shipping, Wave, WaveOptions
+from driver.wave_context import Planned, Reviewer, Shipping, Wave, WaveOptions
 from driver.workplace import sign
 from driver.workspace import Preparation, Workshop, workspace_root
 from state_store.anchors import check_kept
@@ -73,6 +75,7 @@ def check(request: WaveRequest, *, dry: bool = False) -> None:
     plan = _plan(request, parse_manifest(request.manifest, new_wave_id=lambda: "not-begun"))
     if not dry:
         check_ready(request.driver)
+        _reviewing_driver(plan)
     if not dry and request.state_dir is not None:
         check_before_start(request.state_dir, cost_ceiling.load_config(plan.settings))
         check_state_dir(request.state_dir, request.options.repo)
@@ -94,10 +97,12 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
     plan = _plan(request, manifest)
     check_ready(request.driver)
-    gates = _open_gates(request, plan.settings)
+    reviewing = _reviewing_driver(plan)
+    gates = _open_gates(request, plan.settings, reviewing)
     gates.check()
     processes = Processes()
-    request.options.stop.on_set(request.driver.cancel)
+    for stopped in (request.driver, *([reviewing] if reviewing else [])):
+        request.options.stop.on_set(stopped.cancel)
     request.options.stop.on_set(processes.cancel)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
@@ -121,6 +126,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             baselines=WaveBaselines(request.state_dir),
             state_dir=request.state_dir,
             resume=request.resume,
+            reviewer=_reviewer(request, plan.settings, gates, reviewing),
         )
         cleanup.enter_context(_noted(wave))
         cleanup.callback(wave.baselines.close, wave)
@@ -138,10 +144,39 @@ def _trouble_told() -> Iterator[None]:
         raise CannotRunError(f"the wave cannot be begun: {trouble}") from trouble
 
 
-def _open_gates(request: WaveRequest, settings: Settings) -> Gates:
+def _open_gates(
+    request: WaveRequest, settings: Settings, reviewing: AgentDriver | None = None
+) -> Gates:
+    drivers = (request.driver, *([reviewing] if reviewing else []))
+
+    def spent() -> int | None:
+        return sum(driver.get_tokens_spent() or 0 for driver in drivers)
+
     limits = cost_ceiling.load_config(settings)
-    spent = request.driver.get_tokens_spent
     return Gates(request.state_dir, request.options.stop, spent, config=limits)
+
+
+def _reviewing_driver(plan: _Plan) -> AgentDriver | None:
+    """The reviewer's own backend; None where it has none, or where nothing is to be reviewed.
+
+    Raises CannotRunError when it is not ready: before anything is built that nobody could read.
+    """
+    mode = plan.settings.review.mode
+    if not any(is_required(required=p.policy.require_review, mode=mode) for p in plan.items):
+        return None
+    driver = review_driver_from(plan.settings)
+    if driver is not None:
+        check_ready(driver, of_reviewer)
+    return driver
+
+
+def _reviewer(
+    request: WaveRequest, settings: Settings, gates: Gates, own: AgentDriver | None
+) -> Reviewer:
+    """Who reviews: `own`, with gates of its own, else the backend that builds."""
+    driver = own or request.driver
+    own_gates = gates if own is None else _open_gates(request, settings, own)
+    return Reviewer(driver, own_gates, driver.resolve_model(ROLE_VERIFY) or None)
 
 
 def _open_memory(

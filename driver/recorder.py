@@ -15,11 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from driver import receipt
+from driver import receipt, reviews
 from driver.leasing import LeasedElsewhereError
 from driver.memory import Memory
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.progress import Progress
+from driver.reviews import Review
 from driver.subject import Subject
 from driver.text import verdict_said
 from state_store import journal
@@ -76,6 +77,7 @@ class Recorder:
         self.problem: str | None = None
         self._started: dict[str, tuple[str, int]] = {}
         self._announced: dict[str, _Announced] = {}
+        self._reviews: dict[str, list[dict[str, Any]]] = {}
 
     @property
     def anchor(self) -> str | None:
@@ -124,6 +126,31 @@ class Recorder:
         data = {**_attempt_entry(attempt), "settled": final}
         with self._step(subject, _journal_phase(attempt), data) as entry:
             self._memory.judged(subject, attempt, partial(self._told, subject, entry.put))
+
+    def recall(self, slug: str, past: Sequence[Review]) -> None:
+        """Reviews of an earlier run stay in the item's entries."""
+        self._reviews[slug] = [reviews.to_json(review) for review in past]
+
+    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
+        """A reviewer is about to be started. The entry of the work it reads stays as it is.
+
+        Raises CannotRunError and LeasedElsewhereError.
+        """
+        self._memory.reviewing(subject, number, tree, model)
+        self.say(f"{subject.slug}: review started (round {number})")
+
+    def reviewed(self, subject: Subject, review: Review, outcome: ItemOutcome, final: bool) -> None:
+        """A review has its word, and with it the item stands as `outcome`; `final` when neither
+        repair nor another review is to follow, in a resumed run either.
+
+        Raises LeasedElsewhereError and CannotRunError, and then the review counts for nothing.
+        """
+        said = verdict_said(review.word, review.said)
+        self.say(f"{subject.slug}: review {review.number}: {said}")
+        self._reviews.setdefault(subject.slug, []).append(reviews.to_json(review))
+        data = {**_outcome_entry(outcome), "settled": final}
+        with self._step(subject, "reviewed", data) as entry:
+            self._memory.reviewed(subject, review, partial(self._told, subject, entry.put))
 
     def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
@@ -226,6 +253,7 @@ class Recorder:
             "content": subject.content,
             "task": subject.task,
             "anchor": self.anchor,
+            "reviews": self._reviews.get(subject.slug, []),
             **data,
         }
 
@@ -252,15 +280,17 @@ def _attempt_entry(attempt: Attempt) -> dict[str, Any]:
 
 def _outcome_entry(outcome: ItemOutcome) -> dict[str, Any]:
     test = outcome.last_test
+    last = outcome.attempts[-1] if outcome.attempts else None
     return {
         "verified": outcome.verdict is Verdict.VERIFIED,
         "verdict": str(outcome.verdict),
         "testExit": test.exit_code if test else None,
         "repairs": outcome.repairs,
-        "attempt": outcome.attempts[-1].number if outcome.attempts else 0,
+        "attempt": last.number if last else 0,
         "error": outcome.reason or None,
         "tree": outcome.tree,
+        "proven": last is not None and last.verdict is Verdict.VERIFIED,
         "filesWritten": [change.path for change in outcome.changes],
-        "evidence": receipt.evidence(outcome.attempts[-1] if outcome.attempts else None),
+        "evidence": receipt.evidence(last),
         "together": [receipt.to_json(run) for run in outcome.together],
     }

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from driver import receipt
+from driver import receipt, reviews
 from driver.agent_driver import Usage
 from driver.outcome import BUILD, REPAIR, Attempt, ItemOutcome, Shipment, TestRun, Verdict
-from driver.verdicts import review_word
+from driver.protected import is_test
+from driver.reviews import review_word
 from driver.wave_context import Planned
 from state_store.errors import ExitCode
 
@@ -123,7 +124,8 @@ def _wave_review(report: WaveReport) -> str:
 
 
 def _review(item: ItemReport, mode: str) -> str:
-    return review_word(required=item.planned.policy.require_review, mode=mode)
+    required, outcome = item.planned.policy.require_review, item.outcome
+    return review_word(outcome.reviews, outcome.tree, required=required, mode=mode)
 
 
 def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
@@ -145,13 +147,15 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "workerId": last.worker_id if last else None,
         "model": last.model if last else None,
         "adversarial_review": _review(item, review_mode),
+        "reviews": [reviews.to_json(review) for review in outcome.reviews],
+        "selfWrittenTests": [c.path for c in outcome.changes if is_test(c.path)],
         "isolation": outcome.isolation,
         "spotChecked": bool(outcome.evidence.spot_checks),
         "spot_check_failed": outcome.evidence.flaky,
         "flaky": outcome.evidence.flaky,
         "together": [receipt.to_json(run) for run in outcome.together],
         "verificationTier": item.planned.policy.tier,
-        "usage": _usage(sum_usage(attempt.usage for attempt in outcome.attempts)),
+        "usage": _usage(sum_usage(_usages(outcome))),
         "attempts": [_attempt(attempt) for attempt in outcome.attempts],
         "tree": outcome.tree,
         "commit": item.commit,
@@ -159,6 +163,12 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "ship_warning": item.ship_warning,
         "savedWork": item.saved_work,
     }
+
+
+def _usages(outcome: ItemOutcome) -> list[Usage]:
+    """What this run was billed for an item, a dispatch each."""
+    looks = reviews.of_this_run(outcome.reviews)
+    return [*(attempt.usage for attempt in outcome.attempts), *(look.usage for look in looks)]
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
@@ -216,22 +226,26 @@ def _sum(values: Sequence[Any]) -> Any:
 
 def token_totals(items: Iterable[ItemReport]) -> dict[str, Any]:
     """Tokens by phase. Where `unmetered` is not 0 the sums say "at least"."""
-    attempts = [attempt for item in items for attempt in item.outcome.attempts]
+    outcomes = [item.outcome for item in items]
+    attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
     build = sum_usage(attempt.usage for attempt in attempts if attempt.phase == BUILD)
     repair = sum_usage(attempt.usage for attempt in attempts if attempt.phase == REPAIR)
-    total = sum_usage([build, repair])
+    looks = [look for outcome in outcomes for look in reviews.of_this_run(outcome.reviews)]
+    verify = sum_usage(look.usage for look in looks)
+    total = sum_usage([build, repair, verify])
+    dispatches = [usage for outcome in outcomes for usage in _usages(outcome)]
     return {
         "buildIn": build.input_tokens or 0,
         "buildOut": build.output_tokens or 0,
         "repairIn": repair.input_tokens or 0,
         "repairOut": repair.output_tokens or 0,
-        "verifyIn": 0,
-        "verifyOut": 0,
+        "verifyIn": verify.input_tokens or 0,
+        "verifyOut": verify.output_tokens or 0,
         "totalIn": total.input_tokens or 0,
         "totalOut": total.output_tokens or 0,
-        "total": _sum([attempt.usage.total_tokens for attempt in attempts]) or 0,
+        "total": _sum([usage.total_tokens for usage in dispatches]) or 0,
         "costUsd": total.cost_usd,
-        "unmetered": sum(1 for attempt in attempts if attempt.usage.total_tokens is None),
+        "unmetered": sum(1 for usage in dispatches if usage.total_tokens is None),
     }
 
 

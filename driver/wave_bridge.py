@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from driver.agent_driver import (
     EFFORT_NORMAL,
     FAILURE_COULD_NOT_RUN,
+    ROLE_VERIFY,
     ROLE_WORKER,
     AgentDriver,
     CommandLimits,
@@ -24,13 +25,24 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.folders import remove_tree
 from driver.ground import Place
-from driver.outcome import BUILD
+from driver.outcome import BUILD, REVIEW
 from driver.verification_policy import verification_policy
-from driver.wave_context import Planned, Wave
+from driver.wave_context import Planned, Reviewer, Wave
 
 ROUTE_HARNESS = "harness"
 ROUTE_DRIVER = "driver"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReviewCall:
+    """One call of a reviewer; its answer has to fit `schema` and repeat `nonce`."""
+
+    number: int
+    prompt: str
+    nonce: str
+    schema: Mapping[str, Any]
 
 
 class _ForeignDriver(AgentDriver):
@@ -104,8 +116,42 @@ def dispatch(
             "TIDEGATE_WORKSPACE": str(place.top),
         },
     )
+    return _sent(wave.driver, request)
+
+
+def dispatch_reviewer(
+    planned: Planned, copy: Path, reviewer: Reviewer, wave: Wave, call: ReviewCall
+) -> WorkerResult:
+    """Have a reviewer read a copy of the item's work. One that raises gave no answer at all."""
+    item = planned.item
+    scratch = wave.scratch(item.slug) / f"review-{call.number}"
+    remove_tree(scratch)  # whatever is there now is nobody's verdict on this call
+    request = WorkerRequest(
+        prompt=call.prompt,
+        owned_files=item.owns_files,
+        workdir=str(copy / planned.home.work_dir),
+        model=reviewer.model,
+        role=ROLE_VERIFY,
+        label=f"review:{item.slug}",
+        phase=REVIEW,
+        result_schema=dict(call.schema),
+        effort=item.effort,
+        scratch=_fresh_folder(scratch),
+        environment={
+            "TIDEGATE_RUN": wave.wave_id,
+            "TIDEGATE_ITEM": item.slug,
+            "TIDEGATE_PHASE": REVIEW,
+            "TIDEGATE_ATTEMPT": str(call.number),
+            "TIDEGATE_WORKSPACE": str(copy),
+            "TIDEGATE_NONCE": call.nonce,
+        },
+    )
+    return _sent(reviewer.driver, request)
+
+
+def _sent(driver: AgentDriver, request: WorkerRequest) -> WorkerResult:
     try:
-        return _metered(wave.driver.dispatch_worker(request))
+        return _metered(driver.dispatch_worker(request))
     except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
         return WorkerResult(
             worker_id="",

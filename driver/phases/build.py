@@ -63,7 +63,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     seen, test, found = Observed(()), None, Evidence()
     try:
         seen = place.observe()
-        _save(planned, place, wave, seen.tree)
+        save(planned, place, wave, seen.tree)
         _record(planned, place, wave, sent, seen)
         judgement, test, found = _judge(planned, place, wave, sent, seen)
     except TidegateError as error:
@@ -71,7 +71,8 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     except OSError as trouble:  # folders without rights, too deep for a path, a full disk
         judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     done = replace(_attempt(sent, seen, judgement), test=test, evidence=found)
-    final = not may_repair(done, planned.policy.repair_cap)
+    reviewed_next = done.verdict is Verdict.VERIFIED and wave.wants_review(planned)
+    final = not (reviewed_next or may_repair(done, planned.policy.repair_cap))
     wave.recorder.judged(wave.subject(planned), done, final=final)
     return done
 
@@ -95,9 +96,10 @@ def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: s
     return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
 
 
-def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
+def save(planned: Planned, place: Place, wave: Wave, tree: str | None, name: str = WORK) -> None:
+    """Keep the work as a patch in the item's folder, and none where nothing differs."""
     # Before the test, so that no end of this process, however sudden, takes the work along.
-    patch, path = place.patch(tree), work_patch(planned, wave)
+    patch, path = place.patch(tree), wave.scratch(planned.slug) / name
     if patch:
         origin = Origin(wave.ground_of(planned).base, planned.home.top)
         write_bytes_atomic(path, headed(patch, origin))
