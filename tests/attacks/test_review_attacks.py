@@ -33,9 +33,9 @@ class Hearing:
         return report
 
 
-def refused(report: dict[str, Any], why: str) -> None:
+def refused(report: dict[str, Any], why: str, slug: str = "a") -> None:
     """Nothing shipped, no round lost, and the reason is told."""
-    record = built(report)["a"]
+    record = built(report)[slug]
     assert report["shipped"] == []
     assert (record["verdict"], record["adversarial_review"]) == ("undecided", "undecided")
     assert record["repairs"] == 0
@@ -55,8 +55,8 @@ ATTACKS = {
     "cut off": ("say(); write(open(FILE).read()[:-5])", "without a structured verdict"),
     "a list": ("say(); write('[' + open(FILE).read() + ']')", "without a structured verdict"),
     "two verdicts in one": (
-        "write('{\"nonce\": \"%s\", \"verdict\": \"request_changes\", \"verdict\": \"approve\","
-        " \"summary\": \"\", \"findings\": []}' % NONCE)",
+        'write(\'{"nonce": "%s", "verdict": "request_changes", "verdict": "approve",'
+        ' "summary": "", "findings": []}\' % NONCE)',
         "without a structured verdict",
     ),
     "a key is missing": (
@@ -72,7 +72,10 @@ ATTACKS = {
     ),
     "it asks for nothing in particular": ("say('request_changes', summary=' ')", "does not say"),
     "it echoes what it was shown": ("write(prompt)", "without a structured verdict"),
-    "it edits the code": ("open('a.txt', 'a').write('x'); say()", "changed what it was to read"),
+    "it edits the code": (
+        "open(os.environ['TIDEGATE_ITEM'] + '.txt', 'a').write('x'); say()",
+        "changed what it was to read",
+    ),
     "it removes the code": (
         "import shutil; shutil.rmtree(os.getcwd()); say()",
         "changed what it was to read",
@@ -82,11 +85,29 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(("line", "why"), ATTACKS.values(), ids=ATTACKS)
-def test_what_is_no_approval_ships_nothing(tmp_path: Path, line: str, why: str) -> None:
-    hearing = Hearing(tmp_path, line)
-    refused(hearing.play(writes(a__txt="good\n")), why)
-    assert len(hearing.reviewer.shown()) == 1  # nobody is asked again and again
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Reviewer]:
+    """One wave with an item an attack, and the reviewer that makes them all."""
+    folder = tmp_path_factory.mktemp("attacked")
+    slugs = [f"i{number}" for number in range(len(ATTACKS))]
+    lines = {slug: line for slug, (line, _) in zip(slugs, ATTACKS.values(), strict=True)}
+    reviewer = Reviewer(folder, f"exec({lines!r}[os.environ['TIDEGATE_ITEM']])")
+    scene = Scene(folder, {f"{slug}.txt": "base\n" for slug in slugs}, config=reviewer.config())
+    scripts = {s: lambda agent, s=s: agent.write({f"{s}.txt": "good\n"}) for s in slugs}
+    driver = ScriptedDriver(scripts, tier=3, environ=scene.environ)
+    items = [item(s, f"{s}.txt", f"grep -q good {s}.txt", spotCheckFrac=0) for s in slugs]
+    return scene.run(driver, items), reviewer
+
+
+@pytest.mark.parametrize(
+    ("number", "why"), [(n, why) for n, (_, why) in enumerate(ATTACKS.values())], ids=ATTACKS
+)
+def test_what_is_no_approval_ships_nothing(
+    attacked: tuple[dict[str, Any], Reviewer], number: int, why: str
+) -> None:
+    report, reviewer = attacked
+    refused(report, why, f"i{number}")
+    assert [call["item"] for call in reviewer.shown()].count(f"i{number}") == 1  # never again
 
 
 def test_a_reviewer_that_does_not_end_in_time_approves_nothing(tmp_path: Path) -> None:
