@@ -156,7 +156,10 @@ class Recorder:
         """An item's verdict changed after its last attempt, or it never had one."""
         self.say(f"{subject.slug}: {verdict_said(outcome.verdict, outcome.reason)}")
         stopped = outcome.verdict in (Verdict.HALTED, Verdict.OVER_BUDGET)
-        data = {**_outcome_entry(outcome), "settled": not stopped}
+        told = _outcome_entry(outcome)
+        # Proven work that nobody could review is not built a second time.
+        waits = outcome.verdict is Verdict.UNDECIDED and told["proven"]
+        data = {**told, "settled": not (stopped or waits)}
         # Where nobody worked, what an earlier run left in the journal is all there is to know.
         news = bool(outcome.attempts) or outcome.verdict is Verdict.FAILED
         with (

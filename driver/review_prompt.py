@@ -39,12 +39,12 @@ to the file that it names."""
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a reviewer looks at: the diff against the base, that since the tree it saw last ("" at
-    first), the reviews before this one that decided something, and its number."""
+    """What a reviewer looks at. `since` is the diff from the tree that was looked at last, None
+    where there is none; `past` are the reviews before this one that decided something."""
 
     work: Attempt
     diff: str
-    since: str = ""
+    since: str | None = None
     past: Sequence[Review] = ()
     number: int = 1
 
@@ -152,11 +152,11 @@ def _before(asked: Asked) -> list[str]:
         return []
     last = asked.past[-1]
     told = "\n".join(_line(number, finding) for number, finding in enumerate(last.findings, 1))
-    since = asked.since or "(nothing differs)"
-    return [
-        quoted(f"Your review {last.number} asked for", f"{last.summary}\n{told}", MAX_DIFF_CHARS),
-        quoted("The change since that review", since, None),
-    ]
+    parts = [quoted(f"Review {last.number} asked for", f"{last.summary}\n{told}", MAX_DIFF_CHARS)]
+    if asked.since is not None:
+        since = asked.since or "(nothing differs)"
+        parts.append(quoted("The change since that review", since, None))
+    return parts
 
 
 def _line(number: int, finding: Finding) -> str:

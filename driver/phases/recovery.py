@@ -80,7 +80,8 @@ class Announced:
 class Remembered:
     """An item's journal entry for exactly this piece of work. `attempts` counts the dispatches of
     a line that was interrupted; a line that came to its end starts anew. `reviews` are those of
-    work that is `tree` now, or that was on its way from there."""
+    work that is `tree` now, or that was on its way from there; `reviewed` is the patch that the
+    last of them asked changes of."""
 
     attempts: int = 0
     tree: str | None = None
@@ -88,6 +89,7 @@ class Remembered:
     commit: str | None = None
     announced: Announced | None = None
     reviews: tuple[Review, ...] = ()
+    reviewed: Path | None = None
 
 
 def remembered(
@@ -110,7 +112,8 @@ def remembered(
     )
     if green or (entry.get("proven") and not settled):
         tree = _text(entry.get("tree"))
-        return replace(found, tree=tree, patch=folder / WORK, reviews=reviews)
+        work, read = folder / WORK, folder / REVIEWED
+        return replace(found, tree=tree, patch=work, reviews=reviews, reviewed=read)
     if not settled and reviews and reviews[-1].word is ReviewWord.CHANGES_REQUESTED:
         return replace(found, tree=reviews[-1].tree, patch=folder / REVIEWED, reviews=reviews)
     return found
@@ -202,6 +205,9 @@ def _rebuilt(ground: RepositoryGround, memory: Remembered) -> str | None:
         rebuilt = ground.git.apply(ground.base_tree, memory.patch.read_bytes())
     except (OSError, GitError):
         return None
+    if memory.reviewed is not None:
+        with suppress(OSError, GitError):  # only so that its difference to this tree can be shown
+            ground.git.apply(ground.base_tree, memory.reviewed.read_bytes())
     return rebuilt if rebuilt == memory.tree else None
 
 

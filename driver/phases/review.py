@@ -9,12 +9,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from driver import wave_bridge
 from driver.agent_cli import NOTHING_SPENT
 from driver.agent_driver import WorkerResult
 from driver.gates import BackendClosedError
+from driver.git import GitError
 from driver.ground import Place, ProvingPlace
 from driver.outcome import REVIEW, Attempt
 from driver.recorded import Recorded, without_nonce
@@ -49,7 +51,7 @@ def review(
         raise ValueError("a review needs a reviewer, and a tree to read")
     asked = _asked(place, work, tree, past)
     limit = wave.settings.review.max_diff_bytes
-    size = max(len(text.encode("utf-8", "replace")) for text in (asked.diff, asked.since))
+    size = max(len(text.encode("utf-8", "replace")) for text in (asked.diff, asked.since or ""))
     if size > limit:
         return _review(asked, tree, reviewer, too_long(size, limit), None)
     if closed := _closed(wave, reviewer):
@@ -58,7 +60,7 @@ def review(
     call = ReviewCall(
         len(past) + 1, review_prompt(planned.item, asked, nonce), nonce, VERDICT_SCHEMA
     )
-    answered = _ask(planned, place, wave, tree, call)
+    answered = _ask(planned, place, wave, reviewer, tree, call)
     _record(planned, wave, call, answered)
     said = said_by(answered.result, nonce, answered.edited)
     return _review(asked, tree, reviewer, said, answered)
@@ -67,7 +69,10 @@ def review(
 def _asked(place: Place, work: Attempt, tree: str, past: Sequence[Review]) -> Asked:
     # What an earlier round could not decide is no look that another may build on.
     told = [one for one in past if one.word is not ReviewWord.UNDECIDED]
-    since = shown_diff(place.whole_diff(tree, told[-1].tree)) if told else ""
+    since = None
+    if told:
+        with suppress(GitError):  # what an earlier run's review saw may be gone
+            since = shown_diff(place.whole_diff(tree, told[-1].tree))
     return Asked(work, shown_diff(place.whole_diff(tree)), since, told, number=len(past) + 1)
 
 
@@ -83,9 +88,9 @@ def _closed(wave: Wave, reviewer: Reviewer) -> str:
     return ""
 
 
-def _ask(planned: Planned, place: Place, wave: Wave, tree: str, call: ReviewCall) -> _Answered:
-    reviewer = wave.reviewer
-    assert reviewer is not None
+def _ask(
+    planned: Planned, place: Place, wave: Wave, reviewer: Reviewer, tree: str, call: ReviewCall
+) -> _Answered:
     wave.recorder.reviewing(wave.subject(planned), call.number, tree, reviewer.model)
     started = time.monotonic()
     with place.reading(tree) as copy:
