@@ -144,6 +144,7 @@ def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
         env=backend.env,
         environ=environ,
         models=_models(backend),
+        output=backend.output,
         **_bounds(backend),
         **_given(tier=backend.tier),
     )

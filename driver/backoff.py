@@ -19,6 +19,7 @@ def backoff_s(strikes: int, chance: float, cap_s: float = DEFAULT_CAP_S) -> floa
 def stay_away_s(
     strikes: int, retry_after_s: float | None, chance: float, cap_s: float = DEFAULT_CAP_S
 ) -> float:
-    """The back-off, or what the provider asked for where that is longer; never over `cap_s`."""
-    asked = max(0.0, retry_after_s or 0.0) * (1 + _SPREAD * chance)
-    return min(cap_s, max(asked, backoff_s(strikes, chance, cap_s)))
+    """What the provider asked for, however often, else the back-off; never over `cap_s`."""
+    if retry_after_s is None or retry_after_s <= 0:
+        return backoff_s(strikes, chance, cap_s)
+    return min(cap_s, retry_after_s * (1 + _SPREAD * chance))

@@ -141,7 +141,9 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         starts += 1
         try:
             value, end = strict_json.DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
+        except RecursionError:
+            return  # each of its braces would be as deep again
+        except ValueError:
             end = at + 1
         else:
             yield value

@@ -1,15 +1,20 @@
 """The backend for any agent program: prompt on stdin, files changed in place, exit code at the end.
 
-Owns what such a program is told (variables and files) and how its usage and verdict files are read.
+Owns what such a program is told (variables, arguments, prompt and usage files) and how its usage
+file is read. What programs of known names print is read by `cli_usage`.
 """
 
 from __future__ import annotations
 
+import io
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from driver.agent_cli import (
     DEFAULT_RETRIES,
@@ -22,6 +27,7 @@ from driver.agent_cli import (
     item_of,
     not_run,
     phase_of,
+    printed_lines,
     silence_of,
     tail,
 )
@@ -35,15 +41,21 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
-from driver.fault_words import used_up_in
+from driver.cli_usage import READERS, CliReport, Printed
+from driver.fault_words import fault_in, used_up_in
 from driver.process import Ending, Finished
 from driver.provider_fault import ProviderFault
 from driver.usage import MAX_USAGE_BYTES, parse_usage
-from state_store import strict_json
+from driver.verdict_file import read_verdict
 from state_store.errors import InputError
 
 LAST_LINES = 5
-MAX_VERDICT_BYTES = 2**20
+
+# Words of a command that stand for what only a dispatch knows.
+PROMPT_FILE = "{prompt_file}"
+USAGE_FILE = "{usage_file}"
+OWNED_FILES = "{owned_files}"
+MODEL = "{model}"
 
 
 class CommandDriver(LocalDriver):
@@ -63,13 +75,19 @@ class CommandDriver(LocalDriver):
         environ: Mapping[str, str] | None = None,
         models: Mapping[str, str] | None = None,
         base: Path | None = None,
+        output: str | None = None,
     ) -> None:
-        """`base` is where a relative program is looked for, by default the current folder.
+        """`base` is where a relative program is looked for, by default the current folder; `output`
+        a name of `cli_usage.READERS` when the program's output tells its use and its errors.
 
-        Raises InputError when the command is empty.
+        Raises InputError when the command is empty or lacks what its words or its reader need.
         """
         if not command:
             raise InputError("the command backend needs [backend] command, a list of arguments")
+        if MODEL in command and not (models or {}).get(ROLE_WORKER):
+            raise InputError(f"[backend] command has {MODEL}: name one with [backend] model")
+        if output == "aider" and USAGE_FILE not in command:
+            raise InputError(f"[backend] command of aider needs --analytics-log {USAGE_FILE}")
         super().__init__(
             environ=environ, env=env, timeout_s=timeout_s, stall_s=stall_s, retries=retries
         )
@@ -77,6 +95,7 @@ class CommandDriver(LocalDriver):
         self._tier = tier
         self._models = dict(models or {})
         self._base = base or Path.cwd()
+        self._read = READERS[output] if output else None
 
     def probe_capabilities(self) -> DriverCapabilities:
         """Full access to the workspace; nothing is known of how well the program works."""
@@ -87,7 +106,7 @@ class CommandDriver(LocalDriver):
             worker_shell_access=True,
             recommended_verification_tier=self._tier,
             available_models=tuple(dict.fromkeys(self._models.values())),
-            notes="any program; usage is known only where it writes the usage file",
+            notes="any program; usage is known where it writes the usage file or output is named",
         )
 
     def resolve_model(self, role: str) -> str:
@@ -99,46 +118,89 @@ class CommandDriver(LocalDriver):
         return self.command
 
     def readiness_problems(self) -> tuple[str, ...]:
-        """Says so when the program is missing."""
-        return () if self._program() else (self._missing(),)
+        """Says so when the program is missing, also the one that `env` is to start."""
+        missing = (name for name in self._programs() if not self.find_program(name, self._base))
+        return tuple(self._missing(name) for name in missing)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Run the program once; its exit code alone says whether it worked."""
-        program = self._program()
+        """Run the program once; its exit code, and its reader if it has one, say how that went."""
+        program = self.find_program(self.command[0], self._base)
         if program is None:
-            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing(self.command[0]))
         model = request.model or self.resolve_model(request.role)
         with dispatch_folder(request) as folder:
             prompt_file, usage_file = folder / "prompt.txt", folder / "usage.json"
             prompt_file.write_bytes(request.prompt.encode("utf-8", "replace"))
-            verdict_file = folder / "verdict.json" if request.result_schema else None
-            for told in (usage_file, *([verdict_file] if verdict_file else [])):
-                told.unlink(missing_ok=True)
-            extra = {
-                "TIDEGATE_ITEM": item_of(request),
-                "TIDEGATE_PHASE": phase_of(request),
-                "TIDEGATE_PROMPT_FILE": str(prompt_file.absolute()),
-                "TIDEGATE_USAGE_FILE": str(usage_file.absolute()),
-                **({"TIDEGATE_MODEL": model} if model else {}),
-                **({"TIDEGATE_VERDICT_FILE": str(verdict_file.absolute())} if verdict_file else {}),
-            }
-            call = AgentCall((program, *self.command[1:]), folder, extra=extra)
+            usage_file.unlink(missing_ok=True)
+            asked = bool(request.result_schema)
+            verdict_file = folder / "verdict.json"
+            verdict_file.unlink(missing_ok=True)
+            told = _Told(
+                str(prompt_file.absolute()),
+                str(usage_file.absolute()),
+                model,
+                str(verdict_file.absolute()) if asked else "",
+            )
+            argv = (program, *told.arguments(self.command[1:], request.owned_files))
+            call = AgentCall(argv, folder, extra=told.variables(request))
             finished = self.run_agent(worker_id, request, call)
-            usage, warning = read_usage(usage_file)
-            structured, problem = read_verdict(verdict_file) if verdict_file else (None, "")
-        warnings = "\nwarning: ".join(filter(None, (warning, problem)))
-        result = _result(worker_id, finished, usage, warnings)
-        result.model, result.structured = model or None, structured
+            result = self._result(worker_id, finished, usage_file)
+            if asked:
+                result.structured, warning = read_verdict(verdict_file)
+                result.text += f"\nwarning: {warning}" if warning else ""
+        result.model = model or None
         return result
 
-    def _program(self) -> str | None:
-        return self.find_program(self.command[0], self._base)
+    def _result(self, worker_id: str, finished: Finished, usage_file: Path) -> WorkerResult:
+        if self._read is None:
+            return _plain_result(worker_id, finished, *read_usage(usage_file))
+        if finished.ending is not Ending.EXITED:
+            return _plain_result(worker_id, finished, Usage(), "")
+        with _opened(usage_file) as file:
+            lines = iter(partial(file.readline, MAX_USAGE_BYTES), "")
+            report = self._read(Printed(printed_lines(finished), lines))
+        return _reported_result(worker_id, finished, report)
 
-    def _missing(self) -> str:
+    def _programs(self) -> Iterator[str]:
+        yield self.command[0]
+        if Path(self.command[0]).name == "env":
+            yield from islice((word for word in self.command[1:] if "=" not in word), 1)
+
+    def _missing(self, program: str) -> str:
         return (
-            f"the agent program {self.command[0]!r} was not found on PATH or under {self._base}; "
+            f"the agent program {program!r} was not found on PATH or under {self._base}; "
             "install it, or set [backend] command to its full path"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a program is told of its dispatch, by variables and by the words of its command."""
+
+    prompt_file: str
+    usage_file: str
+    model: str
+    verdict_file: str = ""
+
+    def variables(self, request: WorkerRequest) -> dict[str, str]:
+        return {
+            "TIDEGATE_ITEM": item_of(request),
+            "TIDEGATE_PHASE": phase_of(request),
+            "TIDEGATE_PROMPT_FILE": self.prompt_file,
+            "TIDEGATE_USAGE_FILE": self.usage_file,
+            **({"TIDEGATE_MODEL": self.model} if self.model else {}),
+            **({"TIDEGATE_VERDICT_FILE": self.verdict_file} if self.verdict_file else {}),
+        }
+
+    def arguments(self, words: Sequence[str], owned_files: Sequence[str]) -> Iterator[str]:
+        """Only whole words are replaced, so that no brace of a script is taken for one of ours."""
+        put = {PROMPT_FILE: self.prompt_file, USAGE_FILE: self.usage_file, MODEL: self.model}
+        for word in words:
+            if word == OWNED_FILES:
+                # A name such as "-x" must not become an option.
+                yield from (f"./{name}" if name.startswith("-") else name for name in owned_files)
+            else:
+                yield put.get(word, word)
 
 
 def read_usage(path: Path) -> tuple[Usage, str]:
@@ -159,24 +221,46 @@ def read_usage(path: Path) -> tuple[Usage, str]:
         return Usage(), f"the usage file cannot be used ({error}); usage is unknown"
 
 
-def read_verdict(path: Path) -> tuple[dict[str, Any] | None, str]:
-    """The object that a program was asked to write, and a warning when what it wrote is none."""
+def _opened(path: Path) -> IO[str]:
+    """A usage file to read lines from; an empty one where there is no regular file."""
     try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return None, "the verdict file is not a regular file"
-        with path.open("rb") as file:
-            content = file.read(MAX_VERDICT_BYTES + 1)
-        if len(content) > MAX_VERDICT_BYTES:
-            return None, f"the verdict file is larger than {MAX_VERDICT_BYTES} bytes"
-        found = strict_json.parse(content.decode("utf-8"))
-    except FileNotFoundError:
-        return None, "there is no verdict file"
-    except (OSError, ValueError) as error:
-        return None, f"the verdict file cannot be used ({error})"
-    return (found, "") if isinstance(found, dict) else (None, "the verdict file holds no object")
+        if stat.S_ISREG(path.lstat().st_mode):
+            return path.open(encoding="utf-8", errors="replace")
+    except OSError:  # what cannot be read tells nothing
+        pass
+    return io.StringIO()
 
 
-def _result(worker_id: str, finished: Finished, usage: Usage, warning: str) -> WorkerResult:
+def _reported_result(worker_id: str, finished: Finished, report: CliReport) -> WorkerResult:
+    fault = None
+    if report.error:
+        fault = fault_in(report.error, datetime.now().astimezone(), status=report.status)
+    failure, error = _judged(finished, report)
+    return WorkerResult(
+        worker_id,
+        ok=failure == FAILURE_NONE,
+        text=report.text,
+        error=error or None,
+        failure=FAILURE_COULD_NOT_RUN if fault else failure,
+        fault=fault,
+        usage=report.usage if report.started else NOTHING_SPENT,
+    )
+
+
+def _judged(finished: Finished, report: CliReport) -> tuple[str, str]:
+    if report.error:
+        return FAILURE_AGENT, f"the agent reports: {tail(report.error)}"
+    said = tail(finished.stderr) or tail(finished.stdout) or "no output"
+    if not report.started:
+        why = f"the agent did not begin (exit {finished.exit_code}): {said}"
+        return FAILURE_COULD_NOT_RUN, why
+    if not report.finished:
+        why = f"the agent did not say that it is done (exit {finished.exit_code}): {said}"
+        return FAILURE_AGENT, why
+    return _exit(finished)
+
+
+def _plain_result(worker_id: str, finished: Finished, usage: Usage, warning: str) -> WorkerResult:
     fault = silence_of(finished) or _used_up(finished)
     failure, error = broken_off(finished) or _exit(finished)
     if fault is not None:

@@ -32,6 +32,8 @@ _USERS_GIT = re.compile(
     r"|EXEC_PATH|SSH.*|ASKPASS|SSL_.*|HTTP_.*|PROXY_.*)"
 )
 _NOT_FOR_GIT = ("GIT_", "SSH_ASKPASS", "TIDEGATE_FAIL")
+# The keys of models, which neither git nor the helpers and transports that it starts have use for.
+_MODEL_KEY = re.compile(r".*API_KEY|ANTHROPIC_AUTH_TOKEN|CLAUDE_CODE_OAUTH_TOKEN")
 _QUIET = {
     "LC_ALL": "C",
     "LANGUAGE": "C",
@@ -129,12 +131,14 @@ def private_environment(environ: Mapping[str, str], home: Path) -> dict[str, str
 
 def user_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """For the user's repository: their settings and log-ins, but no hook, prompt or monitor."""
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if not name.startswith(_NOT_FOR_GIT) or _USERS_GIT.fullmatch(name)
-    }
+    kept = {name: value for name, value in environ.items() if _is_for_git(name)}
     return with_config(kept | _QUIET | {"SSH_ASKPASS_REQUIRE": "never"}, _INERT_CONFIG)
+
+
+def _is_for_git(name: str) -> bool:
+    if _USERS_GIT.fullmatch(name):
+        return True
+    return not name.startswith(_NOT_FOR_GIT) and not _MODEL_KEY.fullmatch(name)
 
 
 def run_git(

@@ -16,8 +16,11 @@ MAX_DIFF_CHARS = 24_000
 
 
 def build_prompt(item: WorkItem, *, with_rules: bool) -> str:
-    """The item's own prompt; `with_rules` adds what a backend with file access has to know."""
-    return f"{item.prompt.rstrip()}\n\n{_rules(item)}" if with_rules else item.prompt
+    """The item's own prompt and what its work is measured by.
+
+    `with_rules` adds what a backend with file access has to know.
+    """
+    return f"{item.prompt.rstrip()}\n\n{_rules(item) if with_rules else _counts(item)}"
 
 
 def repair_prompt(first: str, item: WorkItem, attempt: Attempt, diff: str) -> str:
@@ -41,14 +44,18 @@ def _rules(item: WorkItem) -> str:
     return (
         "Rules of this workspace:\n"
         f"- Change only these files (they may be new; a name ending in / is a folder):\n{files}\n"
-        "- Below a folder of yours, tests that are there already and configuration of tests, builds,"
-        " CI and agents stay as they are, unless listed above by name. You may add tests.\n"
-        f"- Your work counts only when this command succeeds: {command_text(item.test_command)}\n"
+        "- Below a folder of yours, tests that are there already and configuration of tests,"
+        " builds, CI and agents stay as they are, unless listed above by name. You may add tests.\n"
+        f"- {_counts(item)}"
         "  It is run for you afterwards, in a fresh checkout that has your changes to these files"
         " and nothing else.\n"
         f"{_self_check(item)}"
         "- Do not commit, do not switch branches, do not change git's configuration.\n"
     )
+
+
+def _counts(item: WorkItem) -> str:
+    return f"Your work counts only when this command succeeds: {command_text(item.test_command)}\n"
 
 
 def _self_check(item: WorkItem) -> str:

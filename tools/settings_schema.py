@@ -209,6 +209,7 @@ class BackendSettings:
         default_factory=lambda: MappingProxyType({}), metadata={"kind": MODELS}
     )
     command: tuple[str, ...] = _key(ARGV, ())
+    output: str | None = _key(one_of("opencode", "gemini", "aider"))
     extra_args: tuple[str, ...] = _key(ARGUMENTS, ())
     env: tuple[str, ...] = _key(VARIABLES, ())
     timeout_s: float = _key(SECONDS, 1800.0)

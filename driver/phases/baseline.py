@@ -87,7 +87,8 @@ class WaveBaselines:
                 run = run_test(planned, proving, ground.base_tree, wave, output, purpose=BASELINE)
         except (TidegateError, OSError) as trouble:
             run = _not_run(planned, ground, f"the base could not be tested: {trouble}")
-        wave.recorder.say(f"{planned.slug}: on the base: {run.kind} after {run.duration_s:.1f} s")
+        told = f"{run.kind} after {run.duration_s:.1f} s"
+        wave.recorder.say(f"{planned.slug}: test on the base {told}")
         if run.kind in _ANSWERS and not wave.settings.workspace.copy:
             with self._lock:
                 self._news[key] = {"at": time.time(), "receipt": receipt.to_json(run)}

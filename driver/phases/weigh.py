@@ -48,8 +48,10 @@ def _run_again(
     are cores for both."""
     field = Field(planned, place, wave, work.changes, work.proof, work.number)
     planting = Beside(lambda: plant(field))
-    checks = spot_check(planned, place, work.proof.tree, wave, work.number)
-    planted = planting.result()
+    try:
+        checks = spot_check(planned, place, work.proof.tree, wave, work.number)
+    finally:  # it works in the item's place, which goes with the item
+        planted = planting.result()
     return replace(
         found,
         spot_checks=checks,

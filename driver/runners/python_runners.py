@@ -25,7 +25,7 @@ _AT_TEARDOWN = re.compile(r"^_+ ERROR at teardown of .+ _+$", re.M)
 
 
 def read_unittest(text: str) -> Found:
-    """ "Ran" counts what was skipped too (but in Python 3.12.1), and each failing part of a test."""
+    """What was skipped is among the "Ran", except in Python 3.12.1."""
     found = []
     start = 0
     for match in _UNITTEST.finditer(text):

@@ -104,10 +104,10 @@ def meet(chance: random.Random) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_no_answer_breaks_us(seed: int) -> None:
     chance = random.Random(seed)
-    began = time.monotonic()
+    began = time.thread_time()
     for _ in range(2000):
         meet(chance)
-    assert time.monotonic() - began < 30
+    assert time.thread_time() - began < 10
 
 
 @pytest.mark.sweep

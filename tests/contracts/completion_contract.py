@@ -22,7 +22,13 @@ from driver.agent_driver import (
 from driver.codex_driver import CodexDriver
 from driver.provider_fault import FaultKind
 from driver.throttle import Throttle
-from tests.contracts.driver_contract import DriverContract, Place, Plan
+from tests.contracts.driver_contract import (
+    FaultContract,
+    Place,
+    Plan,
+    WaitingContract,
+    WriterContract,
+)
 from tests.support.raw_server import (
     USED,
     Act,
@@ -50,14 +56,21 @@ class CompletionPlace(Place):
         self.servers.append(server)
         return server
 
-    def request(self, prompt: str = "Do it.", **changes: object) -> WorkerRequest:
-        request = super().request(prompt, **changes)
-        if "owned_files" not in changes:
-            request.owned_files = ("old.txt", "new/deep.txt", "a.txt")
-        return request
+
+FAULTS = {
+    FaultKind.BAD_KEY: error("401 Unauthorized"),
+    FaultKind.NO_CREDIT: error("429 Too Many Requests", code="insufficient_quota"),
+    FaultKind.UNKNOWN_MODEL: error("404 Not Found", code="model_not_found"),
+    FaultKind.USAGE_LIMIT: error("429 Too Many Requests", type="usage_limit_reached"),
+    FaultKind.OVERLOADED: error("503 Service Unavailable"),
+    FaultKind.RATE_LIMITED: error("429 Too Many Requests"),
+}
+HANGS = Act(lambda call: call.ending.wait() and None)
 
 
 def played(plan: Plan) -> Act:
+    if plan.hangs:
+        return HANGS
     if plan.fails:
         return says(None, usage_of(plan.usage), refusal="it went wrong")
     return says(patch(dict(plan.files)), usage_of(plan.usage))
@@ -74,8 +87,10 @@ def usage_of(usage: Usage | None) -> dict[str, Any] | None:
     }
 
 
-class CompletionContract(DriverContract):
+class CompletionContract(WaitingContract, FaultContract, WriterContract):
     """The rules for backends behind Chat Completions."""
+
+    TOO_LATE = FAILURE_COULD_NOT_RUN  # a silent server is no failure of the model
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> Iterator[CompletionPlace]:
@@ -88,7 +103,12 @@ class CompletionContract(DriverContract):
 
     def driver(self, place: Place, plan: Plan, **options: object) -> CodexDriver:
         assert isinstance(place, CompletionPlace)
-        return self.asks(place.server(played(plan)).url, **options)
+        faults = [FAULTS[plan.fault]] * plan.fault_times if plan.fault else []
+        return self.asks(place.server(*faults, played(plan)).url, **options)
+
+    def arrived(self, place: Place) -> bool:
+        assert isinstance(place, CompletionPlace)
+        return place.servers[0].calls > 0
 
     def dispatch(
         self, place: CompletionPlace, *acts: Act, request: WorkerRequest | None = None, **more: Any

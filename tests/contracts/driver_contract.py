@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -37,6 +38,14 @@ PARENT = {
     "IS_SANDBOX": "yes",
 }
 
+LASTING = (
+    FaultKind.BAD_KEY,
+    FaultKind.NO_CREDIT,
+    FaultKind.UNKNOWN_MODEL,
+    FaultKind.USAGE_LIMIT,
+)
+PASSING = (FaultKind.OVERLOADED, FaultKind.RATE_LIMITED)
+
 # What a fake agent of any kind does before it speaks its own protocol.
 ACT = """
 import json, os, sys, time
@@ -48,6 +57,12 @@ Path(plan["seen"]).write_text(json.dumps(seen), encoding="utf-8")
 Path(plan["prompt"]).write_bytes(prompt)
 while plan["hangs"]:
     time.sleep(0.05)
+runs = Path(__file__).with_suffix(".runs")
+with runs.open("a") as file:
+    file.write("x")
+if runs.stat().st_size <= plan["fault_times"]:
+    print("\\n".join(plan["fault_lines"]), flush=True)
+    sys.exit(1)
 for name, text in plan["files"].items():
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_text(text, encoding="utf-8")
@@ -56,12 +71,17 @@ for name, text in plan["files"].items():
 
 @dataclass(frozen=True)
 class Plan:
-    """What the agent behind the driver is to do."""
+    """What the agent behind the driver is to do.
+
+    Its provider gives `fault` in place of the first `fault_times` answers.
+    """
 
     files: Mapping[str, str] = field(default_factory=dict)
     usage: Usage | None = USED
     fails: bool = False
     hangs: bool = False
+    fault: FaultKind | None = None
+    fault_times: int = 0
 
 
 @dataclass
@@ -93,6 +113,7 @@ class Place:
         request = WorkerRequest(
             prompt=prompt,
             workdir=str(self.workspace),
+            owned_files=("old.txt", "new/deep.txt", "a.txt"),
             label="dispatch:item-1",
             scratch=self.root / "scratch",
             environment={"TIDEGATE_ITEM": "item-1", "TIDEGATE_PHASE": "build"},
@@ -102,10 +123,14 @@ class Place:
         return request
 
     def program(self, plan: Plan, speech: str, **more: object) -> tuple[str, str]:
-        """A fake agent as arguments: acts by the plan, then runs the code in `speech`."""
+        """A fake agent as arguments: acts by the plan, then runs the code in `speech`.
+
+        With a fault in the plan it prints `fault_lines` and ends, as often as that strikes.
+        """
         script = self.root / "fake_agent.py"
         script.write_text(ACT + speech, encoding="utf-8")
         acts = {"files": dict(plan.files), "hangs": plan.hangs, "fails": plan.fails}
+        acts |= {"fault_times": plan.fault_times, "fault_lines": []}
         left = {"seen": str(self.seen_file), "prompt": str(self.prompt_file)}
         content = json.dumps({**acts, **left, **more})
         script.with_suffix(".json").write_text(content, encoding="utf-8")
@@ -120,7 +145,13 @@ def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
 
 
 class DriverContract(ABC):
-    """The rules for every adapter."""
+    """The rules for every adapter.
+
+    A binding adds the classes below that fit it. That work outside an item's files never ships is
+    the engine's promise, for all of them; see tests/attacks/test_out_of_bounds.py.
+    """
+
+    WORKS_ON_FILES: ClassVar = True
 
     @pytest.fixture
     def place(self, tmp_path: Path) -> Place:
@@ -184,8 +215,7 @@ class DriverContract(ABC):
     def test_it_says_what_it_can_do_in_ascii(self, place: Place) -> None:
         driver = self.driver(place, Plan())
         capabilities = driver.probe_capabilities()
-        assert capabilities.worker_filesystem_access
-        assert capabilities.parallel_dispatch
+        assert capabilities.worker_filesystem_access is self.WORKS_ON_FILES
         assert capabilities.recommended_verification_tier in (1, 2, 3, 4)
         assert driver.describe().isascii()
 
@@ -240,8 +270,100 @@ class DriverContract(ABC):
         assert "'ONLY': 'this'" in Path(result.output_file).read_text(encoding="utf-8")
 
 
-class ProgramDriverContract(DriverContract):
+class WaitingContract(DriverContract):
+    """The rules for adapters whose agent takes its time."""
+
+    TOO_LATE: ClassVar = FAILURE_TIMED_OUT
+
+    @abstractmethod
+    def arrived(self, place: Place) -> bool:
+        """Whether the agent has got its task."""
+
+    def look_at_the_running(self, driver: LocalDriver) -> None:
+        """Called while one agent runs."""
+
+    def test_an_agent_that_hangs_is_ended(self, place: Place) -> None:
+        driver = self.driver(place, Plan(hangs=True), timeout_s=1.0)
+        result = driver.dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, self.TOO_LATE)
+        assert result.tokens_spent is None
+        assert driver.processes.running() == ()
+
+    def test_the_time_limit_is_one_for_all_tries(self, place: Place) -> None:
+        driver = self.driver(place, Plan(hangs=True), stall_s=0.2, timeout_s=0.3)
+        began = time.monotonic()
+        result = driver.dispatch_worker(place.request())
+        assert result.failure in (FAILURE_COULD_NOT_RUN, FAILURE_TIMED_OUT)
+        assert not (place.root / "scratch" / "try-2").exists()
+        assert time.monotonic() - began < 5
+
+    def test_cancel_ends_a_running_agent(self, place: Place) -> None:
+        driver = self.driver(place, Plan(hangs=True))
+        results: list[WorkerResult] = []
+        thread = threading.Thread(
+            target=lambda: results.append(driver.dispatch_worker(place.request()))
+        )
+        thread.start()
+        try:
+            until(lambda: self.arrived(place))
+            self.look_at_the_running(driver)
+        finally:
+            driver.cancel()
+            thread.join(timeout=20)
+        assert [result.failure for result in results] == [FAILURE_CANCELLED]
+        assert driver.processes.running() == ()
+
+
+class FaultContract(DriverContract):
+    """The rules for adapters that tell a provider's fault from an agent's failure."""
+
+    @pytest.mark.parametrize("kind", LASTING)
+    def test_a_fault_that_lasts_is_told_at_once_and_is_not_the_agents_failure(
+        self, place: Place, kind: FaultKind
+    ) -> None:
+        plan = Plan(files={"a.txt": "x"}, fault=kind, fault_times=1)
+        result = self.driver(place, plan).dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
+        assert result.fault is not None
+        assert result.fault.kind is kind
+        assert result.error
+        assert not result.tokens_spent
+        assert not (place.workspace / "a.txt").exists()
+
+    @pytest.mark.parametrize("kind", PASSING)
+    def test_a_busy_provider_is_asked_again(self, place: Place, kind: FaultKind) -> None:
+        plan = Plan(files={"a.txt": "x"}, fault=kind, fault_times=1)
+        result = self.driver(place, plan).dispatch_worker(place.request())
+        assert (result.ok, result.failure, result.fault) == (True, FAILURE_NONE, None)
+        assert (place.workspace / "a.txt").read_text(encoding="utf-8") == "x"
+        # What the refused request cost is unknown where the agent does not tell.
+        assert result.tokens_spent in (150, None)
+
+
+class WriterContract(DriverContract):
+    """The rules for adapters that write the files themselves."""
+
+    @pytest.mark.parametrize("path", ["../outside.txt", ".git/config", "/outside.txt"])
+    def test_one_path_outside_keeps_all_from_being_written(self, place: Place, path: str) -> None:
+        plan = Plan(files={"a.txt": "x", path: "y"})
+        result = self.driver(place, plan).dispatch_worker(place.request())
+        assert not result.ok
+        assert path in (result.error or "")
+        assert list(place.workspace.rglob("*")) == []
+        assert not (place.root / "outside.txt").exists()
+
+
+class ProgramDriverContract(WaitingContract):
     """The rules for adapters that run a program."""
+
+    def arrived(self, place: Place) -> bool:
+        return place.prompt_file.exists()
+
+    def look_at_the_running(self, driver: LocalDriver) -> None:
+        (running,) = driver.processes.running()
+        status = driver.worker_status(running.name)
+        assert (status.state, status.stalled) == ("running", False)
+        assert 0 <= status.age_s < 10
 
     @abstractmethod
     def without_program(self, place: Place) -> LocalDriver:
@@ -277,13 +399,6 @@ class ProgramDriverContract(DriverContract):
         result = self.driver(place, Plan()).dispatch_worker(place.request(scratch=None))
         assert (result.ok, result.usage) == (True, USED)
 
-    def test_an_agent_that_hangs_is_ended(self, place: Place) -> None:
-        driver = self.driver(place, Plan(hangs=True), timeout_s=0.5)
-        result = driver.dispatch_worker(place.request())
-        assert (result.ok, result.failure) == (False, FAILURE_TIMED_OUT)
-        assert result.tokens_spent is None
-        assert driver.processes.running() == ()
-
     def test_an_agent_that_falls_silent_is_ended_and_started_once_more(self, place: Place) -> None:
         driver = self.driver(place, Plan(hangs=True), stall_s=0.2)
         result = driver.dispatch_worker(place.request())
@@ -294,32 +409,6 @@ class ProgramDriverContract(DriverContract):
         tried = sorted(path.name for path in (place.root / "scratch").glob("try-*"))
         assert tried == ["try-2"]
         assert driver.get_unmetered_dispatches() == 2
-
-    def test_the_time_limit_is_one_for_all_tries(self, place: Place) -> None:
-        driver = self.driver(place, Plan(hangs=True), stall_s=0.2, timeout_s=0.3)
-        began = time.monotonic()
-        result = driver.dispatch_worker(place.request())
-        assert result.failure in (FAILURE_COULD_NOT_RUN, FAILURE_TIMED_OUT)
-        assert not (place.root / "scratch" / "try-2").exists()
-        assert time.monotonic() - began < 5
-
-    def test_cancel_ends_a_running_agent(self, place: Place) -> None:
-        driver = self.driver(place, Plan(hangs=True))
-        results: list[WorkerResult] = []
-        thread = threading.Thread(
-            target=lambda: results.append(driver.dispatch_worker(place.request()))
-        )
-        thread.start()
-        try:
-            until(place.prompt_file.exists)
-            (running,) = driver.processes.running()
-            status = driver.worker_status(running.name)
-            assert (status.state, status.stalled) == ("running", False)
-        finally:
-            driver.cancel()
-            thread.join(timeout=20)
-        assert [result.failure for result in results] == [FAILURE_CANCELLED]
-        assert driver.processes.running() == ()
 
     def test_a_missing_program_could_not_run_and_says_what_to_do(self, place: Place) -> None:
         driver = self.without_program(place)

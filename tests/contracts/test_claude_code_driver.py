@@ -8,10 +8,12 @@ import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
 from driver.claude_code_driver import ClaudeCodeDriver
+from driver.provider_fault import FaultKind
 from state_store.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,
     SECRET,
+    FaultContract,
     Place,
     Plan,
     ProgramDriverContract,
@@ -22,6 +24,17 @@ for line in plan["lines"]:
     print(line)
 sys.exit(plan["exit"])
 """
+FAULTS: dict[FaultKind | None, dict[str, object]] = {
+    FaultKind.BAD_KEY: {"api_error_status": 401, "result": "Invalid API key"},
+    FaultKind.NO_CREDIT: {"api_error_status": 400, "result": "Credit balance is too low"},
+    FaultKind.UNKNOWN_MODEL: {
+        "api_error_status": 404,
+        "result": "There's an issue with the selected model (m). It may not exist.",
+    },
+    FaultKind.USAGE_LIMIT: {"api_error_status": 429, "result": "Claude usage limit reached|1"},
+    FaultKind.OVERLOADED: {"api_error_status": 529, "result": "Overloaded"},
+    FaultKind.RATE_LIMITED: {"api_error_status": 429, "result": "Too many requests"},
+}
 INIT = {"type": "system", "subtype": "init", "model": "claude-haiku-4-5", "permissionMode": "x"}
 
 
@@ -50,10 +63,12 @@ def result_line(plan: Plan, **changes: object) -> dict[str, object]:
 
 def speaking(place: Place, plan: Plan, lines: list[object], code: int = 0) -> tuple[str, str]:
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    return place.program(plan, SPEECH, lines=texts, exit=code)
+    failed = result_line(Plan(fails=True, usage=None), **FAULTS.get(plan.fault, {}))
+    said = [json.dumps(INIT), json.dumps(failed)] if plan.fault else []
+    return place.program(plan, SPEECH, lines=texts, exit=code, fault_lines=said)
 
 
-class TestClaudeCodeDriver(ProgramDriverContract):
+class TestClaudeCodeDriver(ProgramDriverContract, FaultContract):
     def driver(self, place: Place, plan: Plan, **options: object) -> ClaudeCodeDriver:
         program = speaking(place, plan, [INIT, result_line(plan)], int(plan.fails))
         return ClaudeCodeDriver(program=program, environ=PARENT, **options)  # type: ignore[arg-type]

@@ -13,7 +13,13 @@ from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
 from driver.codex_cli_driver import CodexCliDriver
 from driver.model_table import Price
 from driver.provider_fault import FaultKind
-from tests.contracts.driver_contract import PARENT, Place, Plan, ProgramDriverContract
+from tests.contracts.driver_contract import (
+    PARENT,
+    FaultContract,
+    Place,
+    Plan,
+    ProgramDriverContract,
+)
 
 STREAMS = Path(__file__).parents[1] / "support" / "codex_streams"
 SPEECH = """
@@ -23,6 +29,14 @@ sys.stderr.write(plan["said"])
 sys.exit(plan["exit"])
 """
 KEY = "sk-of-a-server"
+FAULTS = {
+    FaultKind.BAD_KEY: "bad_key",
+    FaultKind.NO_CREDIT: "no_quota",
+    FaultKind.UNKNOWN_MODEL: "unknown_model",
+    FaultKind.USAGE_LIMIT: "usage_limit",
+    FaultKind.OVERLOADED: "overloaded",
+    FaultKind.RATE_LIMITED: "rate_limited",
+}
 CACHED = 100
 OF_THIS_TEST = Price(0.0, 0.0, cached=2500.0)  # makes a use cost what the contract says
 
@@ -44,7 +58,8 @@ def lines_for(plan: Plan) -> list[str]:
 def speaking(
     place: Place, plan: Plan, lines: list[str], code: int = 0, said: str = ""
 ) -> tuple[str, str]:
-    return place.program(plan, SPEECH, lines=lines, exit=code, said=said)
+    fault = played(FAULTS[plan.fault]) if plan.fault else []
+    return place.program(plan, SPEECH, lines=lines, exit=code, said=said, fault_lines=fault)
 
 
 def settings_in(argv: list[str]) -> dict[str, Any]:
@@ -52,7 +67,7 @@ def settings_in(argv: list[str]) -> dict[str, Any]:
     return tomllib.loads("\n".join(given))
 
 
-class TestCodexCliDriver(ProgramDriverContract):
+class TestCodexCliDriver(ProgramDriverContract, FaultContract):
     def driver(self, place: Place, plan: Plan, **options: object) -> CodexCliDriver:
         program = speaking(place, plan, lines_for(plan), int(plan.fails))
         driver = CodexCliDriver(program=program, environ=PARENT, **options)  # type: ignore[arg-type]

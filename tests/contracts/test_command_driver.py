@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, Usage
-from driver.command_driver import MAX_VERDICT_BYTES, CommandDriver
+from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
+from driver.command_driver import CommandDriver
 from driver.provider_fault import FaultKind
+from driver.verdict_file import MAX_VERDICT_BYTES
 from state_store.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,
+    FaultContract,
     Place,
     Plan,
     ProgramDriverContract,
@@ -173,3 +175,90 @@ class TestCommandDriver(ProgramDriverContract):
             for options in ({}, {"tier": 2})
         ]
         assert [tier.recommended_verification_tier for tier in tiers] == [4, 2]
+
+    def test_its_words_can_stand_for_what_a_dispatch_knows(self, place: Place) -> None:
+        words = ("{prompt_file}", "{usage_file}", "{model}", "--", "{owned_files}", "x{model}")
+        program = place.program(Plan(), SPEECH, usage="", noise=0)
+        driver = CommandDriver((*program, *words), environ=PARENT, models={"worker": "small"})
+        driver.dispatch_worker(place.request(owned_files=("a.txt", "-b.txt")))
+        argv = json.loads(place.seen_file.read_text(encoding="utf-8"))["argv"]
+        files = [place.environment[f"TIDEGATE_{name}_FILE"] for name in ("PROMPT", "USAGE")]
+        assert argv == [*files, "small", "--", "a.txt", "./-b.txt", "x{model}"]
+
+    def test_a_command_that_needs_a_model_needs_one_named(self) -> None:
+        with pytest.raises(InputError, match=r"\[backend\] model"):
+            CommandDriver(["agent", "{model}"])
+
+    @pytest.mark.skipif(os.name == "nt", reason="no program `env` there")
+    def test_the_program_that_env_starts_is_looked_for_too(self) -> None:
+        command = ["env", "A=b", "no-such-agent", "run"]
+        (problem,) = CommandDriver(command, environ=os.environ).readiness_problems()
+        assert "no-such-agent" in problem
+
+    def test_aider_needs_its_log(self) -> None:
+        with pytest.raises(InputError, match=r"--analytics-log \{usage_file\}"):
+            CommandDriver(["aider", "{owned_files}"], output="aider")
+
+
+OPENCODE = """
+for line in plan["lines"]:
+    print(line)
+sys.exit(plan["exit"])
+"""
+FAULTS = {
+    FaultKind.BAD_KEY: (401, "no such key"),
+    FaultKind.NO_CREDIT: (402, "payment required"),
+    FaultKind.UNKNOWN_MODEL: (404, "the model `m` does not exist"),
+    FaultKind.USAGE_LIMIT: (429, "You've hit your usage limit, try again in 3 hours"),
+    FaultKind.OVERLOADED: (503, "no capacity"),
+    FaultKind.RATE_LIMITED: (429, "too many requests"),
+}
+
+
+def opencode_lines(plan: Plan) -> list[str]:
+    used = plan.usage or Usage(0, 0, 0.0)
+    tokens = {"input": used.input_tokens, "output": used.output_tokens, "reasoning": 0}
+    part = {"tokens": {**tokens, "cache": {"read": 0, "write": 0}}, "cost": used.cost_usd}
+    last = failed(400, "it went wrong") if plan.fails else {"type": "step_finish", "part": part}
+    return [json.dumps({"type": "step_start", "part": {}}), json.dumps(last)]
+
+
+def failed(status: int, message: str) -> dict[str, object]:
+    data = {"message": message, "statusCode": status}
+    return {"type": "error", "error": {"name": "APIError", "data": data}}
+
+
+class TestCommandDriverThatReadsOpencode(ProgramDriverContract, FaultContract):
+    def driver(self, place: Place, plan: Plan, **options: object) -> CommandDriver:
+        lines, code = opencode_lines(plan), int(plan.fails)
+        fault = [json.dumps(failed(*FAULTS[plan.fault]))] if plan.fault else []
+        command = place.program(plan, OPENCODE, lines=lines, exit=code, fault_lines=fault)
+        return CommandDriver(command, environ=PARENT, output="opencode", **options)  # type: ignore[arg-type]
+
+    def without_program(self, place: Place) -> CommandDriver:
+        return CommandDriver(["no-such-agent"], environ=PARENT, output="opencode")
+
+    @pytest.mark.parametrize("code", [0, 1])
+    def test_a_program_that_says_nothing_of_its_own_could_not_run(
+        self, place: Place, code: int
+    ) -> None:
+        command = place.program(Plan(), OPENCODE, lines=["database is locked"], exit=code)
+        driver = CommandDriver(command, environ=PARENT, output="opencode")
+        result = driver.dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)
+        assert "database is locked" in (result.error or "")
+
+    def test_exit_code_0_without_an_answer_of_its_model_is_a_failure(self, place: Place) -> None:
+        lines = [json.dumps({"type": "step_start", "part": {}})]
+        command = place.program(Plan(), OPENCODE, lines=lines, exit=0)
+        driver = CommandDriver(command, environ=PARENT, output="opencode")
+        result = driver.dispatch_worker(place.request())
+        assert (result.ok, result.failure, result.usage) == (False, FAILURE_AGENT, Usage())
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+    def test_a_pipe_in_place_of_the_usage_file_does_not_hang_the_reader(self, place: Place) -> None:
+        speech = 'os.mkfifo(os.environ["TIDEGATE_USAGE_FILE"])'
+        command = place.program(Plan(), speech)
+        driver = CommandDriver((*command, "{usage_file}"), environ=PARENT, output="aider")
+        result = driver.dispatch_worker(place.request())
+        assert (result.ok, result.failure) == (False, FAILURE_COULD_NOT_RUN)

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.in_process import call
 
 from driver.sandbox import BWRAP, choose, look, program_outside
-from tests.support.programs import ROOT, Project, git, run
+from tests.support.programs import ROOT, Project, call, git, run
 from tools.doctor import main
 
 DOCTOR = ROOT / "tools" / "doctor.py"

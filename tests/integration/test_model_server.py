@@ -186,6 +186,141 @@ def test_what_the_script_cannot_answer_is_refused_and_says_why(
     assert server.billed.requests == 0
 
 
+def chat(prompt: str, turns: int = 0, **more: Any) -> dict[str, Any]:
+    spoken = [{"role": "assistant", "content": None}, {"role": "tool", "content": "ALPHA"}]
+    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": prompt}]
+    offered = [{"type": "function", "function": {"name": name}} for name in TOOLS]
+    return {"model": "m", "messages": messages + spoken * turns, "tools": offered, **more}
+
+
+def responses(prompt: str, turns: int = 0, **more: Any) -> dict[str, Any]:
+    spoken = [{"type": "function_call"}, {"type": "function_call_output", "output": "ALPHA"}]
+    asked = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": prompt}]}
+    offered = [{"type": "function", "name": name} for name in TOOLS]
+    return {"model": "m", "input": [asked, *spoken * turns], "tools": offered, **more}
+
+
+def generate(prompt: str, turns: int = 0) -> dict[str, Any]:
+    heard = {"role": "user", "parts": [{"functionResponse": {"response": {"text": "ALPHA"}}}]}
+    asked = {"role": "user", "parts": [{"text": prompt}]}
+    declared = {"functionDeclarations": [{"name": name} for name in TOOLS]}
+    contents = [asked, *[{"role": "model", "parts": []}, heard] * turns]
+    return {"contents": contents, "tools": [declared]}
+
+
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
+GEMINI = "/v1beta/models/m:generateContent"
+GEMINI_STREAM = "/v1beta/models/m:streamGenerateContent?alt=sse"
+
+
+def ok(server: ModelServer, body: Mapping[str, Any], path: str) -> str:
+    status, _, text = post(server, body, path)
+    assert status == 200, text
+    return text
+
+
+class TestChatCompletions:
+    def test_a_tool_call_and_its_bill(self, server: ModelServer) -> None:
+        document = json.loads(ok(server, chat("do ALPHA", 1), CHAT))
+        (choice,) = document["choices"]
+        (call,) = choice["message"]["tool_calls"]
+        assert (choice["finish_reason"], call["function"]["name"]) == ("tool_calls", "Write")
+        assert json.loads(call["function"]["arguments"])["content"] == "A = 1\n"
+        used = document["usage"]
+        assert (used["prompt_tokens"], used["completion_tokens"]) == (125, 10)
+        assert used["prompt_tokens_details"] == {"cached_tokens": 20}
+        assert server.billed == Billed(100, 10, 20, 5, requests=1)
+
+    @pytest.mark.parametrize("wanted", [True, False])
+    def test_a_stream_tells_its_use_only_where_it_is_asked(
+        self, server: ModelServer, wanted: bool
+    ) -> None:
+        asked = chat("do ALPHA", 2, stream=True, stream_options={"include_usage": wanted})
+        text = ok(server, asked, CHAT)
+        assert text.endswith("data: [DONE]\n\n")
+        chunks = events(text.removesuffix("data: [DONE]\n\n"))
+        said = [part["delta"].get("content") for c in chunks for part in c["choices"]]
+        assert said == ["done A", None]
+        assert [c["usage"]["total_tokens"] for c in chunks if "usage" in c] == [135] * wanted
+
+    def test_an_error_has_this_formats_shape(self, server: ModelServer) -> None:
+        status, headers, text = post(server, chat("do BRAVO", 1), CHAT)
+        assert (status, headers["retry-after"]) == (429, "7")
+        assert json.loads(text)["error"]["type"] == "rate_limit_error"
+
+
+class TestResponses:
+    def test_a_stream_says_what_the_whole_answer_says(self, server: ModelServer) -> None:
+        whole = json.loads(ok(server, responses("do ALPHA"), RESPONSES))
+        sent = events(ok(server, responses("do ALPHA", stream=True), RESPONSES))
+        assert [event["type"] for event in sent] == [
+            "response.created",
+            "response.output_item.added",
+            "response.output_item.done",
+            "response.completed",
+        ]
+        (item,) = sent[-1]["response"]["output"]
+        assert (item["type"], item["name"]) == ("function_call", "Read")
+        assert item["arguments"] == whole["output"][0]["arguments"]
+        assert sent[-1]["response"]["usage"] == whole["usage"]
+        assert whole["usage"]["input_tokens"] == 125
+
+    def test_text_comes_as_a_delta_and_a_message(self, server: ModelServer) -> None:
+        sent = events(ok(server, responses("do ALPHA", 2, stream=True), RESPONSES))
+        deltas = [event["delta"] for event in sent if event["type"].endswith("text.delta")]
+        (item,) = sent[-1]["response"]["output"]
+        assert deltas == [item["content"][0]["text"]] == ["done A"]
+
+
+class TestGenerateContent:
+    def test_a_stream_says_what_the_whole_answer_says(self, server: ModelServer) -> None:
+        whole = json.loads(ok(server, generate("do ALPHA", 1), GEMINI))
+        (streamed,) = events(ok(server, generate("do ALPHA", 1), GEMINI_STREAM))
+        assert streamed == whole
+        (part,) = whole["candidates"][0]["content"]["parts"]
+        assert part["functionCall"]["name"] == "Write"
+        used = whole["usageMetadata"]
+        assert (used["promptTokenCount"], used["cachedContentTokenCount"]) == (125, 20)
+        assert used["totalTokenCount"] == 135
+
+
+class TestBrokenAnswers:
+    def serve(self, fault: Fault) -> ModelServer:
+        return ModelServer(Scenario([Conversation("", [Step(Say("hello"), fault=fault)])]))
+
+    def test_a_cut_answer_breaks_off_and_is_billed(self) -> None:
+        with self.serve(Fault(cut_after=20)) as server:
+            with pytest.raises(http.client.IncompleteRead):
+                post(server, chat("x"), CHAT)
+            assert server.billed.requests == 1
+            assert post(server, chat("x"), CHAT)[0] == 200
+
+    def test_a_body_can_be_anything_and_is_not_billed(self) -> None:
+        with self.serve(Fault(body="<html>", content_type="text/html")) as server:
+            status, headers, text = post(server, chat("x"), CHAT)
+            assert (status, headers["Content-Type"], text) == (200, "text/html", "<html>")
+            assert server.billed.requests == 0
+
+    def test_silence_lasts_until_the_server_ends(self) -> None:
+        connection = None
+        with self.serve(Fault(hangs=True)) as server:
+            connection = connect(server)
+            connection.request("POST", CHAT, json.dumps(chat("x")))
+            assert connection.sock is not None
+            connection.sock.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                connection.getresponse()
+            assert server.billed.requests == 0
+        connection.close()
+
+    def test_an_aside_answers_what_agents_ask_for_themselves(self) -> None:
+        scenario = Scenario([Conversation("", [shell("ls")])], aside=Say("a title"))
+        with ModelServer(scenario) as server:
+            bare = chat("x") | {"tools": []}
+            said = json.loads(ok(server, bare, CHAT))["choices"][0]["message"]["content"]
+            assert said == "a title"
+
+
 def test_only_the_known_paths_answer(server: ModelServer) -> None:
     assert post(server, request("do ALPHA"), path="/v1/other")[0] == 404
     connection = connect(server)

@@ -425,6 +425,17 @@ def test_a_failing_test_planted_beside_the_real_ones_turns_an_honest_run_red(app
     assert sorted(tree) == sorted(APP)
 
 
+def test_a_planted_test_and_a_spot_check_run_beside_each_other(tmp_path: Path) -> None:
+    slow = APP["tests/test_app.py"].replace("import app", "import app, time; time.sleep(0.5)")
+    scene = Scene(
+        tmp_path, {**APP, "tests/test_app.py": slow}, config="[limits]\nmax_parallel_tests = 4\n"
+    )
+    report, _ = scene.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", DISCOVER, **ALWAYS)])
+    found = evidence(report)
+    assert (report["shipped"], found["canary"], found["spotChecked"]) == (["a"], "red", True)
+    assert [r["kind"] for r in receipts(report, "spot_check")] == ["green"]
+
+
 @pytest.mark.parametrize(
     "cheat",
     [

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.in_process import call
+
 from tests.support.programs import ROOT, Project, Ran, item, run, says_good, tree_hash
 from tools.reproduce import main
 

@@ -21,7 +21,8 @@ class AnthropicMessages:
         529: "overloaded_error",
     }
 
-    def read(self, body: Json) -> Asked:
+    def read(self, path: str, body: Json) -> Asked:
+        del path
         messages = body["messages"]
         said = [m["content"] for m in messages if m["role"] == "user"]
         return Asked(

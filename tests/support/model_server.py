@@ -11,6 +11,7 @@ import json
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from tests.support.anthropic_messages import AnthropicMessages
+from tests.support.gemini_generate import STREAM, WHOLE, GeminiGenerate
 from tests.support.model_script import (
     Asked,
     Fault,
@@ -31,6 +33,8 @@ from tests.support.model_script import (
     WireFormat,
     refusal,
 )
+from tests.support.openai_chat import OpenAiChat
+from tests.support.openai_responses import OpenAiResponses
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +50,45 @@ class Billed:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and how it was answered; `usage` is None when nothing was billed."""
+    """One request and how it was answered; `usage` is None when nothing was billed.
+
+    `at_s` is the time of its arrival on the monotonic clock.
+    """
 
     conversation: str | None
     turn: int
     status: int
     usage: TokenUse | None
     body: Json
+    headers: Mapping[str, str]
+    at_s: float
 
 
-WIRE_FORMATS: Mapping[str, WireFormat] = {"/v1/messages": AnthropicMessages()}
+# By how the path ends: clients differ in what they put before it.
+WIRE_FORMATS: Mapping[str, WireFormat] = {
+    "/v1/messages": AnthropicMessages(),
+    "/v1/chat/completions": OpenAiChat(),
+    "/v1/responses": OpenAiResponses(),
+    WHOLE: GeminiGenerate(),
+    STREAM: GeminiGenerate(),
+}
+
+
+def wire_format(path: str) -> WireFormat | None:
+    return next((wire for end, wire in WIRE_FORMATS.items() if path.endswith(end)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a client sent to a path that some wire format serves."""
+
+    wire: WireFormat
+    path: str
+    body: Json
+    headers: Mapping[str, str]
+
+
+NO_FAULT = Fault()
 
 
 class ModelServer:
@@ -106,18 +139,35 @@ class ModelServer:
             requests=len(paid),
         )
 
-    def respond(self, wire: WireFormat, body: Json) -> Reply:
-        """The answer, billed before its first byte leaves: a client may report at its last."""
-        asked = wire.read(body)
+    def respond(self, request: Request) -> tuple[Reply, Fault]:
+        """The answer, billed before its first byte leaves: a client may report at its last.
+
+        The fault says what happens to it on its way; one without effect is the usual case.
+        """
+        wire = request.wire
+        asked = wire.read(request.path, request.body)
         name, step = self._scenario.find(asked)
         act = step.action
         action = act.spoken(asked.tools) if isinstance(act, Structured) else act
         usage = step.usage or self._scenario.usage
         with self._lock:
             fault = self._due(step.fault, name, asked.turns) or self._missing(action, asked)
-            status, bill = (fault.status, None) if fault else (200, usage)
-            self._exchanges.append(Exchange(name, asked.turns, status, bill, body))
-        return wire.error(fault) if fault else wire.answer(asked, action, usage)
+            answers = fault is None or fault.answers
+            status, bill = fault.status if fault else 200, usage if answers else None
+            self._exchanges.append(
+                Exchange(
+                    name,
+                    asked.turns,
+                    status,
+                    bill,
+                    request.body,
+                    request.headers,
+                    time.monotonic(),
+                )
+            )
+        if fault is None or answers:
+            return wire.answer(asked, action, usage), fault or NO_FAULT
+        return wire.error(fault), fault
 
     def _due(self, fault: Fault | None, name: str | None, turn: int) -> Fault | None:
         if fault is None or fault.times is None:
@@ -138,6 +188,7 @@ class _Listener(ThreadingHTTPServer):
 
     def __init__(self, model: ModelServer) -> None:
         self.model = model
+        self.ending = threading.Event()
         self._open: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
 
@@ -152,6 +203,7 @@ class _Listener(ThreadingHTTPServer):
 
     def hang_up(self) -> None:
         """End kept-alive connections, whose threads would otherwise wait for another request."""
+        self.ending.set()
         for connection in tuple(self._open):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -172,23 +224,41 @@ class _Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._send(b"", Reply(), "text/plain")
 
+    def do_GET(self) -> None:
+        """The list of models, where clients look whether a server answers."""
+        known = self.path.partition("?")[0].endswith("/models")
+        models = {"object": "list", "data": [{"id": "local", "object": "model"}]}
+        nothing = {"error": {"message": f"model server: nothing at {self.path}"}}
+        reply = Reply(models) if known else Reply(nothing, status=404)
+        self._send(reply.payload, reply, reply.content_type)
+
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        wire = WIRE_FORMATS.get(self.path.partition("?")[0])
+        path = self.path.partition("?")[0]
+        wire = wire_format(path)
         if wire is None:
             reply = Reply({"error": f"model server: nothing at {self.path}"}, status=404)
-        else:
-            reply = self.server.model.respond(wire, body)
-        if reply.events:
-            lines = (f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in reply.events)
-            self._send("".join(lines).encode(), reply, "text/event-stream")
-        else:
-            self._send(json.dumps(reply.document).encode(), reply, "application/json")
+            return self._send(reply.payload, reply, reply.content_type)
+        reply, fault = self.server.model.respond(Request(wire, path, body, dict(self.headers)))
+        return self._strike(reply, fault)
 
-    def _send(self, payload: bytes, reply: Reply, content_type: str) -> None:
+    def _strike(self, reply: Reply, fault: Fault) -> None:
+        if fault.hangs:
+            self.connection.recv(1)  # until one of us leaves
+            self.close_connection = True
+            return
+        self.server.ending.wait(fault.delay_s)
+        payload = reply.payload if fault.body is None else fault.body.encode()
+        kind = reply.content_type if fault.body is None else fault.content_type
+        self._send(payload, reply, kind, fault.cut_after)
+
+    def _send(
+        self, payload: bytes, reply: Reply, content_type: str, cut_after: int | None = None
+    ) -> None:
         self.send_response(reply.status)
         own = {"Content-Type": content_type, "Content-Length": str(len(payload))}
         for name, value in (own | dict(reply.headers)).items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(payload)
+        self.wfile.write(payload[:cut_after])
+        self.close_connection |= cut_after is not None

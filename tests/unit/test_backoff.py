@@ -26,13 +26,14 @@ def test_a_back_off_never_passes_its_cap(strikes: int) -> None:
         (1, None, 1.0, 1.0),
         (1, 2.0, 0.0, 2.0),
         (1, 2.0, 1.0, 2.2),
-        (3, 2.0, 1.0, 4.0),
+        (3, 2.0, 1.0, 2.2),
+        (3, 0.0, 1.0, 4.0),
         (1, 0.0, 1.0, 1.0),
         (1, -5.0, 1.0, 1.0),
         (1, 3600.0, 0.5, 120.0),
     ],
 )
-def test_what_a_provider_asks_for_is_the_least_it_gets_up_to_the_cap(
+def test_what_a_provider_asks_for_is_what_it_gets_up_to_the_cap(
     strikes: int, asked: float | None, chance: float, seconds: float
 ) -> None:
     assert stay_away_s(strikes, asked, chance, 120.0) == pytest.approx(seconds)

@@ -131,9 +131,9 @@ def test_a_refusal_is_final(document: dict[str, Any]) -> None:
     ids=["open", "nested", "quoted", "lists", "empty"],
 )
 def test_an_answer_of_braces_does_not_take_long(text: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()  # of the processor, which others use too
     assert isinstance(read_answer(message(text), WORKER_PATCH_SCHEMA), Unusable)
-    assert time.monotonic() - began < 3
+    assert time.thread_time() - began < 2
 
 
 def test_what_was_said_is_the_content_or_what_a_tool_was_told() -> None:

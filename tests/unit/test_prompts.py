@@ -26,8 +26,11 @@ def test_an_agent_with_files_is_told_its_files_and_its_test() -> None:
     assert all(word in prompt for word in ("src/a.py", "docs/", "run 'it now'"))
 
 
-def test_a_backend_without_files_gets_the_prompt_as_written() -> None:
-    assert build_prompt(ITEM, with_rules=False) == "Fix it."
+def test_a_backend_without_files_gets_the_prompt_as_written_and_the_test() -> None:
+    prompt = build_prompt(ITEM, with_rules=False)
+    assert prompt.startswith("Fix it.\n\n")
+    assert "run 'it now'" in prompt
+    assert "Rules of this workspace" not in prompt
 
 
 def test_a_repair_is_told_command_exit_code_output_and_own_diff() -> None:
