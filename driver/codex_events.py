@@ -16,6 +16,7 @@ from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NO
 from driver.fault_words import fault_in
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.usage import count
+from state_store import strict_json
 
 ERROR_CHARACTERS = 2000
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b", re.IGNORECASE)
@@ -119,8 +120,8 @@ def _failed(seen: _Seen, now: datetime) -> Reply:
 def structured_in(text: str) -> dict[str, Any] | None:
     """The object of an answer to a schema, which the program itself does not validate."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = strict_json.parse(text)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

@@ -67,7 +67,7 @@ def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Ite
         return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, trail))
     if earned is None:
         wave.gates.check_dispatch()
-    wave.baselines.begin(planned, wave)
+        wave.baselines.begin(planned, wave)
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
         if earned is None:
@@ -121,6 +121,7 @@ def _to_its_end(planned: Planned, place: Place, wave: Wave, trail: Trail) -> Ite
             reason = judgement.reason or last.reason
             return outcome_of(planned, judgement.verdict, reason, trail)
         save(planned, place, wave, found.tree, REVIEWED)
+        wave.baselines.begin(planned, wave)
         attempts.append(address(planned, place, wave, last, found))
 
 

@@ -216,6 +216,9 @@ def _first_lines(wave: Wave, state_dir: Path | None) -> Iterator[str]:
     items = "1 item" if len(wave.plan) == 1 else f"{len(wave.plan)} items"
     tier = caps.recommended_verification_tier
     yield f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    if wave.reviewer and any(map(wave.wants_review, wave.plan)):
+        model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
+        yield f"what needs a review is read by {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
     if state_dir is not None:
         stop = halt_command(state_dir, "set", "REASON")

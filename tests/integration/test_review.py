@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_COULD_NOT_RUN, Usage, WorkerResult
+from driver.agent_driver import FAILURE_CANCELLED, FAILURE_COULD_NOT_RUN, Usage, WorkerResult
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
+from driver.stop import Stop
+from driver.wave_loop import run_wave
 from state_store.store import EventStore
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts, writes
+from tools import halt
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell tests")
 FILES = {"a.txt": "base\n", "b.txt": "base\n", "test_a.py": "assert True\n"}
@@ -259,9 +263,51 @@ def test_an_undecided_review_is_asked_again_by_the_next_run_without_building(sce
     assert record["skipped_from_journal"]
 
 
-def resumed(scene: Scene, driver: ScriptedDriver, **more: Any) -> dict[str, Any]:
-    from driver.wave_loop import run_wave  # noqa: PLC0415
+def test_a_halt_before_a_review_loses_nothing_that_was_proven(scene: Scene) -> None:
+    def works_and_halts(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        halt.halt("enough", scene.state)
 
+    first = play(scene, works_and_halts)
+    assert (verdicts(first), first["exit_code"]) == ({"a": "halted"}, 3)
+    halt.clear_halt(scene.state)
+    driver = ScriptedDriver({"a": [APPROVES]}, tier=3, environ=scene.environ)
+    assert resumed(scene, driver)["shipped"] == ["a"]
+
+
+def test_a_review_that_a_signal_ended_is_given_again(scene: Scene) -> None:
+    stop = Stop()
+
+    def is_interrupted(agent: Agent) -> WorkerResult:
+        stop.set(signal.SIGINT)
+        return WorkerResult("", failure=FAILURE_CANCELLED, error="cancelled", usage=COST)
+
+    driver = ScriptedDriver(
+        {"a": [writes(a__txt="good\n"), is_interrupted]}, tier=3, environ=scene.environ
+    )
+    first = scene.run(driver, [item("a", "a.txt", A_GOOD)], stop=stop)
+    assert (verdicts(first), first["exit_code"]) == ({"a": "halted"}, 130)
+    assert first["tokens"]["verifyIn"] == 11
+    again = ScriptedDriver({"a": [APPROVES]}, tier=3, environ=scene.environ)
+    assert resumed(scene, again)["shipped"] == ["a"]
+
+
+def test_work_verified_when_nobody_was_to_review_is_read_once_somebody_is(scene: Scene) -> None:
+    unasked = {"requireAdversarialReview": False}
+    stopped = scene.run(
+        ScriptedDriver({"a": writes(a__txt="good\n")}, tier=3, environ=scene.environ),
+        [item("a", "a.txt", A_GOOD, **unasked)],
+        git={"mode": "none"},
+    )
+    assert verdicts(stopped) == {"a": "verified"}
+    driver = ScriptedDriver({"a": [says("request_changes", "x"), lambda _: None]}, tier=3,
+                            environ=scene.environ)  # fmt: skip
+    report = resumed(scene, driver, repairCap=1)
+    assert report["shipped"] == []
+    assert [request.role for request in driver.requests] == ["verify", "worker"]
+
+
+def resumed(scene: Scene, driver: ScriptedDriver, **more: Any) -> dict[str, Any]:
     return run_wave(
         driver,
         {"wave_id": "w2", "items": [item("a", "a.txt", A_GOOD, **more)]},
