@@ -139,6 +139,15 @@ def test_a_file_that_an_agent_left_is_no_verdict(tmp_path: Path) -> None:
     refused(Hearing(tmp_path, "pass").play(agent), "without a structured verdict")
 
 
+def test_what_an_agent_left_does_not_keep_a_reviewer_from_answering(tmp_path: Path) -> None:
+    def agent(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        assert agent.request.scratch is not None
+        (agent.request.scratch.parent / "review-1" / "verdict.json" / "full").mkdir(parents=True)
+
+    assert Hearing(tmp_path, "say()").play(agent)["shipped"] == ["a"]
+
+
 def test_a_change_too_long_to_be_shown_is_shown_to_nobody(tmp_path: Path) -> None:
     hearing = Hearing(tmp_path, "say()", config="[review]\nmax_diff_bytes = 2000\n")
     refused(hearing.play(writes(a__txt="good\n" * 1000)), "longer than [review] max_diff_bytes")

@@ -88,6 +88,18 @@ def test_a_killed_run_goes_on_at_the_very_step(
     assert yard.wrong(clean_clone=True) == []
 
 
+def test_rounds_go_on_counting_and_the_reviewer_is_told_what_it_saw_last(tmp_path: Path) -> None:
+    yard = Reviewed(tmp_path)
+    assert yard.run("process.before_start@6=kill").code == KILLED
+    report = yard.run().report
+    [record] = report["wave"]["built"]
+    assert [one["number"] for one in record["attempts"]] == [2]
+    assert [(one["round"], one["recalled"]) for one in record["reviews"]] == [(1, True), (2, False)]
+    prompt = yard.state / "runs" / report["wave_id"] / "a" / "review-2" / "prompt.txt"
+    since = prompt.read_text().partition("The change since that review")[2]
+    assert "-flaw" in since.partition("The whole change")[0]
+
+
 def test_between_review_and_repair_no_moment_costs_a_second_review(tmp_path: Path) -> None:
     whole = Reviewed(tmp_path / "whole")
     assert whole.run(f"*=trace:{tmp_path / 'trace'}").code == 0

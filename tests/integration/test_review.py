@@ -17,6 +17,7 @@ from driver.replay_driver import ReplayDriver
 from driver.stop import Stop
 from driver.wave_loop import run_wave
 from state_store.store import EventStore
+from tests.support.processes import eventually
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts, writes
 from tools import halt
@@ -102,14 +103,20 @@ def test_a_finding_is_repaired_and_approved_and_the_report_tells_all(scene: Scen
 
 def test_a_reviewer_sees_the_work_beside_the_base_and_its_receipts(scene: Scene) -> None:
     seen: dict[str, str] = {}
+    clones: list[Path] = []
+
+    def agent(agent: Agent) -> None:
+        clones.append(agent.folder)
+        agent.write({"a.txt": "good\n"})
 
     def reader(agent: Agent) -> WorkerResult | None:
+        assert not clones[0].exists()
         seen["a.txt"] = (agent.folder / "a.txt").read_text()
         seen["other"] = (agent.folder / "b.txt").read_text()
         seen["environment"] = json.dumps(dict(agent.request.environment))
         return APPROVES(agent)
 
-    driver = ScriptedDriver({"a": [writes(a__txt="good\n"), reader]}, tier=2, environ=scene.environ)
+    driver = ScriptedDriver({"a": [agent, reader]}, tier=2, environ=scene.environ)
     assert play(scene, driver=driver, title="Make it good")["shipped"] == ["a"]
     assert (seen["a.txt"], seen["other"]) == ("good\n", "base\n")
     assert json.loads(seen["environment"])["TIDEGATE_PHASE"] == "review"
@@ -228,6 +235,25 @@ def test_a_reviewer_out_of_service_parks_the_reviews_and_not_the_builders(tmp_pa
     assert [r.environment["TIDEGATE_ITEM"] for r in driver.requests] == ["a", "b"]
 
 
+def test_work_under_way_when_its_reviewer_goes_out_of_service_is_undecided(tmp_path: Path) -> None:
+    said = "You've hit your usage limit. Upgrade to Pro or try again in 3 days 2 hours."
+    reviewer = Reviewer(tmp_path, f"print({said!r}, file=sys.stderr); sys.exit(1)")
+    scene = Scene(tmp_path, FILES, config=reviewer.config(max_retries=0))
+
+    def late(agent: Agent) -> None:
+        assert eventually(lambda: "a: review 1: undecided" in scene.said.getvalue(), 20.0)
+        agent.write({"b.txt": "good\n"})
+
+    driver = ScriptedDriver(
+        {"a": writes(a__txt="good\n"), "b": late}, tier=3, environ=scene.environ
+    )
+    items = [item("a", "a.txt", A_GOOD), item("b", "b.txt", "grep -q good b.txt")]
+    report = scene.run(driver, items)
+    assert verdicts(report) == {"a": "undecided", "b": "undecided"}
+    assert "used up" in built(report)["b"]["error"]
+    assert len(reviewer.shown()) == 1
+
+
 def test_a_reviewer_that_is_not_there_keeps_the_wave_from_starting(tmp_path: Path) -> None:
     config = '[review.backend]\nname = "command"\ncommand = ["no-such-critic"]\n'
     scene = Scene(tmp_path, FILES, config=config)
@@ -261,6 +287,18 @@ def test_an_undecided_review_is_asked_again_by_the_next_run_without_building(sce
     ]
     assert second["tokens"]["total"] == 15
     assert record["skipped_from_journal"]
+
+
+def test_work_that_could_not_be_shown_for_a_trouble_of_ours_is_kept(scene: Scene) -> None:
+    def agent(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        reading = agent.folder.parent.parent / "reading"
+        reading.rmdir()
+        reading.write_text("in the way")
+
+    assert verdicts(play(scene, agent)) == {"a": "undecided"}
+    driver = ScriptedDriver({"a": [APPROVES]}, tier=3, environ=scene.environ)
+    assert resumed(scene, driver)["shipped"] == ["a"]
 
 
 def test_a_halt_before_a_review_loses_nothing_that_was_proven(scene: Scene) -> None:
