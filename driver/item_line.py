@@ -121,6 +121,7 @@ def _to_its_end(planned: Planned, place: Place, wave: Wave, trail: Trail) -> Ite
             reason = judgement.reason or last.reason
             return outcome_of(planned, judgement.verdict, reason, trail)
         save(planned, place, wave, found.tree, REVIEWED)
+        wave.gates.check_dispatch()
         wave.baselines.begin(planned, wave)
         attempts.append(address(planned, place, wave, last, found))
 

@@ -157,7 +157,7 @@ class WaveMemory:
         self, subject: Subject, phase: str, number: int, model: str | None, note: Note
     ) -> None:
         """An agent is about to be started."""
-        agent = self._agent(subject, number)
+        agent = self._agent(subject, phase, number)
         traced = {**agent, "phase": phase, "backend": self._backend, "model": model}
         step = {"slug": subject.slug, "number": number, "phase": phase}
         self._write(
@@ -171,7 +171,7 @@ class WaveMemory:
         """An attempt has its verdict."""
         good = attempt.verdict is Verdict.VERIFIED
         kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
-        traced = {**self._agent(subject, attempt.number), **_cost(attempt)}
+        traced = {**self._agent(subject, attempt.phase, attempt.number), **_cost(attempt)}
         step = {
             "slug": subject.slug,
             "number": attempt.number,
@@ -190,7 +190,7 @@ class WaveMemory:
     def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
         """A reviewer is about to be started."""
         step = {"slug": subject.slug, "round": number, "tree": tree}
-        traced = {**self._reader(subject, number), "phase": REVIEW, "model": model}
+        traced = {**self._agent(subject, REVIEW, number), "phase": REVIEW, "model": model}
         self._write(
             [subject],
             _nothing,
@@ -203,7 +203,7 @@ class WaveMemory:
         step = {"slug": subject.slug, **reviews.to_json(review)}
         done = review.word != reviews.ReviewWord.UNDECIDED
         kind = events.AGENT_COMPLETED if done else events.AGENT_FAILED
-        traced = {**self._reader(subject, review.number), **_cost_of_review(review)}
+        traced = {**self._agent(subject, REVIEW, review.number), **_cost_of_review(review)}
         trace = [(events.AGENT_TRACES, kind, traced)] if review.worker_id is not None else []
         self._write([subject], note, (self._stream, events.REVIEW_JUDGED, step), *trace)
 
@@ -233,14 +233,9 @@ class WaveMemory:
         """How far the wave's stream is, to be written down outside the store."""
         return Anchor.of(self._stream, self._api.store.head(self._stream))
 
-    def _reader(self, subject: Subject, number: int) -> dict[str, Any]:
-        reader = f"{self._wave_id}/{subject.slug}/{REVIEW}-{number}"
-        return {**self._agent(subject, number), "agent_id": reader}
-
-    def _agent(self, subject: Subject, number: int) -> dict[str, Any]:
-        agent = f"{self._wave_id}/{subject.slug}/{number}"
+    def _agent(self, subject: Subject, phase: str, number: int) -> dict[str, Any]:
         return {
-            "agent_id": agent,
+            "agent_id": events.agent_id(self._wave_id, subject.slug, phase, number),
             "item": subject.slug,
             "wave": self._wave_id,
             "attempt": number,

@@ -11,10 +11,11 @@ from enum import StrEnum
 from driver.agent_driver import Usage
 from driver.reviews import Review
 from driver.runners.summary import Counts, Doubt
+from state_store import events
 
 BUILD = "build"
 REPAIR = "repair"
-REVIEW = "review"
+REVIEW = events.REVIEW
 
 # What a test was run for.
 BASELINE = "baseline"

@@ -16,11 +16,13 @@ from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
 from driver.stop import Stop
 from driver.wave_loop import run_wave
+from state_store.api import StateAPI
 from state_store.store import EventStore
+from state_store.write_api import STATE_DB_FILENAME
 from tests.support.processes import eventually
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts, writes
-from tools import halt
+from tools import fleet_ledger, halt
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell tests")
 FILES = {"a.txt": "base\n", "b.txt": "base\n", "test_a.py": "assert True\n"}
@@ -365,6 +367,44 @@ def test_every_review_is_an_event_with_what_it_cost(scene: Scene) -> None:
     assert steps["review_started"]["tree"] == steps["review_judged"]["tree"]
     last = traces[-1]
     assert (last["agent_id"], last["tokens"], last["verdict"]) == ("w1/a/review-1", 15, "approved")
+
+
+def test_every_book_has_attempts_and_reviews_apart(scene: Scene) -> None:
+    steps = [writes(a__txt="good but\n"), says("request_changes", "no but")]
+    report = play(scene, *steps, writes(a__txt="good\n"), APPROVES)
+    with StateAPI(scene.state / STATE_DB_FILENAME) as api:
+        found = api.project("agent_traces")
+    assert {trace["id"]: trace["phase"] for trace in found["agents"]} == {
+        "w1/a/1": "build",
+        "w1/a/2": "repair",
+        "w1/a/review-1": "review",
+        "w1/a/review-2": "review",
+    }
+    rows = fleet_ledger.parse_ledger_rows(scene.state, archived=True)
+    assert [row["phase"] for row in rows] == ["build", "review", "repair", "review"]
+    booked = sum(row["tokens_in"] + row["tokens_out"] for row in rows)
+    assert booked == found["totals"]["tokens"] == report["tokens"]["total"]
+    assert booked == report["budget"]["wave"]["tokens"]["spent"]
+
+
+def test_work_without_room_for_its_review_waits_for_the_next_run(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config="[limits]\nmax_wave_dispatches = 1\n")
+    report = play(scene, writes(a__txt="good\n"), APPROVES)
+    assert (report["shipped"], verdicts(report)) == ([], {"a": "over_budget"})
+    assert (report["abort_reason"], report["exit_code"]) == ("cost_ceiling_exceeded_in_repair", 3)
+    halt.clear_halt(scene.state)
+    driver = ScriptedDriver({"a": APPROVES}, tier=3, environ=scene.environ)
+    assert resumed(scene, driver)["shipped"] == ["a"]
+    assert [request.role for request in driver.requests] == ["verify"]
+
+
+def test_a_reviewer_of_its_own_is_below_the_same_ceiling(tmp_path: Path) -> None:
+    reviewer = Reviewer(tmp_path, "say()")
+    config = f"{reviewer.config()}[limits]\nmax_wave_dispatches = 1\n"
+    scene = Scene(tmp_path, FILES, config=config)
+    report = play(scene, writes(a__txt="good\n"))
+    assert (report["shipped"], verdicts(report)) == ([], {"a": "over_budget"})
+    assert (report["exit_code"], reviewer.shown()) == (3, [])
 
 
 def test_a_recorded_review_is_replayed_and_a_recorded_refusal_too(

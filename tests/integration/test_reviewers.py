@@ -17,9 +17,12 @@ from typing import Any
 
 import pytest
 
+from state_store.api import StateAPI
+from state_store.write_api import STATE_DB_FILENAME
 from tests.support.model_script import Asked, Say, Scenario, Step, Structured, UseTool, write_file
 from tests.support.model_server import ModelServer
 from tests.support.waves import Scene, ScriptedDriver, built, item, verdicts, writes
+from tools import fleet_ledger
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell tests")
 PROGRAMS = {name: os.environ.get(f"TIDEGATE_TEST_{name.upper()}") or shutil.which(name)
@@ -110,6 +113,18 @@ def test_a_flaw_is_found_repaired_and_the_rest_approved(
     told_in, told_out = report["tokens"]["verifyIn"], report["tokens"]["verifyOut"]
     assert told_in == bill.input_tokens + bill.cache_read + bill.cache_write
     assert told_out == bill.output_tokens
+    assert in_every_book(tmp_path / "state") == [told_in + told_out] * 2
+
+
+def in_every_book(state: Path) -> list[int]:
+    """What reviews used, by the ledger and by the events."""
+    rows = fleet_ledger.parse_ledger_rows(state, archived=True)
+    with StateAPI(state / STATE_DB_FILENAME) as api:
+        traces = api.project("agent_traces")["agents"]
+    return [
+        sum(row["tokens_in"] + row["tokens_out"] for row in rows if row["phase"] == "review"),
+        sum(trace["tokens"] for trace in traces if trace["phase"] == "review"),
+    ]
 
 
 @pytest.mark.parametrize("reviewing", REVIEWERS)
