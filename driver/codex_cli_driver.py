@@ -28,7 +28,7 @@ from driver.backends.cli_checks import Ask, examine_cli, login_of_codex
 from driver.backends.codex_events import read_events
 from driver.backends.endings import not_run, printed_lines, tail
 from driver.backends.fault_words import fault_in
-from driver.backends.json_lines import object_in
+from driver.backends.json_lines import answer_in
 from driver.backends.local_driver import (
     DEFAULT_STALL_S,
     AgentCall,
@@ -222,7 +222,7 @@ class CodexCliDriver(LocalDriver):
             reply,
             model=model,
             usage=self._priced(model, reply),
-            structured=object_in(reply.text) if request.result_schema else None,
+            structured=answer_in(reply.text) if request.result_schema else None,
         )
         return result_of(worker_id, request, finished, reply, PROGRAM)
 

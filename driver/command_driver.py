@@ -38,6 +38,7 @@ from driver.backends.local_driver import (
     phase_of,
 )
 from driver.backends.usage import MAX_USAGE_BYTES, NOTHING_SPENT, parse_usage
+from driver.backends.verdict_file import read_verdict
 from driver.process import Ending, Finished
 from driver.provider_fault import ProviderFault
 from state_store.errors import InputError
@@ -117,11 +118,22 @@ class CommandDriver(LocalDriver):
             prompt_file, usage_file = folder / "prompt.txt", folder / "usage.json"
             prompt_file.write_bytes(request.prompt.encode("utf-8", "replace"))
             usage_file.unlink(missing_ok=True)
-            told = _Told(str(prompt_file.absolute()), str(usage_file.absolute()), model)
+            asked = bool(request.result_schema)
+            verdict_file = folder / "verdict.json"
+            verdict_file.unlink(missing_ok=True)
+            told = _Told(
+                str(prompt_file.absolute()),
+                str(usage_file.absolute()),
+                model,
+                str(verdict_file.absolute()) if asked else "",
+            )
             argv = (program, *told.arguments(self.command[1:], request.owned_files))
             call = AgentCall(argv, folder, extra=told.variables(request))
             finished = self.run_agent(worker_id, request, call)
             result = self._result(worker_id, finished, usage_file)
+            if asked:
+                result.structured, warning = read_verdict(verdict_file)
+                result.text += f"\nwarning: {warning}" if warning else ""
         result.model = model or None
         return result
 
@@ -154,6 +166,7 @@ class _Told:
     prompt_file: str
     usage_file: str
     model: str
+    verdict_file: str = ""
 
     def variables(self, request: WorkerRequest) -> dict[str, str]:
         return {
@@ -162,6 +175,7 @@ class _Told:
             "TIDEGATE_PROMPT_FILE": self.prompt_file,
             "TIDEGATE_USAGE_FILE": self.usage_file,
             **({"TIDEGATE_MODEL": self.model} if self.model else {}),
+            **({"TIDEGATE_VERDICT_FILE": self.verdict_file} if self.verdict_file else {}),
         }
 
     def arguments(self, words: Sequence[str], owned_files: Sequence[str]) -> Iterator[str]:

@@ -58,8 +58,12 @@ def conclude(
         journal_error=wave.recorder.problem or wave.spending.problem,
         resumed=resumed,
         bases=tuple(_bases(wave)),
-        parked_until=wave.gates.parked_until,
+        parked_until=wave.gates.parked_until or _reviewer_parked_until(wave),
     )
+
+
+def _reviewer_parked_until(wave: Wave) -> str | None:
+    return wave.reviewer.gates.parked_until if wave.reviewer else None
 
 
 def _is_done(item: ItemReport, shipments: Mapping[str, Shipment] | None) -> bool:

@@ -88,9 +88,17 @@ class Gates:
 
     def check_dispatch(self) -> None:
         """The same before an agent is started; money and the backend have their say here."""
+        self.check_money()
+        self.check_backend()
+
+    def check_money(self) -> None:
+        """The same before anything is spent, with whichever backend."""
         self.check()
         if self.state_dir is not None:
             self._asked(self._check_ceiling, self.state_dir)
+
+    def check_backend(self) -> None:
+        """Raise BackendClosedError when the backend takes no work."""
         if self.fault is not None:
             raise BackendClosedError(self.fault)
 

@@ -174,6 +174,12 @@ class PrivateGit:
                    "--no-textconv", "--no-color")  # fmt: skip
         return self._git("diff-tree", *options, base_tree, tree).stdout
 
+    def whole_diff(self, base_tree: str, tree: str) -> bytes:
+        """The difference as lines, for reading: also of files that call themselves binary."""
+        options = ("-r", "-p", "--text", "--full-index", "--no-renames", "--no-ext-diff",
+                   "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")  # fmt: skip
+        return self._git("diff-tree", *options, base_tree, tree).stdout
+
     def blob(self, object_id: str) -> bytes:
         """A file's content, or a link's target."""
         return self._git("cat-file", "blob", object_id).stdout

@@ -76,6 +76,15 @@ class Place(Protocol):
     def patch(self, tree: str | None) -> bytes:
         """The difference of base and `tree`, as git prints it; empty in place."""
 
+    def whole_diff(self, tree: str, since: str | None = None) -> bytes:
+        """All that `tree` changes, of the base or of the tree `since`, as lines; empty in place."""
+
+    def reading(self, tree: str) -> AbstractContextManager[ProvingPlace]:
+        """A copy of `tree` for a reviewer, thrown away afterwards; the agent's is out of reach."""
+
+    def put(self, tree: str) -> None:
+        """Bring an earlier run's work into a place that nobody has worked in yet."""
+
     def forget_commits(self) -> None:
         """Put the agent's own branch back on the base, files left as they are. What else it left
         in its git dir has been told, and is not told again."""
@@ -205,6 +214,18 @@ class _ClonePlace:
     def patch(self, tree: str | None) -> bytes:
         return self._ground.git.patch(self._ground.base_tree, tree) if tree else b""
 
+    def whole_diff(self, tree: str, since: str | None = None) -> bytes:
+        return self._ground.git.whole_diff(since or self._ground.base_tree, tree)
+
+    @contextmanager
+    def reading(self, tree: str) -> Iterator[ProvingPlace]:
+        name = self._workspace.path.name
+        with self._ground.workshop.reading_copy(name, tree) as copy, self._hidden():
+            yield copy
+
+    def put(self, tree: str) -> None:
+        self._workspace.put(tree)
+
     def forget_commits(self) -> None:
         self._told |= set(self._git_left())
         put_back_head(self.top, self._ground.base, self._branch)
@@ -269,6 +290,18 @@ class _FolderPlace:
     def patch(self, tree: str | None) -> bytes:
         del tree
         return b""
+
+    def whole_diff(self, tree: str, since: str | None = None) -> bytes:
+        del tree, since
+        return b""
+
+    @contextmanager
+    def reading(self, tree: str) -> Iterator[ProvingPlace]:
+        del tree
+        yield self
+
+    def put(self, tree: str) -> None:
+        del tree
 
     def forget_commits(self) -> None:
         return

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from driver.gates import CEILING, GateClosedError
+from driver.gates import CEILING, BackendClosedError, GateClosedError
 from driver.ground import CLONE, IN_PLACE, Place
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import Attempt, ItemOutcome, Verdict
-from driver.phases.build import build, may_repair
-from driver.phases.recovery import Remembered, recover
-from driver.phases.repair import repair
+from driver.phases.build import build, may_repair, save
+from driver.phases.recovery import RESUME, Remembered, recover
+from driver.phases.repair import address, repair
+from driver.phases.review import review
+from driver.review_verdict import judge
+from driver.reviews import Review, ReviewWord, settled_by
+from driver.saved_work import REVIEWED
 from driver.stop import InterruptedWaveError
-from driver.verdicts import review_missing
+from driver.verdicts import Judgement, review_missing
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 
 
-def walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remembered) -> ItemOutcome:
+@dataclass
+class Trail:
+    """What was done for one item so far, for whoever cannot wait for the end."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    reviews: list[Review] = field(default_factory=list)
+
+
+def walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> ItemOutcome:
     """One item, brought to a verdict. Never raises for anything that is the item's own matter.
 
-    `attempts` is filled on the way, for whoever cannot wait for the end; `memory` is what an
-    earlier run left of this piece of work.
+    `trail` is filled on the way; `memory` is what an earlier run left of this piece of work.
     """
     try:
-        return _walk(planned, wave, attempts, memory)
+        return _walk(planned, wave, trail, memory)
     except LeasedElsewhereError as lost:
         wave.recorder.say(f"{planned.slug}: {Verdict.LEASED_ELSEWHERE}: {lost}")
-        return outcome_of(planned, Verdict.LEASED_ELSEWHERE, str(lost), attempts)
+        return outcome_of(planned, Verdict.LEASED_ELSEWHERE, str(lost), trail)
     except (GateClosedError, InterruptedWaveError) as stopped:
         verdict, reason = stopped_verdict(stopped), str(stopped)
     except TidegateError as error:
@@ -38,31 +49,101 @@ def walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remember
     except Exception as bug:  # noqa: BLE001 - one item's bug must not take the others' work along
         wave.recorder.say(f"{planned.slug}: {''.join(traceback.format_exception(bug))}")
         verdict, reason = Verdict.UNDECIDED, f"internal error: {bug!r}"
-    return settle(planned, wave, outcome_of(planned, verdict, reason, attempts))
+    return settle(planned, wave, outcome_of(planned, verdict, reason, trail))
 
 
-def _walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remembered) -> ItemOutcome:
-    missing = review_missing(required=planned.policy.require_review, mode=wave.settings.review.mode)
-    if missing is not None:
-        return settle(planned, wave, outcome_of(planned, missing.verdict, missing.reason, attempts))
+def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> ItemOutcome:
+    if (missing := _missing_review(planned, wave)) is not None:
+        return settle(planned, wave, outcome_of(planned, missing.verdict, missing.reason, trail))
     wave.gates.check()
     wave.recorder.taken(wave.subject(planned))
+    trail.reviews.extend(memory.reviews)
+    wave.recorder.recall(planned.slug, trail.reviews)
     earned = recover(planned, wave, memory)
-    if earned is not None:
-        return earned
-    if memory.attempts > planned.policy.repair_cap:
+    if earned is not None and _is_done(planned, wave, earned, trail):
+        return replace(earned, reviews=tuple(trail.reviews))
+    if earned is None and memory.attempts > planned.policy.repair_cap:
         reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
-        return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, attempts))
-    wave.gates.check_dispatch()
-    wave.baselines.begin(planned, wave)
+        return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, trail))
+    if earned is None:
+        wave.gates.check_dispatch()
+        wave.baselines.begin(planned, wave)
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
-        attempts.append(build(planned, place, wave, number=memory.attempts + 1))
-        while may_repair(attempts[-1], planned.policy.repair_cap):
-            attempts.append(repair(planned, place, wave, attempts[-1]))
-        return outcome_of(planned, attempts[-1].verdict, attempts[-1].reason, attempts)
+        if earned is None:
+            trail.attempts.append(build(planned, place, wave, number=memory.attempts + 1))
+        else:
+            trail.attempts.append(_taken_up(planned, place, wave, earned))
+        return _to_its_end(planned, place, wave, trail)
     finally:
         _leave(planned, place, wave)
+
+
+def _missing_review(planned: Planned, wave: Wave) -> Judgement | None:
+    if not wave.wants_review(planned):
+        return None
+    fault = wave.reviewer.gates.fault if wave.reviewer else None
+    own = wave.reviewer is not None and wave.reviewer.gates is not wave.gates
+    closed = str(BackendClosedError(fault)) if fault and own else ""
+    return review_missing(in_place=planned.home.top is None, closed=closed)
+
+
+def _is_done(planned: Planned, wave: Wave, earned: ItemOutcome, trail: Trail) -> bool:
+    """Whether what an earlier run earned needs nobody any more."""
+    if earned.shipped_as or earned.verdict is not Verdict.VERIFIED:
+        return True
+    known = settled_by(trail.reviews, earned.tree)
+    approved = known is not None and known.word is ReviewWord.APPROVED
+    return approved or not wave.wants_review(planned)
+
+
+def _taken_up(planned: Planned, place: Place, wave: Wave, earned: ItemOutcome) -> Attempt:
+    """Put an earlier run's work, which was proven again, where it may be worked on further."""
+    [again] = earned.attempts
+    if again.tree is not None:
+        place.put(again.tree)
+        save(planned, place, wave, again.tree)
+    return again
+
+
+def _to_its_end(planned: Planned, place: Place, wave: Wave, trail: Trail) -> ItemOutcome:
+    """Repaired and reviewed until nothing more is to be done, or nobody may do more."""
+    cap, attempts = planned.policy.repair_cap, trail.attempts
+    while True:
+        while may_repair(attempts[-1], cap):
+            attempts.append(repair(planned, place, wave, attempts[-1]))
+        last = attempts[-1]
+        if not _is_green(last) or not wave.wants_review(planned):
+            return outcome_of(planned, last.verdict, last.reason, trail)
+        found = settled_by(trail.reviews, last.tree) or _asked(planned, place, wave, trail)
+        judgement = judge(found, gate_green=_is_green(last), number=last.number, repair_cap=cap)
+        if judgement is not None:
+            reason = judgement.reason or last.reason
+            return outcome_of(planned, judgement.verdict, reason, trail)
+        save(planned, place, wave, found.tree, REVIEWED)
+        wave.gates.check_dispatch()
+        wave.baselines.begin(planned, wave)
+        attempts.append(address(planned, place, wave, last, found))
+
+
+def _is_green(work: Attempt) -> bool:
+    return work.verdict is Verdict.VERIFIED
+
+
+def _asked(planned: Planned, place: Place, wave: Wave, trail: Trail) -> Review:
+    """A new review of the last attempt, written down with where the item stands after it."""
+    last, cap = trail.attempts[-1], planned.policy.repair_cap
+    found = review(planned, place, wave, last, tuple(trail.reviews))
+    trail.reviews.append(found)
+    wave.gates.stop.check()  # a reviewer that was ended by us has said nothing
+    judgement = judge(found, gate_green=_is_green(last), number=last.number, repair_cap=cap)
+    stands = judgement or Judgement(Verdict.FAILED, f"a reviewer asks for changes: {found.said}")
+    outcome = outcome_of(planned, stands.verdict, stands.reason or last.reason, trail)
+    if judgement is None:
+        save(planned, place, wave, found.tree, REVIEWED)
+    final = judgement is not None and judgement.verdict is not Verdict.UNDECIDED
+    wave.recorder.reviewed(wave.subject(planned), found, outcome, final)
+    return found
 
 
 def _leave(planned: Planned, place: Place, wave: Wave) -> None:
@@ -73,14 +154,14 @@ def _leave(planned: Planned, place: Place, wave: Wave) -> None:
         wave.recorder.say(f"{planned.slug}: {stays}")
 
 
-def abandoned(planned: Planned, wave: Wave, attempts: Sequence[Attempt]) -> ItemOutcome:
+def abandoned(planned: Planned, wave: Wave, trail: Trail) -> ItemOutcome:
     """The outcome of an item whose backend still works although the wave was stopped."""
     reason = "interrupted; its backend did not come back in time"
     begun = wave.recorder.started(planned.slug)
-    known = [*attempts]
+    known = [*trail.attempts]
     if begun is not None and begun[1] > len(known):
         known.append(Attempt(begun[1], begun[0], Verdict.HALTED, reason))
-    return outcome_of(planned, Verdict.HALTED, reason, known)
+    return outcome_of(planned, Verdict.HALTED, reason, Trail(known, [*trail.reviews]))
 
 
 def settle(planned: Planned, wave: Wave, outcome: ItemOutcome) -> ItemOutcome:
@@ -96,17 +177,18 @@ def stopped_verdict(stopped: GateClosedError | InterruptedWaveError) -> Verdict:
     return Verdict.HALTED
 
 
-def outcome_of(
-    planned: Planned, verdict: Verdict, reason: str, attempts: Sequence[Attempt]
-) -> ItemOutcome:
-    """Where an item stands after `attempts`, with a verdict that may be another than theirs."""
-    last = attempts[-1] if attempts else None
+def outcome_of(planned: Planned, verdict: Verdict, reason: str, trail: Trail) -> ItemOutcome:
+    """Where an item stands after its trail, with a verdict that may be another than that of its
+    last attempt."""
+    last = trail.attempts[-1] if trail.attempts else None
     return ItemOutcome(
         slug=planned.slug,
         verdict=verdict,
         reason=reason,
-        attempts=tuple(attempts),
+        attempts=tuple(trail.attempts),
+        reviews=tuple(trail.reviews),
         tree=last.tree if last else None,
         changes=last.changes if last else (),
         isolation=CLONE if planned.home.top else IN_PLACE,
+        resumed=bool(last and trail.attempts[0].phase == RESUME and len(trail.attempts) == 1),
     )

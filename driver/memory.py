@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from driver import receipt
+from driver import receipt, reviews
+from driver.agent_driver import Usage
 from driver.leasing import Leases
-from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
+from driver.reviews import Review
 from driver.subject import Subject
 from state_store import events
 from state_store.anchors import Anchor
@@ -47,6 +49,12 @@ class Memory(Protocol):
 
     def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         """An attempt has its verdict."""
+
+    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
+        """A reviewer is about to be started."""
+
+    def reviewed(self, subject: Subject, review: Review, note: Note) -> None:
+        """A review has its word."""
 
     def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
@@ -88,6 +96,13 @@ class Forgetful:
 
     def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         del subject, attempt
+        note()
+
+    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
+        del subject, number, tree, model
+
+    def reviewed(self, subject: Subject, review: Review, note: Note) -> None:
+        del subject, review
         note()
 
     def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
@@ -142,7 +157,7 @@ class WaveMemory:
         self, subject: Subject, phase: str, number: int, model: str | None, note: Note
     ) -> None:
         """An agent is about to be started."""
-        agent = self._agent(subject, number)
+        agent = self._agent(subject, phase, number)
         traced = {**agent, "phase": phase, "backend": self._backend, "model": model}
         step = {"slug": subject.slug, "number": number, "phase": phase}
         self._write(
@@ -156,7 +171,7 @@ class WaveMemory:
         """An attempt has its verdict."""
         good = attempt.verdict is Verdict.VERIFIED
         kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
-        traced = {**self._agent(subject, attempt.number), **_cost(attempt)}
+        traced = {**self._agent(subject, attempt.phase, attempt.number), **_cost(attempt)}
         step = {
             "slug": subject.slug,
             "number": attempt.number,
@@ -171,6 +186,26 @@ class WaveMemory:
             (self._stream, events.ATTEMPT_JUDGED, step),
             (events.AGENT_TRACES, kind, traced),
         )
+
+    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
+        """A reviewer is about to be started."""
+        step = {"slug": subject.slug, "round": number, "tree": tree}
+        traced = {**self._agent(subject, REVIEW, number), "phase": REVIEW, "model": model}
+        self._write(
+            [subject],
+            _nothing,
+            (self._stream, events.REVIEW_STARTED, step),
+            (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced),
+        )
+
+    def reviewed(self, subject: Subject, review: Review, note: Note) -> None:
+        """A review has its word; one that nobody was asked for is no agent's."""
+        step = {"slug": subject.slug, **reviews.to_json(review)}
+        done = review.word != reviews.ReviewWord.UNDECIDED
+        kind = events.AGENT_COMPLETED if done else events.AGENT_FAILED
+        traced = {**self._agent(subject, REVIEW, review.number), **_cost_of_review(review)}
+        trace = [(events.AGENT_TRACES, kind, traced)] if review.worker_id is not None else []
+        self._write([subject], note, (self._stream, events.REVIEW_JUDGED, step), *trace)
 
     def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
@@ -198,10 +233,9 @@ class WaveMemory:
         """How far the wave's stream is, to be written down outside the store."""
         return Anchor.of(self._stream, self._api.store.head(self._stream))
 
-    def _agent(self, subject: Subject, number: int) -> dict[str, Any]:
-        agent = f"{self._wave_id}/{subject.slug}/{number}"
+    def _agent(self, subject: Subject, phase: str, number: int) -> dict[str, Any]:
         return {
-            "agent_id": agent,
+            "agent_id": events.agent_id(self._wave_id, subject.slug, phase, number),
             "item": subject.slug,
             "wave": self._wave_id,
             "attempt": number,
@@ -209,14 +243,33 @@ class WaveMemory:
 
 
 def _cost(attempt: Attempt) -> dict[str, Any]:
-    usage = attempt.usage
     return {
         "model": attempt.model,
+        **_used(attempt.usage, attempt.duration_s),
+        "verdict": str(attempt.verdict),
+        "error": attempt.reason or None,
+    }
+
+
+def _cost_of_review(review: Review) -> dict[str, Any]:
+    return {
+        "backend": review.backend,
+        "model": review.model,
+        **_used(review.usage, review.duration_s),
+        "verdict": str(review.word),
+        "error": review.reason or None,
+    }
+
+
+def _used(usage: Usage, duration_s: float) -> dict[str, Any]:
+    return {
         "tokens_in": usage.input_tokens,
         "tokens_out": usage.output_tokens,
         "tokens": usage.total_tokens,
         "cost_usd": usage.cost_usd,
-        "duration_s": round(attempt.duration_s, 3),
-        "verdict": str(attempt.verdict),
-        "error": attempt.reason or None,
+        "duration_s": round(duration_s, 3),
     }
+
+
+def _nothing() -> None:
+    return

@@ -8,12 +8,13 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.agent_driver import AgentDriver
+from driver.agent_driver import ROLE_VERIFY, AgentDriver
+from driver.backend_config import of_reviewer, review_driver_from
 from driver.checkout_watch import CheckoutWatch
 from driver.gates import Gates, check_before_start, halt_command
 from driver.git import PrivateGit, Repository, find_remote, open_repository
@@ -26,13 +27,14 @@ from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
+from driver.reviews import is_required
 from driver.runs import RUN_VARIABLE, clear_up, noted, run_mark
 from driver.spending import opened as spending_of
 from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
 from driver.tripwire import Tripwire
-from driver.wave_context import Planned, Shipping, Wave, WaveOptions
+from driver.wave_context import Planned, Reviewer, Shipping, Wave, WaveOptions
 from driver.workplace import sign
 from driver.workspace import Preparation, Workshop, workspace_root
 from state_store.anchors import check_kept
@@ -78,6 +80,7 @@ def check(request: WaveRequest, *, dry: bool = False) -> None:
     plan = _plan(request, parse_manifest(request.manifest, new_wave_id=lambda: "not-begun"))
     if not dry:
         check_ready(request.driver)
+        _reviewing_driver(plan)
     if not dry and request.state_dir is not None:
         check_before_start(request.state_dir, plan.settings)
         check_state_dir(request.state_dir, request.options.repo)
@@ -100,16 +103,16 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
     plan = _plan(request, manifest)
     check_ready(request.driver)
-    gates = _open_gates(request, plan.settings)
+    reviewing = _reviewing_driver(plan)
+    drivers = (request.driver, *([reviewing] if reviewing else []))
+    gates = _open_gates(request, plan.settings, drivers)
     gates.check_dispatch()
-    processes = Processes()
-    request.options.stop.on_set(request.driver.cancel)
-    request.options.stop.on_set(processes.cancel)
+    processes = _stopped_with(request, drivers)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
             api = _open_store(request, cleanup)
             memory = _open_memory(request, plan.settings, manifest.wave_id, api, cleanup)
-            books = spending_of(api, manifest.wave_id, gates, plan.settings, request.driver)
+            books = spending_of(api, manifest.wave_id, gates, plan.settings, drivers)
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             ours = _own_places(request)
@@ -133,12 +136,26 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             baselines=WaveBaselines(request.state_dir),
             state_dir=request.state_dir,
             resume=request.resume,
+            reviewer=_reviewer(request, plan.settings, gates, reviewing),
         )
-        cleanup.enter_context(_noted(wave))
-        cleanup.callback(wave.baselines.close, wave)
-        memory.begin([planned.slug for planned in wave.plan])
-        _announce(wave, request.state_dir)
+        _begin(wave, memory, cleanup)
         yield wave
+
+
+def _stopped_with(request: WaveRequest, drivers: Sequence[AgentDriver]) -> Processes:
+    """The wave's own processes; whoever stops the wave ends them and what the backends run."""
+    processes = Processes()
+    for driver in drivers:
+        request.options.stop.on_set(driver.cancel)
+    request.options.stop.on_set(processes.cancel)
+    return processes
+
+
+def _begin(wave: Wave, memory: Memory, cleanup: contextlib.ExitStack) -> None:
+    cleanup.enter_context(_noted(wave))
+    cleanup.callback(wave.baselines.close, wave)
+    memory.begin([planned.slug for planned in wave.plan])
+    _announce(wave, wave.state_dir)
 
 
 @contextlib.contextmanager
@@ -150,10 +167,33 @@ def _trouble_told() -> Iterator[None]:
         raise CannotRunError(f"the wave cannot be begun: {trouble}") from trouble
 
 
-def _open_gates(request: WaveRequest, settings: Settings) -> Gates:
+def _open_gates(request: WaveRequest, settings: Settings, drivers: Sequence[AgentDriver]) -> Gates:
     limits = cost_ceiling.load_config(settings)
-    spent = functools.partial(told_in_this_wave, request.driver)
+    spent = functools.partial(told_in_this_wave, drivers)
     return Gates(request.state_dir, request.options.stop, spent, config=limits)
+
+
+def _reviewing_driver(plan: _Plan) -> AgentDriver | None:
+    """The reviewer's own backend; None where it has none, or where nothing is to be reviewed.
+
+    Raises CannotRunError when it is not ready: before anything is built that nobody could read.
+    """
+    mode = plan.settings.review.mode
+    if not any(is_required(required=p.policy.require_review, mode=mode) for p in plan.items):
+        return None
+    driver = review_driver_from(plan.settings)
+    if driver is not None:
+        check_ready(driver, of_reviewer)
+    return driver
+
+
+def _reviewer(
+    request: WaveRequest, settings: Settings, gates: Gates, own: AgentDriver | None
+) -> Reviewer:
+    """Who reviews: `own`, with gates of its own, else the backend that builds."""
+    driver = own or request.driver
+    own_gates = gates if own is None else _open_gates(request, settings, [own])
+    return Reviewer(driver, own_gates, driver.resolve_model(ROLE_VERIFY) or None)
 
 
 def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI | None:
@@ -203,6 +243,9 @@ def _first_lines(wave: Wave, state_dir: Path | None) -> Iterator[str]:
     items = "1 item" if len(wave.plan) == 1 else f"{len(wave.plan)} items"
     tier = caps.recommended_verification_tier
     yield f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    if wave.reviewer and any(map(wave.wants_review, wave.plan)):
+        model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
+        yield f"what needs a review is read by {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
     if state_dir is not None:
         stop = halt_command(state_dir, "set", "REASON")

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driver.agent_driver import Usage
+from driver.reviews import Review
 from driver.runners.summary import Counts, Doubt
+from state_store import events
 
 BUILD = "build"
 REPAIR = "repair"
+REVIEW = events.REVIEW
 
 # What a test was run for.
 BASELINE = "baseline"
@@ -174,7 +177,8 @@ class ItemOutcome:
     """Where an item stands. `tree` is the proven tree, base plus this item's files.
 
     `resumed` work was done by an earlier run; `shipped_as` is its commit when it was shipped too;
-    `together` are the runs of its test on trees that hold other items as well.
+    `together` are the runs of its test on trees that hold other items as well; `reviews` every
+    look that somebody took at it.
     """
 
     slug: str
@@ -187,6 +191,7 @@ class ItemOutcome:
     resumed: bool = False
     shipped_as: str | None = None
     together: tuple[TestRun, ...] = ()
+    reviews: tuple[Review, ...] = ()
 
     @property
     def repairs(self) -> int:

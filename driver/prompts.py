@@ -27,9 +27,9 @@ def repair_prompt(first: str, item: WorkItem, attempt: Attempt, diff: str) -> st
     """The first prompt, then what went wrong: command, exit code, bounded output, the own diff."""
     parts = [first.rstrip(), _complaint(item, attempt)]
     if attempt.test is not None and attempt.test.output:
-        parts.append(_quoted("Output of the test command", attempt.test.output, MAX_OUTPUT_CHARS))
+        parts.append(quoted("Output of the test command", attempt.test.output, MAX_OUTPUT_CHARS))
     if diff:
-        parts.append(_quoted("Your change so far, against the base", diff, MAX_DIFF_CHARS))
+        parts.append(quoted("Your change so far, against the base", diff, MAX_DIFF_CHARS))
     parts.append("The files are as you left them. Correct them.")
     return "\n\n".join(parts) + "\n"
 
@@ -84,9 +84,10 @@ def _how_it_ended(test: TestRun) -> str:
     return f"Test failed with exit code {test.exit_code}."
 
 
-def _quoted(title: str, text: str, limit: int) -> str:
+def quoted(title: str, text: str, limit: int | None) -> str:
+    """`text` below its title, in a fence; whole where `limit` is None."""
     # The fence is longer than any inside, so quoted text cannot end it.
-    body = bounded(safe_text(text), limit)
+    body = safe_text(text) if limit is None else bounded(safe_text(text), limit)
     fence = "`" * max(3, 1 + max((len(run) for run in _backtick_runs(body)), default=0))
     return f"{title}:\n{fence}\n{body.rstrip()}\n{fence}"
 

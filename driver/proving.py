@@ -90,6 +90,13 @@ class ProvingTree:
             time.sleep(0.001)
             os.utime(self.probe)
 
+    def discard(self) -> None:
+        """Remove it. What cannot be removed stays behind for `gc`; a new one has a new name."""
+        with contextlib.suppress(OSError):
+            remove_tree(self.path)
+        self.index.unlink(missing_ok=True)
+        self.probe.unlink(missing_ok=True)
+
     def _switch(self, tree: str) -> None:
         self.git.switch(tree, self.path, self.index)
         self.seen = snapshot(self.path)
@@ -143,7 +150,7 @@ class ProvingTrees:
             self._closed = True
             idle, self._idle = self._idle, []
         for place in idle:
-            _discard(place)
+            place.discard()
 
     def _showing(self, tree: str) -> ProvingTree:
         with self._lock:
@@ -180,7 +187,7 @@ class ProvingTrees:
                 place.settle()
         finally:
             if not shown:
-                _discard(place)
+                place.discard()
         return shown
 
     def _give_back(self, place: ProvingTree) -> None:
@@ -188,15 +195,7 @@ class ProvingTrees:
             if not self._closed and len(self._idle) < self.size:
                 self._idle.append(place)
                 return
-        _discard(place)
-
-
-def _discard(place: ProvingTree) -> None:
-    # What cannot be removed stays behind for `gc`; a new number never meets it.
-    with contextlib.suppress(OSError):
-        remove_tree(place.path)
-    place.index.unlink(missing_ok=True)
-    place.probe.unlink(missing_ok=True)
+        place.discard()
 
 
 def _is_folder(signature: Signature) -> bool:

@@ -59,6 +59,14 @@ class Recorded:
         return (self.item, self.phase, self.number)
 
 
+NONCE_MARK = "(the nonce of the call)"
+
+
+def without_nonce(text: str, nonce: str) -> str:
+    """A text as it is recorded: what is new in every run is left out of it."""
+    return text.replace(nonce, NONCE_MARK) if nonce else text
+
+
 def prompt_sha256(prompt: str) -> str:
     """The digest by which a replay recognises a prompt."""
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()

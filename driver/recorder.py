@@ -15,11 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from driver import receipt
+from driver import receipt, reviews
 from driver.leasing import LeasedElsewhereError
 from driver.memory import Memory
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.progress import Progress
+from driver.reviews import Review
 from driver.subject import Subject
 from driver.text import verdict_said
 from state_store import journal
@@ -85,6 +86,7 @@ class Recorder:
         self._started: dict[str, tuple[str, int]] = {}
         self._announced: dict[str, _Announced] = {}
         self._written: dict[Subject, tuple[Path, bytes]] = {}
+        self._reviews: dict[str, list[dict[str, Any]]] = {}
 
     @property
     def anchor(self) -> str | None:
@@ -120,6 +122,11 @@ class Recorder:
         """Phase and number of the last attempt that was begun, None when there was none."""
         return self._started.get(slug)
 
+    def left_running(self, slug: str, who: str, survivors: Sequence[str]) -> None:
+        """An agent's dispatch ended before processes that it had started."""
+        if survivors:
+            self.say(f"{slug}: {who} left processes running, now ended: {', '.join(survivors)}")
+
     def tested(self, slug: str, test: TestRun) -> None:
         """A test run ended."""
         self.say(f"{slug}: test {test.kind} after {test.duration_s:.1f} s")
@@ -134,11 +141,39 @@ class Recorder:
         with self._step(subject, _journal_phase(attempt), data) as entry:
             self._memory.judged(subject, attempt, partial(self._told, subject, entry.put))
 
+    def recall(self, slug: str, past: Sequence[Review]) -> None:
+        """Reviews of an earlier run stay in the item's entries."""
+        self._reviews[slug] = [reviews.to_json(review) for review in past]
+
+    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
+        """A reviewer is about to be started. The entry of the work it reads stays as it is.
+
+        Raises CannotRunError and LeasedElsewhereError.
+        """
+        self._memory.reviewing(subject, number, tree, model)
+        self.say(f"{subject.slug}: review started (round {number})")
+
+    def reviewed(self, subject: Subject, review: Review, outcome: ItemOutcome, final: bool) -> None:
+        """A review has its word, and with it the item stands as `outcome`; `final` when neither
+        repair nor another review is to follow, in a resumed run either.
+
+        Raises LeasedElsewhereError and CannotRunError, and then the review counts for nothing.
+        """
+        said = verdict_said(review.word, review.said)
+        self.say(f"{subject.slug}: review {review.number}: {said}")
+        self._reviews.setdefault(subject.slug, []).append(reviews.to_json(review))
+        data = {**_outcome_entry(outcome), "settled": final}
+        with self._step(subject, "reviewed", data) as entry:
+            self._memory.reviewed(subject, review, partial(self._told, subject, entry.put))
+
     def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
         self.say(f"{subject.slug}: {verdict_said(outcome.verdict, outcome.reason)}")
         stopped = outcome.verdict in (Verdict.HALTED, Verdict.OVER_BUDGET)
-        data = {**_outcome_entry(outcome), "settled": not stopped}
+        told = _outcome_entry(outcome)
+        # Proven work that nobody could review is not built a second time.
+        waits = outcome.verdict is Verdict.UNDECIDED and told["proven"]
+        data = {**told, "settled": not (stopped or waits)}
         # Where nobody worked, what an earlier run left in the journal is all there is to know.
         news = bool(outcome.attempts) or outcome.verdict is Verdict.FAILED
         with (
@@ -251,6 +286,7 @@ class Recorder:
             "content": subject.content,
             "task": subject.task,
             "anchor": self.anchor,
+            "reviews": self._reviews.get(subject.slug, []),
             **data,
         }
 
@@ -277,15 +313,17 @@ def _attempt_entry(attempt: Attempt) -> dict[str, Any]:
 
 def _outcome_entry(outcome: ItemOutcome) -> dict[str, Any]:
     test = outcome.last_test
+    last = outcome.attempts[-1] if outcome.attempts else None
     return {
         "verified": outcome.verdict is Verdict.VERIFIED,
         "verdict": str(outcome.verdict),
         "testExit": test.exit_code if test else None,
         "repairs": outcome.repairs,
-        "attempt": outcome.attempts[-1].number if outcome.attempts else 0,
+        "attempt": last.number if last else 0,
         "error": outcome.reason or None,
         "tree": outcome.tree,
+        "proven": last is not None and last.verdict is Verdict.VERIFIED,
         "filesWritten": [change.path for change in outcome.changes],
-        "evidence": receipt.evidence(outcome.attempts[-1] if outcome.attempts else None),
+        "evidence": receipt.evidence(last),
         "together": [receipt.to_json(run) for run in outcome.together],
     }

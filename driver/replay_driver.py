@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from driver.agent_driver import (
     FAILURE_COULD_NOT_RUN,
@@ -19,7 +19,13 @@ from driver.agent_driver import (
 from driver.backends.endings import not_run
 from driver.backends.local_driver import LocalDriver, LocalOptions, item_of, phase_of
 from driver.outcome import MODE_LINK, MODE_PROGRAM
-from driver.recorded import Recorded, RecordedFile, prompt_sha256
+from driver.recorded import (
+    NONCE_MARK,
+    Recorded,
+    RecordedFile,
+    prompt_sha256,
+    without_nonce,
+)
 from driver.recording import load_recording
 from state_store.errors import InputError
 
@@ -80,7 +86,7 @@ class ReplayDriver(LocalDriver):
         return WorkerResult(
             worker_id,
             ok=entry.ok,
-            structured=entry.structured,
+            structured=_with_nonce(entry.structured, nonce_of(request)),
             text=entry.text,
             error=entry.error,
             usage=entry.usage,
@@ -94,12 +100,25 @@ class ReplayDriver(LocalDriver):
         entry = self._entries.get((item, phase, int(number) if number.isdecimal() else 0))
         if entry is None:
             raise _Refusal(f"{self._path} holds no answer for item {item!r}, {phase} {number}")
-        if self._match == "prompt" and prompt_sha256(entry.prompt) != prompt_sha256(request.prompt):
+        asked = without_nonce(request.prompt, nonce_of(request))
+        if self._match == "prompt" and prompt_sha256(entry.prompt) != prompt_sha256(asked):
             raise _Refusal(
                 f"{self._path} was recorded with another prompt for item {item!r}, {phase} "
                 f'{number}; record again, or set [backend] match to "item"'
             )
         return entry
+
+
+def nonce_of(request: WorkerRequest) -> str:
+    """What the answer to this request has to repeat, "" for most."""
+    return request.environment.get("TIDEGATE_NONCE") or ""
+
+
+def _with_nonce(structured: dict[str, Any] | None, nonce: str) -> dict[str, Any] | None:
+    # Only an answer that had the right one when it was recorded gets that of this call.
+    if structured is None or not nonce or structured.get("nonce") != NONCE_MARK:
+        return structured
+    return {**structured, "nonce": nonce}
 
 
 class _Refusal(Exception):

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from driver import receipt
+from driver import receipt, reviews
 from driver.agent_driver import Usage
-from driver.outcome import BUILD, REPAIR, Attempt, ItemOutcome, Shipment, TestRun, Verdict
-from driver.verdicts import review_word
+from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Shipment, TestRun, Verdict
+from driver.protected import is_test
+from driver.reviews import review_word
 from driver.wave_context import Planned
 from state_store.errors import ExitCode
 
@@ -126,7 +127,8 @@ def _wave_review(report: WaveReport) -> str:
 
 
 def _review(item: ItemReport, mode: str) -> str:
-    return review_word(required=item.planned.policy.require_review, mode=mode)
+    required, outcome = item.planned.policy.require_review, item.outcome
+    return review_word(outcome.reviews, outcome.tree, required=required, mode=mode)
 
 
 def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
@@ -148,13 +150,15 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "workerId": last.worker_id if last else None,
         "model": last.model if last else None,
         "adversarial_review": _review(item, review_mode),
+        "reviews": [reviews.to_json(review) for review in outcome.reviews],
+        "selfWrittenTests": [c.path for c in outcome.changes if is_test(c.path)],
         "isolation": outcome.isolation,
         "spotChecked": bool(outcome.evidence.spot_checks),
         "spot_check_failed": outcome.evidence.flaky,
         "flaky": outcome.evidence.flaky,
         "together": [receipt.to_json(run) for run in outcome.together],
         "verificationTier": item.planned.policy.tier,
-        "usage": _usage(sum_usage(attempt.usage for attempt in outcome.attempts)),
+        "usage": _usage(sum_usage(_usages(outcome))),
         "attempts": [_attempt(attempt) for attempt in outcome.attempts],
         "tree": outcome.tree,
         "commit": item.commit,
@@ -162,6 +166,12 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "ship_warning": item.ship_warning,
         "savedWork": item.saved_work,
     }
+
+
+def _usages(outcome: ItemOutcome) -> list[Usage]:
+    """What this run was billed for an item, a dispatch each."""
+    looks = reviews.of_this_run(outcome.reviews)
+    return [*(attempt.usage for attempt in outcome.attempts), *(look.usage for look in looks)]
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
@@ -219,11 +229,16 @@ def _sum(values: Sequence[Any]) -> Any:
 
 
 def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
-    """Phase and usage of every dispatch; by the attempts where no books were kept."""
+    """Phase and usage of every dispatch; by what items tell where no books were kept."""
     if report.uses is not None:
         return report.uses
-    attempts = [attempt for item in report.items for attempt in item.outcome.attempts]
-    return [(attempt.phase, attempt.usage) for attempt in attempts]
+    outcomes = [item.outcome for item in report.items]
+    attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
+    looks = [look for outcome in outcomes for look in reviews.of_this_run(outcome.reviews)]
+    return [
+        *((attempt.phase, attempt.usage) for attempt in attempts),
+        *((REVIEW, look.usage) for look in looks),
+    ]
 
 
 def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,15 +73,23 @@ class Spending:
 
     @contextmanager
     def dispatch(
-        self, driver: AgentDriver, item: str, *, phase: str, number: int, model: str | None
+        self,
+        driver: AgentDriver,
+        item: str,
+        *,
+        phase: str,
+        number: int,
+        model: str | None,
+        backend: Gates | None = None,
     ) -> Iterator[Dispatch]:
-        """Room for one dispatch; what it used is booked when the block ends.
+        """Room for one dispatch; what it used is booked when the block ends. `backend` are the
+        gates of a backend that is not the wave's.
 
         Raises GateClosedError and InterruptedWaveError, and then nothing may be started.
         """
         named = str(model or driver.resolve_model(ROLE_WORKER) or "")
         purpose = Purpose(self.wave_id, item, number, phase, driver.name, named)
-        one, reserved = Dispatch(), self._reserve(purpose)
+        one, reserved = Dispatch(), self._reserve(purpose, backend or self.gates)
         mark = id(one)
         started = time.monotonic()
         self._open[mark] = (phase, reserved)
@@ -116,7 +124,7 @@ class Spending:
         """What a report says of it."""
         return self.budget.summary(self.wave_id) if self.budget else None
 
-    def _reserve(self, purpose: Purpose) -> Reserved | None:
+    def _reserve(self, purpose: Purpose, backend: Gates) -> Reserved | None:
         if self.budget is None:
             return None
         while True:
@@ -133,7 +141,8 @@ class Spending:
             with self._changed:
                 if self._ended == ended:
                     self._changed.wait(_LOOK_AGAIN_S)
-            self.gates.check_dispatch()  # the backend may have closed meanwhile
+            self.gates.check_money()
+            backend.check_backend()  # it may have closed meanwhile
 
     def _end(self, one: Dispatch, phase: str, reserved: Reserved | None, seconds: float) -> None:
         if one.begun:
@@ -161,9 +170,9 @@ def opened(
     wave_id: str,
     gates: Gates,
     settings: Settings,
-    driver: AgentDriver,
+    drivers: Sequence[AgentDriver],
 ) -> Iterator[Spending]:
-    """The spending of a wave; what dead runs had reserved is booked first."""
+    """The spending of a wave by `drivers`; what dead runs had reserved is booked first."""
     if api is None:
         yield Spending(wave_id, gates)
         return
@@ -172,30 +181,34 @@ def opened(
         ceilings.Limits.of(settings.limits),
         holder_name(),
         is_gone,
-        lambda model, tokens: price(driver, model, tokens, own_prices(settings)),
+        lambda model, tokens: price(drivers, model, tokens, own_prices(settings)),
         hold_s=2 * settings.backend.timeout_s + budget.HOLD_S,
         state_dir=api.store.path.parent,
     )
     books.recover()
     found = Spending(wave_id, gates, books)
-    gates.tokens_spent = lambda: found.tokens(told_in_this_wave(driver))
+    gates.tokens_spent = lambda: found.tokens(told_in_this_wave(drivers))
     gates.tokens_of_day = found.tokens_of_day
     try:
         yield found
     finally:
         found.give_up()
         books.close()
-        with suppress(TypeError):
-            _told_before[_key(driver)] = _told(driver)
+        for driver in drivers:
+            with suppress(TypeError):
+                _told_before[_key(driver)] = _told(driver)
 
 
-def told_in_this_wave(driver: AgentDriver) -> int:
-    """Tokens by the backend's own count, without those of earlier waves of this process."""
+def told_in_this_wave(drivers: Iterable[AgentDriver]) -> int:
+    """Tokens by the backends' own counts, without those of earlier waves of this process."""
+    return sum(max(0, _told(driver) - _before(driver)) for driver in drivers)
+
+
+def _before(driver: AgentDriver) -> int:
     try:
-        before = _told_before.get(_key(driver), 0)
+        return _told_before.get(_key(driver), 0)
     except TypeError:  # a foreign backend that cannot be a key
-        before = 0
-    return max(0, _told(driver) - before)
+        return 0
 
 
 def own_prices(settings: Settings) -> Mapping[str, Price]:
@@ -205,15 +218,17 @@ def own_prices(settings: Settings) -> Mapping[str, Price]:
     }
 
 
-def price(driver: AgentDriver, model: str, tokens: int, own: Mapping[str, Price]) -> float | None:
+def price(
+    drivers: Iterable[AgentDriver], model: str, tokens: int, own: Mapping[str, Price]
+) -> float | None:
     """What so many tokens will probably cost in USD; None where nobody will know.
 
-    A backend that tells its own cost is priced like the dearest model when its is not known.
+    Where a backend tells its own cost, a model of unknown price is priced like the dearest.
     """
     left = int(tokens * _LEFT_SHARE)
     usage = Usage(tokens - left, left)
     known = cost_of(model, usage, own)
-    if known is None and driver.reports_cost():
+    if known is None and any(driver.reports_cost() for driver in drivers):
         costs = (cost_of(name, usage) for name in PRICES)
         return max(cost for cost in costs if cost is not None)
     return known

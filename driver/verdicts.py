@@ -174,19 +174,13 @@ def signal_of(exit_code: int | None) -> str:
     return told.get(exit_code - 128, "")
 
 
-def review_missing(*, required: bool, mode: str) -> Judgement | None:
-    """Asked before anything is spent: work that needs a review nobody can give is not started."""
-    if mode == "off" or not (required or mode == "always"):
-        return None
-    return Judgement(
-        Verdict.UNDECIDED,
-        'review required, none available: set [review] mode = "off" to ship without one,'
-        " or [backend] tier = 1 for an agent you trust that far",
-    )
-
-
-def review_word(*, required: bool, mode: str) -> str:
-    """What the report says about review: `off`, `not_required` or `required_unavailable`."""
-    if mode == "off":
-        return "off"
-    return "required_unavailable" if required or mode == "always" else "not_required"
+def review_missing(*, in_place: bool, closed: str) -> Judgement | None:
+    """Asked of work that needs a review before anything is spent on it. `closed` is why the
+    reviewer takes no work, "" where it does."""
+    off = 'set [review] mode = "off" to do without one'
+    if in_place:
+        why = "review required, and a folder in no repository has no base to compare with"
+        return Judgement(Verdict.UNDECIDED, f"{why}: put it under git, or {off}")
+    if closed:
+        return Judgement(Verdict.UNDECIDED, f"review required, and its reviewer is out: {closed}")
+    return None

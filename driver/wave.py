@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from driver.conclusion import aborted, conclude
 from driver.gates import gate_word
 from driver.ground import RepositoryGround
-from driver.item_line import abandoned, walk
+from driver.item_line import Trail, abandoned, walk
 from driver.manifest import parse_manifest
 from driver.opening import WaveRequest, opened, wave_id_of
-from driver.outcome import Attempt, ItemOutcome, Shipment, Verdict
+from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.recovery import recall
 from driver.phases.ship import ship, strays
@@ -38,17 +38,17 @@ def run(request: WaveRequest) -> WaveReport:
 
 
 def _walk_all(wave: Wave) -> list[ItemOutcome]:
-    attempts: dict[str, list[Attempt]] = {planned.slug: [] for planned in wave.plan}
+    trails = {planned.slug: Trail() for planned in wave.plan}
     memories = recall(wave)
     wave.recorder.taken_all([wave.subject(planned) for planned in wave.plan])
     return run_all(
         wave.plan,
-        lambda planned: walk(planned, wave, attempts[planned.slug], memories[planned.slug]),
+        lambda planned: walk(planned, wave, trails[planned.slug], memories[planned.slug]),
         width=wave.settings.limits.max_workers or DEFAULT_WIDTH,
         leaving=Leaving(
             is_stopped=lambda: wave.gates.stop.is_set,
             insist=wave.gates.stop.insist,
-            abandoned=lambda planned: abandoned(planned, wave, attempts[planned.slug]),
+            abandoned=lambda planned: abandoned(planned, wave, trails[planned.slug]),
         ),
     )
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from driver.agent_driver import (
     EFFORT_NORMAL,
     FAILURE_COULD_NOT_RUN,
+    ROLE_VERIFY,
     ROLE_WORKER,
     AgentDriver,
     CommandLimits,
@@ -23,15 +24,26 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.folders import remove_tree
 from driver.ground import Place
-from driver.outcome import BUILD
+from driver.outcome import BUILD, REVIEW
 from driver.runs import RUN_VARIABLE
 from driver.spending import own_prices, sound
 from driver.verification_policy import verification_policy
-from driver.wave_context import Planned, Wave
+from driver.wave_context import Planned, Reviewer, Wave
 
 ROUTE_HARNESS = "harness"
 ROUTE_DRIVER = "driver"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReviewCall:
+    """One call of a reviewer; its answer has to fit `schema` and repeat `nonce`."""
+
+    number: int
+    prompt: str
+    nonce: str
+    schema: Mapping[str, Any]
 
 
 class _ForeignDriver(AgentDriver):
@@ -87,7 +99,7 @@ def dispatch(
     planned: Planned, place: Place, wave: Wave, *, phase: str, number: int, prompt: str
 ) -> WorkerResult:
     """Run one agent in the item's place. A backend that raises gave no answer at all."""
-    item, own = planned.item, own_prices(wave.settings)
+    item = planned.item
     request = WorkerRequest(
         prompt=prompt,
         owned_files=item.owns_files,
@@ -105,10 +117,44 @@ def dispatch(
             "TIDEGATE_WORKSPACE": str(place.top),
         },
     )
+    return _sent(wave.driver, request, wave)
+
+
+def dispatch_reviewer(
+    planned: Planned, copy: Path, reviewer: Reviewer, wave: Wave, call: ReviewCall
+) -> WorkerResult:
+    """Have a reviewer read a copy of the item's work. One that raises gave no answer at all."""
+    item = planned.item
+    scratch = wave.scratch(item.slug) / f"review-{call.number}"
+    remove_tree(scratch)  # whatever is there now is nobody's verdict on this call
+    request = WorkerRequest(
+        prompt=call.prompt,
+        owned_files=item.owns_files,
+        workdir=str(copy / planned.home.work_dir),
+        model=reviewer.model,
+        role=ROLE_VERIFY,
+        label=f"review:{item.slug}",
+        phase=REVIEW,
+        result_schema=dict(call.schema),
+        effort=item.effort,
+        scratch=_fresh_folder(scratch),
+        environment={
+            RUN_VARIABLE: wave.mark,
+            "TIDEGATE_ITEM": item.slug,
+            "TIDEGATE_PHASE": REVIEW,
+            "TIDEGATE_ATTEMPT": str(call.number),
+            "TIDEGATE_WORKSPACE": str(copy),
+            "TIDEGATE_NONCE": call.nonce,
+        },
+    )
+    return _sent(reviewer.driver, request, wave)
+
+
+def _sent(driver: AgentDriver, request: WorkerRequest, wave: Wave) -> WorkerResult:
     try:
-        result = _as_ours(WorkerResult, wave.driver.dispatch_worker(request))
-        named = result.model or item.model or wave.driver.resolve_model(ROLE_WORKER)
-        result.usage = sound(result, named, own)
+        result = _as_ours(WorkerResult, driver.dispatch_worker(request))
+        named = result.model or request.model or driver.resolve_model(request.role)
+        result.usage = sound(result, named, own_prices(wave.settings))
         return result
     except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
         return WorkerResult(

@@ -19,6 +19,7 @@ from driver.progress import Progress
 from driver.protected import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
+from driver.reviews import is_required
 from driver.runs import run_mark
 from driver.spending import Spending
 from driver.stop import Stop
@@ -93,6 +94,16 @@ class Shipping:
         return cls(str(git.get("mode", "current")), git.get("expectTopLevel") or None)
 
 
+@dataclass(frozen=True, slots=True)
+class Reviewer:
+    """Who reads the work before it ships. `gates` are the wave's where the wave's backend reviews,
+    else the reviewer's own: that its provider takes no work keeps nobody from building."""
+
+    driver: AgentDriver
+    gates: Gates
+    model: str | None = None
+
+
 class Baselines(Protocol):
     """The tests of a wave's items on their bases."""
 
@@ -125,6 +136,12 @@ class Wave:
     baselines: Baselines
     state_dir: Path | None = None
     resume: bool = False
+    reviewer: Reviewer | None = None
+
+    def wants_review(self, planned: Planned) -> bool:
+        """Whether the item may ship only when it was approved."""
+        required, mode = planned.policy.require_review, self.settings.review.mode
+        return is_required(required=required, mode=mode)
 
     @property
     def mark(self) -> str:

@@ -95,6 +95,16 @@ class Workspace:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
         return Collected(tree, self.git.changes(self.base_tree, tree))
 
+    def put(self, tree: str) -> None:
+        """Bring in the work of `tree`, the base with changes; for a clone that is still as made."""
+        wanted = self.git.tree_with(self.start, self.git.changes(self.base_tree, tree))
+        index = self.index.with_suffix(".put")
+        shutil.copyfile(self.index, index)
+        try:
+            self.git.switch(wanted, self.path, index)
+        finally:
+            index.unlink(missing_ok=True)
+
     @contextlib.contextmanager
     def out_of_reach(self) -> Iterator[None]:
         """While inside nothing is at `path`: what is read from there would be in no commit."""
@@ -142,7 +152,7 @@ class Workshop:
         _check_copies(repo.top, prepare.copy, self.tracked)
         self._copied = self._sources()
         _own_folder(root, environ)
-        for name in ("items", "proving", "indexes"):
+        for name in ("items", "proving", "reading", "indexes"):
             (root / name).mkdir(exist_ok=True)
 
     def at(self, commit: str) -> Workshop:
@@ -173,6 +183,25 @@ class Workshop:
 
     def _sources(self) -> dict[str, object]:
         return {name: _signatures(self._repo.top / name) for name in self._prepare.copy}
+
+    @contextlib.contextmanager
+    def reading_copy(self, name: str, tree: str) -> Iterator[ProvingTree]:
+        """A checkout of `tree` for somebody to read, gone afterwards; the base is its HEAD.
+
+        No set-up is run in it. Raises WorkspaceError when it cannot be made.
+        """
+        path, index = self.root / "reading" / name, self.root / "indexes" / f"reading-{name}"
+        with _all_or_nothing(path):
+            remove_tree(path)
+            self._git.checkout(tree, path, index)
+            self._lay_git(path, index)
+            borrow_objects(path / ".git", self._repo, self._git.path / "objects")
+            copy = ProvingTree(path, index, self._git, {}, snapshot(path))
+            copy.settle()
+        try:
+            yield copy
+        finally:
+            copy.discard()
 
     def _proving_tree(self, number: int) -> ProvingTree:
         path = self.root / "proving" / str(number)

@@ -34,10 +34,14 @@ AGENT_COMPLETED = "agent_completed"
 AGENT_FAILED = "agent_failed"
 AGENT_BILLED = "agent_billed"
 
+REVIEW = "review"  # the phase
+
 WAVE_PREFIX = "wave:"
 WAVE_STARTED = "wave_started"
 ATTEMPT_STARTED = "attempt_started"
 ATTEMPT_JUDGED = "attempt_judged"
+REVIEW_STARTED = "review_started"
+REVIEW_JUDGED = "review_judged"
 ITEM_SETTLED = "item_settled"
 ITEM_SHIPPING = "item_shipping"
 ITEM_SHIPPED = "item_shipped"
@@ -47,6 +51,12 @@ WAVE_FINISHED = "wave_finished"
 def wave_stream(wave_id: str) -> str:
     """The stream that a wave's steps are written to."""
     return WAVE_PREFIX + wave_id
+
+
+def agent_id(wave_id: str, item: str, phase: str, number: int) -> str:
+    """What traces call one dispatch. Builds and repairs are counted together, reviews apart."""
+    counted = f"{REVIEW}-{number}" if phase == REVIEW else str(number)
+    return f"{wave_id}/{item}/{counted}"
 
 
 @dataclass(frozen=True, slots=True)

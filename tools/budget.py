@@ -297,7 +297,7 @@ def _event(reserved: Reserved, charge: Charge) -> Mapping[str, Any]:
     purpose = reserved.purpose
     known_usd = charge.usd / MICRO if charge.priced else None
     return {
-        "agent_id": f"{purpose.wave}/{purpose.item}/{purpose.number}",
+        "agent_id": events.agent_id(purpose.wave, purpose.item, purpose.phase, purpose.number),
         **{k: v for k, v in asdict(purpose).items() if k != "number"},
         "attempt": purpose.number,
         "model": charge.model or None,

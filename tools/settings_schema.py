@@ -267,6 +267,7 @@ class ReviewSettings:
     """Whether a second role reads each change."""
 
     mode: str = _key(one_of("policy", "always", "off"), "policy")
+    max_diff_bytes: int = _key(COUNT, 200_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,23 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from state_store import strict_json
+
 
 def object_in(text: str) -> dict[str, Any] | None:
     """The JSON object that `text` is, None when it is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def answer_in(text: str) -> dict[str, Any] | None:
+    """The same for an answer that something is decided by: none where readers may differ on it."""
+    try:
+        value = strict_json.parse(text)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

@@ -68,7 +68,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
         seen, test, found, blamed = Observed(()), None, Evidence(), tuple[Stray, ...]()
         try:
             seen = place.observe()
-            _save(planned, place, wave, seen.tree)
+            save(planned, place, wave, seen.tree)
             _record(planned, place, wave, sent, seen)
             judgement, test, found = _judge(planned, place, wave, sent, seen, strays)
             blamed = strays()
@@ -80,7 +80,8 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
         judgement = verdicts.of_strays(judgement, accusation(blamed))
     final = any(stray.grave for stray in blamed)
     done = replace(_attempt(sent, seen, judgement), test=test, evidence=found, final=final)
-    final = not may_repair(done, planned.policy.repair_cap)
+    reviewed_next = done.verdict is Verdict.VERIFIED and wave.wants_review(planned)
+    final = not (reviewed_next or may_repair(done, planned.policy.repair_cap))
     wave.recorder.judged(wave.subject(planned), done, final=final)
     return done
 
@@ -106,9 +107,7 @@ def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: s
         result = one.run(partial(send, phase=phase, number=number, prompt=prompt))
     if not _of_its_own_model(planned, wave, result.fault):
         wave.gates.met(result.fault)
-    if result.survivors:
-        left = ", ".join(result.survivors)
-        wave.recorder.say(f"{planned.slug}: the agent left processes running, now ended: {left}")
+    wave.recorder.left_running(planned.slug, "the agent", result.survivors)
     return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
 
 
@@ -119,9 +118,10 @@ def _of_its_own_model(planned: Planned, wave: Wave, fault: ProviderFault | None)
     return planned.item.model != wave.driver.resolve_model(ROLE_WORKER)
 
 
-def _save(planned: Planned, place: Place, wave: Wave, tree: str | None) -> None:
+def save(planned: Planned, place: Place, wave: Wave, tree: str | None, name: str = WORK) -> None:
+    """Keep the work as a patch in the item's folder, and none where nothing differs."""
     # Before the test, so that no end of this process, however sudden, takes the work along.
-    patch, path = place.patch(tree), work_patch(planned, wave)
+    patch, path = place.patch(tree), wave.scratch(planned.slug) / name
     if patch:
         origin = Origin(wave.ground_of(planned).base, planned.home.top)
         write_bytes_atomic(path, headed(patch, origin))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +61,9 @@ def preflight(
     )
 
 
-def check_ready(driver: AgentDriver) -> None:
-    """Raise PreflightError (exit 4) when the backend cannot run here."""
-    problems = driver.readiness_problems()
+def check_ready(driver: AgentDriver, said: Callable[[str], str] = str) -> None:
+    """Raise PreflightError (exit 4) when the backend cannot run here; `said` words its problems."""
+    problems = [said(problem) for problem in driver.readiness_problems()]
     if problems:
         error = PreflightError("backend_not_ready", problems)
         error.exit_code = ExitCode.CANNOT_RUN_HERE

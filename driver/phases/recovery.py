@@ -22,6 +22,8 @@ from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.prove import run_test
 from driver.phases.watched import watched
 from driver.protected import refusal
+from driver.reviews import Review, ReviewWord, from_json
+from driver.saved_work import REVIEWED, WORK
 from driver.ship_names import on_the_way
 from driver.subject import Subject
 from driver.verdicts import of_changes, of_test
@@ -78,13 +80,17 @@ class Announced:
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """An item's journal entry for exactly this piece of work. `attempts` counts the dispatches of
-    a line that was interrupted; a line that came to its end starts anew."""
+    a line that was interrupted; a line that came to its end starts anew. `reviews` are those of
+    work that is `tree` now, or that was on its way from there; `reviewed` is the patch that the
+    last of them asked changes of."""
 
     attempts: int = 0
     tree: str | None = None
     patch: Path | None = None
     commit: str | None = None
     announced: Announced | None = None
+    reviews: tuple[Review, ...] = ()
+    reviewed: Path | None = None
 
 
 def remembered(
@@ -99,14 +105,19 @@ def remembered(
         heard = f"[wave {str((entry or {}).get('waveId'))[:8]}]" in notes
         same = entry is not None and entry.get("task") == subject.task and not heard
         return Remembered(commit=_text(entry.get("commit")) if entry and same else None)
-    patch = state_dir / "runs" / safe_slug(str(entry.get("waveId"))) / safe_slug(subject.slug)
+    folder = state_dir / "runs" / safe_slug(str(entry.get("waveId"))) / safe_slug(subject.slug)
+    settled, reviews = bool(entry.get("settled")), from_json(entry.get("reviews"))
     green = entry.get("verdict") == Verdict.VERIFIED
-    return Remembered(
-        attempts=0 if entry.get("settled") else _count(entry.get("attempt")),
-        tree=_text(entry.get("tree")) if green else None,
-        patch=patch / "work.patch" if green else None,
-        commit=_text(entry.get("commit")),
+    found = Remembered(
+        attempts=0 if settled else _count(entry.get("attempt")), commit=_text(entry.get("commit"))
     )
+    if green or (entry.get("proven") and not settled):
+        tree = _text(entry.get("tree"))
+        work, read = folder / WORK, folder / REVIEWED
+        return replace(found, tree=tree, patch=work, reviews=reviews, reviewed=read)
+    if not settled and reviews and reviews[-1].word is ReviewWord.CHANGES_REQUESTED:
+        return replace(found, tree=reviews[-1].tree, patch=folder / REVIEWED, reviews=reviews)
+    return found
 
 
 def recall(wave: Wave) -> dict[str, Remembered]:
@@ -145,7 +156,7 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
             reason=str(error),
         )
     if memory.tree and memory.patch:
-        return _prove_again(planned, wave, ground, memory.tree, memory.patch)
+        return _prove_again(planned, wave, ground, memory)
     return None
 
 
@@ -158,13 +169,10 @@ def _is_published(ground: RepositoryGround, commit: str, announced: Announced | 
 
 
 def _prove_again(
-    planned: Planned, wave: Wave, ground: RepositoryGround, tree: str, patch: Path
+    planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
 ) -> ItemOutcome | None:
-    try:
-        rebuilt = ground.git.apply(ground.base_tree, patch.read_bytes())
-    except (OSError, GitError):
-        return None
-    if rebuilt != tree:
+    tree = _rebuilt(ground, memory)
+    if tree is None:
         return None
     changes = ground.git.changes(ground.base_tree, tree)
     protected = refusal(wave.protection(planned).touched(changes, planned.owned))
@@ -180,7 +188,7 @@ def _prove_again(
     if of_counts(test, None, planned.item.allowance) is not None:
         return None
     again = Attempt(
-        number=1,
+        number=max(1, memory.attempts),
         phase=RESUME,
         verdict=Verdict.VERIFIED,
         usage=Usage(0, 0, 0.0),
@@ -189,6 +197,20 @@ def _prove_again(
         test=test,
     )
     return _outcome(planned, Verdict.VERIFIED, (again,), tree=tree, commit=None)
+
+
+def _rebuilt(ground: RepositoryGround, memory: Remembered) -> str | None:
+    """The remembered tree, if its patch still makes it."""
+    if memory.patch is None:
+        return None
+    try:
+        rebuilt = ground.git.apply(ground.base_tree, memory.patch.read_bytes())
+    except (OSError, GitError):
+        return None
+    if memory.reviewed is not None:
+        with suppress(OSError, GitError):  # only so that its difference to this tree can be shown
+            ground.git.apply(ground.base_tree, memory.reviewed.read_bytes())
+    return rebuilt if rebuilt == memory.tree else None
 
 
 def _outcome(

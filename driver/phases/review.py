@@ -1,0 +1,167 @@
+"""One look of a reviewer at proven work: what it is shown, the call, and what it came to.
+
+The reviewer reads a copy that is thrown away. Its answer counts as an object with the nonce of this
+very call, made after the work was done, and as nothing else.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from driver.agent_driver import WorkerResult
+from driver.backends.usage import NOTHING_SPENT
+from driver.gates import BackendClosedError
+from driver.git import GitError
+from driver.ground import Place, ProvingPlace
+from driver.outcome import REVIEW, Attempt
+from driver.phases.watched import Strays, watched
+from driver.recorded import Recorded, without_nonce
+from driver.review_prompt import Asked, review_prompt, shown_diff
+from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
+from driver.reviews import Review, ReviewWord
+from driver.tripwire import accusation
+from driver.wave_bridge import ReviewCall, dispatch_reviewer
+from driver.wave_context import Planned, Reviewer, Wave
+from state_store.errors import TidegateError
+
+NONCE_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """A call that is over; `edited` are files of its copy that the reviewer changed, `strayed` is
+    what is held against it of the user's checkout, as a sentence."""
+
+    result: WorkerResult
+    edited: tuple[str, ...]
+    strayed: str
+    duration_s: float
+
+
+def review(
+    planned: Planned, place: Place, wave: Wave, work: Attempt, past: Sequence[Review]
+) -> Review:
+    """A review of exactly the tree of `work`; nobody is asked about what cannot be shown whole.
+
+    Raises GateClosedError or InterruptedWaveError before anything is spent.
+    """
+    reviewer, tree = wave.reviewer, work.tree
+    if reviewer is None or tree is None:
+        raise ValueError("a review needs a reviewer, and a tree to read")
+    asked = _asked(place, work, tree, past)
+    limit = wave.settings.review.max_diff_bytes
+    size = max(len(text.encode("utf-8", "replace")) for text in (asked.diff, asked.since or ""))
+    if size > limit:
+        return _review(asked, tree, reviewer, too_long(size, limit), None)
+    nonce = secrets.token_hex(NONCE_BYTES)
+    call = ReviewCall(
+        len(past) + 1, review_prompt(planned.item, asked, nonce), nonce, VERDICT_SCHEMA
+    )
+    try:
+        answered = _ask(planned, place, wave, reviewer, tree, call)
+    except BackendClosedError as closed:
+        if reviewer.gates is wave.gates:
+            raise
+        return _review(asked, tree, reviewer, undecided(str(closed)), None)
+    _record(planned, wave, call, answered)
+    said = said_by(answered.result, nonce, answered.edited)
+    if answered.strayed:
+        said = undecided(answered.strayed)
+    return _review(asked, tree, reviewer, said, answered)
+
+
+def _asked(place: Place, work: Attempt, tree: str, past: Sequence[Review]) -> Asked:
+    # What an earlier round could not decide is no look that another may build on.
+    told = [one for one in past if one.word is not ReviewWord.UNDECIDED]
+    since = None
+    if told:
+        with suppress(GitError):  # what an earlier run's review saw may be gone
+            since = shown_diff(place.whole_diff(tree, told[-1].tree))
+    return Asked(work, shown_diff(place.whole_diff(tree)), since, told, number=len(past) + 1)
+
+
+def _ask(
+    planned: Planned, place: Place, wave: Wave, reviewer: Reviewer, tree: str, call: ReviewCall
+) -> _Answered:
+    """Raises BackendClosedError where the reviewer's backend takes no work."""
+    wave.gates.check_money()
+    reviewer.gates.check_backend()
+    with watched(planned, wave) as strays, place.reading(tree) as copy:
+        with wave.spending.dispatch(
+            reviewer.driver,
+            planned.slug,
+            phase=REVIEW,
+            number=call.number,
+            model=reviewer.model,
+            backend=reviewer.gates,
+        ) as one:
+            wave.recorder.reviewing(wave.subject(planned), call.number, tree, reviewer.model)
+            started = time.monotonic()
+            result = one.run(partial(dispatch_reviewer, planned, copy.path, reviewer, wave, call))
+        duration_s = time.monotonic() - started
+        reviewer.gates.met(result.fault)
+        wave.recorder.left_running(planned.slug, "the reviewer", result.survivors)
+        return _Answered(result, _edited(copy), _strayed(strays), duration_s)
+
+
+def _edited(copy: ProvingPlace) -> tuple[str, ...]:
+    try:
+        return copy.tampered()
+    except (TidegateError, OSError):
+        return ("the whole of it",)
+
+
+def _strayed(strays: Strays) -> str:
+    try:
+        return accusation(strays())
+    except TidegateError as error:
+        return str(error)
+
+
+def _review(
+    asked: Asked, tree: str, reviewer: Reviewer, said: Said, answered: _Answered | None
+) -> Review:
+    result = answered.result if answered else None
+    return Review(
+        number=asked.number,
+        tree=tree,
+        word=said.word,
+        summary=said.summary,
+        findings=said.findings,
+        reason=said.reason,
+        backend=reviewer.driver.name,
+        model=(result.model if result else None) or reviewer.model,
+        usage=result.usage if result else NOTHING_SPENT,
+        duration_s=answered.duration_s if answered else 0.0,
+        since=asked.past[-1].tree if asked.past else None,
+        worker_id=result.worker_id if result else None,
+    )
+
+
+def _record(planned: Planned, wave: Wave, call: ReviewCall, answered: _Answered) -> None:
+    if wave.options.recording is None:
+        return
+    said, structured = answered.result, answered.result.structured
+    if structured and structured.get("nonce") == call.nonce:
+        structured = {**structured, "nonce": without_nonce(call.nonce, call.nonce)}
+    wave.options.recording.write(
+        Recorded(
+            item=planned.slug,
+            phase=REVIEW,
+            number=call.number,
+            prompt=without_nonce(call.prompt, call.nonce),
+            ok=said.ok,
+            error=said.error,
+            text=said.text,
+            model=said.model,
+            usage=said.usage,
+            duration_s=answered.duration_s,
+            failure=said.failure,
+            structured=structured,
+        )
+    )

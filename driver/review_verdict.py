@@ -1,0 +1,148 @@
+"""From a reviewer's answer to what it counts as. Pure; whatever is not clear is undecided.
+
+An answer counts only as an object of exactly the schema that repeats the nonce of its own call.
+The nonce is made after the work is done, so nothing that an agent wrote can hold it.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from driver.agent_driver import WorkerResult
+from driver.completions.json_shape import shape_problem
+from driver.outcome import Verdict
+from driver.reviews import Finding, Review, ReviewWord
+from driver.text import bounded, safe_line, safe_text
+from driver.verdicts import Judgement
+
+APPROVE = "approve"
+REQUEST_CHANGES = "request_changes"
+CRITICAL, MAJOR = "critical", "major"
+SEVERITIES = (CRITICAL, MAJOR, "minor", "note")
+ROUND_CAP = "round_cap"
+
+MAX_FINDINGS = 30  # so that a few rounds of them fit into a journal entry
+MAX_CHARS = 1_500
+
+_FINDING: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "file": {"type": "string"},
+        "line": {"type": ["integer", "null"]},
+        "severity": {"type": "string", "enum": list(SEVERITIES)},
+        "why": {"type": "string"},
+        "check": {"type": "string"},
+    },
+    "required": ["file", "line", "severity", "why", "check"],
+    "additionalProperties": False,
+}
+VERDICT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "nonce": {"type": "string"},
+        "verdict": {"type": "string", "enum": [APPROVE, REQUEST_CHANGES]},
+        "summary": {"type": "string"},
+        "findings": {"type": "array", "items": _FINDING},
+    },
+    "required": ["nonce", "verdict", "summary", "findings"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an answer says; `reason` is why it is undecided, "" where it is not."""
+
+    word: ReviewWord
+    summary: str = ""
+    findings: tuple[Finding, ...] = ()
+    reason: str = ""
+
+
+def undecided(reason: str) -> Said:
+    """No approval, and why not."""
+    return Said(ReviewWord.UNDECIDED, reason=reason)
+
+
+def said_by(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> Said:
+    """What a dispatch of the reviewer came to; `edited` are files of its copy that it changed."""
+    if not result.ok:
+        return undecided(f"the reviewer gave no verdict: {result.error or 'no reason given'}")
+    if edited:
+        named = ", ".join(safe_line(path) for path in edited[:5])
+        return undecided(f"the reviewer changed what it was to read: {named}")
+    if result.structured is None:
+        return undecided("the reviewer ended without a structured verdict")
+    return read_verdict(result.structured, nonce)
+
+
+def read_verdict(answer: object, nonce: str) -> Said:
+    """What an object says that should be a verdict on the call with this `nonce`."""
+    if problem := shape_problem(answer, VERDICT_SCHEMA, "the verdict"):
+        return undecided(safe_line(f"the reviewer's verdict cannot be used: {problem}")[:500])
+    if not isinstance(answer, Mapping) or not _same(answer["nonce"], nonce):
+        return undecided("the reviewer's verdict is not of this review: its nonce is another one")
+    findings = tuple(_finding(one) for one in answer["findings"][:MAX_FINDINGS])
+    more = len(answer["findings"]) - len(findings)
+    summary = _shown(answer["summary"]) + (f" (and {more} more findings)" if more else "")
+    if answer["verdict"] == APPROVE:
+        return _approval(summary, findings)
+    if not findings and not summary.strip():
+        return undecided("the reviewer asks for changes and does not say which")
+    return Said(ReviewWord.CHANGES_REQUESTED, summary, findings)
+
+
+def _approval(summary: str, findings: tuple[Finding, ...]) -> Said:
+    grave = next((one for one in findings if one.severity in (CRITICAL, MAJOR)), None)
+    if grave is not None:
+        reason = f"the reviewer approves and contradicts itself: {grave}"
+        return Said(ReviewWord.UNDECIDED, summary, findings, reason)
+    return Said(ReviewWord.APPROVED, summary, findings)
+
+
+def judge(review: Review, *, gate_green: bool, number: int, repair_cap: int) -> Judgement | None:
+    """The verdict on work that was reviewed; None where its findings are to be repaired.
+
+    `number` is the attempt that made the work: rounds of repair and of review are counted as one.
+    """
+    if review.word == ReviewWord.UNDECIDED:
+        return Judgement(Verdict.UNDECIDED, f"review undecided: {review.reason}")
+    if review.word == ReviewWord.APPROVED:
+        if gate_green:
+            return Judgement(Verdict.VERIFIED)
+        return Judgement(Verdict.FAILED, "approval_withheld: approved, but its test is not green")
+    if number <= repair_cap:
+        return None
+    asked = bounded("; ".join(map(str, review.findings)) or review.summary, MAX_CHARS)
+    told = f"after {review.number} of them the reviewer still asks for changes: {asked}"
+    return Judgement(Verdict.FAILED, f"{ROUND_CAP}: no round is left, and {told}")
+
+
+def too_long(size: int, limit: int) -> Said:
+    """A change that nobody could be shown in full, so nobody is asked."""
+    return undecided(
+        f"its diff of {size} bytes is longer than [review] max_diff_bytes = {limit}, and what is"
+        " not shown in full is not approved: let a person read it, or raise the limit"
+    )
+
+
+def _same(told: str, nonce: str) -> bool:
+    # A text with other than ASCII characters cannot be compared as such, and is no nonce of ours.
+    return hmac.compare_digest(told.encode("utf-8", "replace"), nonce.encode())
+
+
+def _finding(told: Mapping[str, Any]) -> Finding:
+    return Finding(
+        file=safe_line(told["file"])[:500],
+        line=told["line"],
+        severity=told["severity"],
+        why=_shown(told["why"]),
+        check=_shown(told["check"]),
+    )
+
+
+def _shown(text: str) -> str:
+    return bounded(safe_text(text), MAX_CHARS)

@@ -1,0 +1,150 @@
+"""What reviewers said of an item, as data and as the JSON of reports and journal. No I/O.
+
+A review is of exactly one tree. What was read back from a journal costs nothing a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from driver.agent_driver import Usage
+
+OFF = "off"
+NOT_REQUIRED = "not_required"
+
+
+class ReviewWord(StrEnum):
+    """What a review came to. Everything that is not clearly one of the first two is the third."""
+
+    APPROVED = "approved"
+    CHANGES_REQUESTED = "changes_requested"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault that a reviewer found; `check` says how one would see that it is gone."""
+
+    file: str
+    line: int | None
+    severity: str
+    why: str
+    check: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line is not None else self.file
+        return f"{where}: {self.severity}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One look at `tree`. `number` counts an item's rounds from 1; `since` is the tree that was
+    looked at before it; `reason` says why it is undecided; `recalled` is one of an earlier run."""
+
+    number: int
+    tree: str
+    word: ReviewWord
+    summary: str = ""
+    findings: tuple[Finding, ...] = ()
+    reason: str = ""
+    backend: str = ""
+    model: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    duration_s: float = 0.0
+    since: str | None = None
+    worker_id: str | None = None
+    recalled: bool = False
+
+    @property
+    def said(self) -> str:
+        """A sentence for people: why it is undecided, else what the reviewer summed up."""
+        return self.reason or self.summary or "; ".join(map(str, self.findings))
+
+
+def settled_by(reviews: Sequence[Review], tree: str | None) -> Review | None:
+    """The newest review of exactly `tree` that decided something."""
+    known = (r for r in reversed(reviews) if r.tree == tree and r.word != ReviewWord.UNDECIDED)
+    return next(known, None)
+
+
+def review_word(reviews: Sequence[Review], tree: str | None, *, required: bool, mode: str) -> str:
+    """The report's word for an item that ended with `tree`: only a review of that tree approves."""
+    if mode == OFF:
+        return OFF
+    if not is_required(required=required, mode=mode):
+        return NOT_REQUIRED
+    last = reviews[-1] if reviews else None
+    if last is None or (last.word == ReviewWord.APPROVED and last.tree != tree):
+        return str(ReviewWord.UNDECIDED)
+    return str(last.word)
+
+
+def is_required(*, required: bool, mode: str) -> bool:
+    """Whether work may ship only when it was reviewed; `required` is what its policy says."""
+    return mode != OFF and (required or mode == "always")
+
+
+def to_json(review: Review) -> dict[str, Any]:
+    """A review as reports, events and journal hold it."""
+    usage = review.usage
+    return {
+        "round": review.number,
+        "tree": review.tree,
+        "since": review.since,
+        "verdict": str(review.word),
+        "summary": review.summary,
+        "findings": [_finding(finding) for finding in review.findings],
+        "reason": review.reason or None,
+        "backend": review.backend,
+        "model": review.model,
+        "workerId": review.worker_id,
+        "durationS": round(review.duration_s, 3),
+        "recalled": review.recalled,
+        "usage": {
+            "inputTokens": usage.input_tokens,
+            "outputTokens": usage.output_tokens,
+            "totalTokens": usage.total_tokens,
+            "costUsd": usage.cost_usd,
+        },
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {name: getattr(finding, name) for name in ("file", "line", "severity", "why", "check")}
+
+
+def from_json(told: object) -> tuple[Review, ...]:
+    """Reviews as a journal has them; none at all where one of them cannot be read."""
+    try:
+        return tuple(_review(one) for one in told) if isinstance(told, list) else ()
+    except (KeyError, TypeError, ValueError):
+        return ()
+
+
+def _review(told: Mapping[str, Any]) -> Review:
+    usage = told["usage"]
+    return Review(
+        number=int(told["round"]),
+        tree=str(told["tree"]),
+        word=ReviewWord(told["verdict"]),
+        summary=str(told["summary"]),
+        findings=tuple(Finding(**finding) for finding in told["findings"]),
+        reason=told["reason"] or "",
+        backend=str(told["backend"]),
+        model=told["model"],
+        usage=Usage(
+            usage["inputTokens"], usage["outputTokens"], usage["costUsd"], usage["totalTokens"]
+        ),
+        duration_s=float(told["durationS"]),
+        since=told["since"],
+        worker_id=told["workerId"],
+        recalled=True,
+    )
+
+
+def of_this_run(reviews: Sequence[Review]) -> list[Review]:
+    """Those that this run paid for."""
+    return [review for review in reviews if not review.recalled]
