@@ -220,6 +220,10 @@ class AgentDriver(ABC):
         """Tokens of all dispatches so far; None when this backend does not know."""
         return None
 
+    def reports_cost(self) -> bool:
+        """Whether this backend itself tells what each dispatch cost in USD, whatever its model."""
+        return False
+
     def describe(self) -> str:
         """One ASCII line for people."""
         return self.probe_capabilities().summary()

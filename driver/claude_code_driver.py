@@ -129,6 +129,10 @@ class ClaudeCodeDriver(LocalDriver):
             notes="claude -p; models without a known price are reckoned by the CLI like Opus",
         )
 
+    def reports_cost(self) -> bool:
+        """Every answer of the program has its own figure."""
+        return True
+
     def resolve_model(self, role: str) -> str:
         """The model for a role; an unknown role gets the worker's."""
         return self._models.get(role, self._models[ROLE_WORKER])

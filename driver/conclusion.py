@@ -34,6 +34,7 @@ def conclude(
     resumed: bool,
 ) -> WaveReport:
     """The report of a wave that got as far as its items."""
+    wave.spending.give_up()
     items = run_all(
         tuple(zip(wave.plan, outcomes, strict=True)),
         lambda pair: _item_report(wave, *pair, (shipments or {}).get(pair[0].home.key)),
@@ -47,12 +48,14 @@ def conclude(
         items=tuple(items),
         shipments=None if shipments is None else tuple(shipments.values()),
         policy=verification_policy(wave.driver.probe_capabilities()),
-        ceiling=wave.gates.last_ceiling,
+        ceiling=wave.gates.ceiling_at_the_end(),
+        spending=wave.spending.summary(),
+        uses=tuple(wave.spending.uses),
         review_mode=wave.settings.review.mode,
         abort_reason=reason,
         error=_stopped_by(wave),
         abort_exit=exit_code,
-        journal_error=wave.recorder.problem,
+        journal_error=wave.recorder.problem or wave.spending.problem,
         resumed=resumed,
         bases=tuple(_bases(wave)),
         parked_until=wave.gates.parked_until,

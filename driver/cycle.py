@@ -40,7 +40,6 @@ from driver.wave_bridge import adapted
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_id import id_of
-from tools import cost_ceiling
 
 RunWave = Callable[..., dict[str, Any]]
 Intake = tuple[Selection, dict[str, Any]]
@@ -66,7 +65,7 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
         planned = _planned(cycle, wave_id)
         if cycle.dry_run:
             return _dry_run(cycle, *planned)
-        check_before_start(cycle.state_dir, cost_ceiling.load_config(cycle.settings))
+        check_before_start(cycle.state_dir, cycle.settings)
         _check_startable(cycle, *planned)
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
         with Backlog.opened(

@@ -1,7 +1,7 @@
 """The gates that may stop a wave: the halt switch, the cost ceiling, a signal, the backend itself.
 
-Asked before every dispatch, every repair round and the ship; what the backend closes is closed
-for dispatches only. A gate that cannot be asked stops the wave as well, and says so.
+Asked before every dispatch, every repair round and the ship; what money or the backend closes is
+closed for dispatches only. A gate that cannot be asked stops the wave as well, and says so.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Any
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.stop import InterruptedWaveError, Stop
 from driver.text import typed
-from state_store.errors import ExitCode, StoppedByPolicyError
-from tools import cost_ceiling, halt
+from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
+from tools import budget, cost_ceiling, halt
+from tools.ceilings import Decision, Limits
+from tools.settings import Settings
 
 HALT = "halt"
 CEILING = "ceiling"
@@ -74,27 +76,55 @@ class Gates:
     stop: Stop
     tokens_spent: Callable[[], int | None]
     config: Mapping[str, Any]
-    last_ceiling: dict[str, Any] | None = None
+    tokens_of_day: Callable[[], int | None] = lambda: None
     closed: GateClosedError | None = None
     fault: ProviderFault | None = None
 
     def check(self) -> None:
         """Raise InterruptedWaveError or GateClosedError when no further step may start."""
         self.stop.check()
-        if self.state_dir is None:
-            return
-        try:
-            check_halt(self.state_dir)
-            self._check_ceiling(self.state_dir)
-        except GateClosedError as closed:
-            self.closed = self.closed or closed
-            raise
+        if self.state_dir is not None:
+            self._asked(check_halt, self.state_dir)
 
     def check_dispatch(self) -> None:
-        """The same before an agent is started; the backend has its say here."""
+        """The same before an agent is started; money and the backend have their say here."""
         self.check()
+        if self.state_dir is not None:
+            self._asked(self._check_ceiling, self.state_dir)
         if self.fault is not None:
             raise BackendClosedError(self.fault)
+
+    def over_budget(self, decision: Decision) -> GateClosedError:
+        """The gate that a ceiling closes before a dispatch that does not fit below it."""
+        answer = {
+            "period": decision.period,
+            "unit": decision.unit,
+            "ceiling": decision.ceiling,
+            "spent": decision.spent,
+            "exceeded": True,
+            "tripped": False,
+            "reason": decision.reason,
+        }
+        return self._close(GateClosedError(CEILING, decision.reason, answer))
+
+    def unavailable(self, error: TidegateError) -> GateClosedError:
+        """The gate that is closed because nobody can tell what was spent."""
+        return self._close(GateClosedError(UNAVAILABLE, f"the cost gate cannot be asked: {error}"))
+
+    def _close(self, closed: GateClosedError) -> GateClosedError:
+        self.closed = self.closed or closed
+        return closed
+
+    def ceiling_at_the_end(self) -> dict[str, Any] | None:
+        """How the wave stands with its ceiling. One that was reached with work left sets the halt
+        switch, so that somebody looks; what was built is shipped by then."""
+        if self.state_dir is None:
+            return None
+        left = self.closed is not None and self.closed.gate == CEILING
+        answer = self._wave_answer(self.state_dir, trip=left)
+        if left and self.closed and self.closed.answer and not answer["exceeded"]:
+            return dict(self.closed.answer)
+        return answer
 
     def met(self, fault: ProviderFault | None) -> None:
         """A dispatch ended so; a fault that every other would meet ends the starting of others."""
@@ -107,26 +137,45 @@ class Gates:
         """When the backend's plan has allowance again, in ISO 8601; None when it has or unknown."""
         return BackendClosedError(self.fault).resets_at if self.fault else None
 
+    def _asked(self, gate: Callable[[Path], None], state_dir: Path) -> None:
+        try:
+            gate(state_dir)
+        except GateClosedError as closed:
+            self._close(closed)
+            raise
+
     def _check_ceiling(self, state_dir: Path) -> None:
-        self.last_ceiling = cost_ceiling.check(
-            spent=self.tokens_spent() or 0, trip=True, state_dir=state_dir, config=self.config
-        )
-        raise_if_exceeded(self.last_ceiling)
+        raise_if_exceeded(self._wave_answer(state_dir, trip=False))
+        if self.config["limits"].get("max_daily_tokens") is None:
+            return
         raise_if_exceeded(
-            cost_ceiling.check(period="daily", config=self.config, state_dir=state_dir, trip=True)
+            cost_ceiling.check(
+                spent=self.tokens_of_day(),
+                period="daily",
+                config=self.config,
+                state_dir=state_dir,
+                trip=False,
+            )
         )
 
+    def _wave_answer(self, state_dir: Path, *, trip: bool) -> dict[str, Any]:
+        spent = self.tokens_spent() or 0
+        return cost_ceiling.check(spent=spent, trip=trip, state_dir=state_dir, config=self.config)
 
-def check_before_start(state_dir: Path, config: Mapping[str, Any]) -> None:
+
+def check_before_start(state_dir: Path, settings: Settings) -> None:
     """Raise GateClosedError when a run may not begin: halted, or a ceiling is reached already.
-    Nothing is changed; `config` as for Gates."""
+    Nothing is changed."""
     check_halt(state_dir)
+    config = cost_ceiling.load_config(settings)
     for period in cost_ceiling.PERIODS:
         raise_if_exceeded(
             cost_ceiling.check(
                 spent=None, period=period, config=config, state_dir=state_dir, trip=False
             )
         )
+    if reached := budget.reached_today(state_dir, Limits.of(settings.limits)):
+        raise GateClosedError(CEILING, reached.reason)
     check_halt(state_dir)
 
 

@@ -25,6 +25,8 @@ from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.recorder import Recorder
 from driver.runs import RUN_VARIABLE, clear_up, noted
+from driver.spending import opened as spending_of
+from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
@@ -74,7 +76,7 @@ def check(request: WaveRequest, *, dry: bool = False) -> None:
     if not dry:
         check_ready(request.driver)
     if not dry and request.state_dir is not None:
-        check_before_start(request.state_dir, cost_ceiling.load_config(plan.settings))
+        check_before_start(request.state_dir, plan.settings)
         check_state_dir(request.state_dir, request.options.repo)
     for top in {planned.home.top for planned in plan.items if planned.home.top}:
         plan.survey.check_repository(top)
@@ -96,13 +98,16 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     plan = _plan(request, manifest)
     check_ready(request.driver)
     gates = _open_gates(request, plan.settings)
-    gates.check()
+    gates.check_dispatch()
     processes = Processes()
     request.options.stop.on_set(request.driver.cancel)
     request.options.stop.on_set(processes.cancel)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
-            memory = _open_memory(request, plan.settings, manifest.wave_id, cleanup)
+            api = _open_store(request, cleanup)
+            memory = _open_memory(request, plan.settings, manifest.wave_id, api, cleanup)
+            books = spending_of(api, manifest.wave_id, gates, plan.settings, request.driver)
+            spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             grounds = _open_grounds(plan, processes, manifest.wave_id, cleanup)
         wave = Wave(
@@ -117,6 +122,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             recorder=Recorder(
                 request.state_dir, manifest.wave_id, memory, request.options.progress
             ),
+            spending=spending,
             processes=processes,
             options=request.options,
             baselines=WaveBaselines(request.state_dir),
@@ -141,18 +147,28 @@ def _trouble_told() -> Iterator[None]:
 
 def _open_gates(request: WaveRequest, settings: Settings) -> Gates:
     limits = cost_ceiling.load_config(settings)
-    spent = request.driver.get_tokens_spent
+    spent = functools.partial(told_in_this_wave, request.driver)
     return Gates(request.state_dir, request.options.stop, spent, config=limits)
 
 
-def _open_memory(
-    request: WaveRequest, settings: Settings, wave_id: str, cleanup: contextlib.ExitStack
-) -> Memory:
-    """The store of the state folder, with leases of this run or those the caller holds."""
+def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI | None:
     if request.state_dir is None:
-        return Forgetful()
+        return None
     api = cleanup.enter_context(StateAPI(request.state_dir / STATE_DB_FILENAME))
     check_kept(api.store, request.state_dir)
+    return api
+
+
+def _open_memory(
+    request: WaveRequest,
+    settings: Settings,
+    wave_id: str,
+    api: StateAPI | None,
+    cleanup: contextlib.ExitStack,
+) -> Memory:
+    """The store as the wave needs it, with leases of this run or those the caller holds."""
+    if api is None or request.state_dir is None:
+        return Forgetful()
     leases = request.options.leases
     if leases is None:
         for line in clear_up(request.state_dir, settings.environ):

@@ -57,6 +57,8 @@ class WaveReport:
     resumed: bool = False
     bases: tuple[Base, ...] = ()
     parked_until: str | None = None
+    spending: Mapping[str, Any] | None = None
+    uses: tuple[tuple[str, Usage], ...] | None = None
 
     @property
     def exit_code(self) -> ExitCode:
@@ -94,7 +96,9 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "ceiling": dict(report.ceiling) if report.ceiling is not None else None,
         "resume_stats": _resume_stats(report.items) if report.resumed else None,
         "adversarial_review": _wave_review(report),
-        "tokens": token_totals(report.items),
+        "budget": dict(report.spending) if report.spending is not None else None,
+        "ledgered": report.spending is not None,
+        "tokens": token_totals(_uses(report)),
         "integration": {"green": report.exit_code is ExitCode.DONE},
         "journal_error": report.journal_error,
         "repairsUsed": sum(item.outcome.repairs for item in report.items),
@@ -214,24 +218,34 @@ def _sum(values: Sequence[Any]) -> Any:
     return sum(numbers) if numbers else None
 
 
-def token_totals(items: Iterable[ItemReport]) -> dict[str, Any]:
-    """Tokens by phase. Where `unmetered` is not 0 the sums say "at least"."""
-    attempts = [attempt for item in items for attempt in item.outcome.attempts]
-    build = sum_usage(attempt.usage for attempt in attempts if attempt.phase == BUILD)
-    repair = sum_usage(attempt.usage for attempt in attempts if attempt.phase == REPAIR)
-    total = sum_usage([build, repair])
+def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
+    """Phase and usage of every dispatch; by the attempts where no books were kept."""
+    if report.uses is not None:
+        return report.uses
+    attempts = [attempt for item in report.items for attempt in item.outcome.attempts]
+    return [(attempt.phase, attempt.usage) for attempt in attempts]
+
+
+def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
+    """Tokens by phase. Where `unmetered` is not 0 the sums of tokens say "at least", where
+    `unpriced` is not, that of the cost."""
+    build = sum_usage(usage for phase, usage in uses if phase == BUILD)
+    repair = sum_usage(usage for phase, usage in uses if phase == REPAIR)
+    verify = sum_usage(usage for phase, usage in uses if phase not in (BUILD, REPAIR))
+    total = sum_usage([build, repair, verify])
     return {
         "buildIn": build.input_tokens or 0,
         "buildOut": build.output_tokens or 0,
         "repairIn": repair.input_tokens or 0,
         "repairOut": repair.output_tokens or 0,
-        "verifyIn": 0,
-        "verifyOut": 0,
+        "verifyIn": verify.input_tokens or 0,
+        "verifyOut": verify.output_tokens or 0,
         "totalIn": total.input_tokens or 0,
         "totalOut": total.output_tokens or 0,
-        "total": _sum([attempt.usage.total_tokens for attempt in attempts]) or 0,
+        "total": _sum([usage.total_tokens for _, usage in uses]) or 0,
         "costUsd": total.cost_usd,
-        "unmetered": sum(1 for attempt in attempts if attempt.usage.total_tokens is None),
+        "unmetered": sum(usage.total_tokens is None for _, usage in uses),
+        "unpriced": sum(usage.cost_usd is None for _, usage in uses),
     }
 
 
@@ -264,6 +278,7 @@ def result_to_report(result: Mapping[str, Any]) -> dict[str, Any]:
         "tokens": {**dict.fromkeys((*_COUNTED, "totalOut"), 0), **tokens},
         "integration": result.get("integration") or {"green": False},
         "repairsUsed": result.get("repairsUsed", 0),
+        "ledgered": bool(result.get("ledgered")),
         "built": result.get("built", []),
         "preflight_ok": result.get("preflight_ok", False),
         "aborted": result.get("aborted", False),

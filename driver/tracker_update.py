@@ -23,6 +23,8 @@ _NO_ATTEMPT = (
     Verdict.LEASED_ELSEWHERE,
     Verdict.VERIFIED,
 )
+# These say why even where nobody has worked.
+_TOLD = (Verdict.UNDECIDED, Verdict.OVER_BUDGET)
 
 
 def update_tracker(
@@ -63,7 +65,7 @@ def edits_for(results: WaveResults, wave_id: str) -> dict[str, Edit]:
             continue  # its present holder has the word
         if slug in results.shipped:
             edits[item_id] = partial(_in_progress, wave_id)
-        elif record.get("dispatched") or record.get("verdict") == Verdict.UNDECIDED:
+        elif record.get("dispatched") or record.get("verdict") in _TOLD:
             edits[item_id] = partial(_tried, record)
     return edits
 

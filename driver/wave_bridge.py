@@ -19,13 +19,13 @@ from driver.agent_driver import (
     CommandLimits,
     CommandResult,
     DriverCapabilities,
-    Usage,
     WorkerRequest,
     WorkerResult,
     WorkerStatus,
 )
 from driver.ground import Place
 from driver.outcome import BUILD
+from driver.spending import own_prices, sound
 from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
 
@@ -86,7 +86,7 @@ def dispatch(
     planned: Planned, place: Place, wave: Wave, *, phase: str, number: int, prompt: str
 ) -> WorkerResult:
     """Run one agent in the item's place. A backend that raises gave no answer at all."""
-    item = planned.item
+    item, own = planned.item, own_prices(wave.settings)
     request = WorkerRequest(
         prompt=prompt,
         owned_files=item.owns_files,
@@ -105,7 +105,10 @@ def dispatch(
         },
     )
     try:
-        return _metered(wave.driver.dispatch_worker(request))
+        result = _as_ours(WorkerResult, wave.driver.dispatch_worker(request))
+        named = result.model or item.model or wave.driver.resolve_model(ROLE_WORKER)
+        result.usage = sound(result, named, own)
+        return result
     except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
         return WorkerResult(
             worker_id="",
@@ -123,13 +126,6 @@ def run_test_command(
         return driver.run_bounded(given, str(folder), limits)
     except Exception as error:  # noqa: BLE001 - as above
         return CommandResult(1, could_not_run=f"the backend's run_command broke: {error!r}")
-
-
-def _metered(result: WorkerResult) -> WorkerResult:
-    """A backend that tells one number of tokens, and not of which kind, is still metered."""
-    if result.usage.total_tokens is None and result.tokens_spent is not None:
-        result.usage = Usage(undivided_tokens=result.tokens_spent)
-    return result
 
 
 def _fresh_folder(path: Path) -> Path:

@@ -19,6 +19,7 @@ from driver.progress import Progress
 from driver.protected import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
+from driver.spending import Spending
 from driver.stop import Stop
 from driver.subject import Subject, digest
 from driver.survey import Survey
@@ -116,6 +117,7 @@ class Wave:
     shipping: Shipping
     gates: Gates
     recorder: Recorder
+    spending: Spending
     processes: Processes
     run_dir: Path
     options: WaveOptions

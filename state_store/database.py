@@ -15,7 +15,15 @@ from pathlib import Path
 from state_store.errors import CannotRunError
 from state_store.failpoints import active, failpoint
 from state_store.locks import QUEUE_PATIENCE_S, LockHeld, LockQueue
-from state_store.schema import check_ours, has_wal, lock_path, prepare, take_over
+from state_store.schema import (
+    check_ours,
+    has_wal,
+    is_older,
+    lock_path,
+    prepare,
+    take_over,
+    upgrade,
+)
 from state_store.sqlite_errors import primary_code, translated
 
 _IS_ARMED = active()  # asked once, for every event passes here
@@ -43,6 +51,7 @@ class Database:
         self._writer: _Held | None = None
         self._lock: LockQueue | None = None
         self._writing_thread: int | None = None
+        self._is_older = False
         self._start()
         prepare(path)
         with translated(path):
@@ -52,6 +61,7 @@ class Database:
                 if not check_ours(connection, path):
                     take_over(connection, path)
                     fill(connection)
+        self._is_older = is_older(self.reader())
 
     def reader(self) -> sqlite3.Connection:
         """This thread's connection; inside `writing` the writer's, which sees what it wrote."""
@@ -63,6 +73,12 @@ class Database:
             mine = self._of_thread.held = _Held(self._connection(may_be_read_only=True))
             self._held.add(mine)
         return mine.connection
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the file is of an older version, which the first write will make ours."""
+        self._is_older = self._is_older and is_older(self.reader())
+        return self._is_older
 
     @property
     def is_writing(self) -> bool:
@@ -87,6 +103,8 @@ class Database:
             try:
                 writer = self._writer or self._make_writer()
                 writer.connection.execute("BEGIN IMMEDIATE")
+                if self._is_older:  # at the first write, so that reading needs no leave to write
+                    self._upgrade(writer.connection)
             except BaseException:
                 queue.__exit__()
                 raise
@@ -95,6 +113,14 @@ class Database:
             raise
         self._writing_thread = me
         return writer.connection
+
+    @staticmethod
+    def _upgrade(connection: sqlite3.Connection) -> None:
+        try:
+            upgrade(connection)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
 
     def _end(self, *, good: bool) -> None:
         assert self._writer
@@ -113,6 +139,8 @@ class Database:
             finally:
                 self._lock.__exit__()
                 self._one_writer.release()
+        if good:
+            self._is_older = False
         if good and _IS_ARMED:
             self._point("store.after_commit")
 

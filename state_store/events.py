@@ -32,6 +32,7 @@ AGENT_STALLED = "agent_stalled"
 AGENT_DONE = "agent_done"
 AGENT_COMPLETED = "agent_completed"
 AGENT_FAILED = "agent_failed"
+AGENT_BILLED = "agent_billed"
 
 WAVE_PREFIX = "wave:"
 WAVE_STARTED = "wave_started"

@@ -97,10 +97,11 @@ def project_agent_traces(events: Iterable[Row]) -> View:
     `unmetered`, `unpriced` count the ended dispatches that it leaves out.
     """
     traces: dict[str, View] = {}
+    bills: set[str] = set()
     for event in events:
         payload = event["payload"]
         if isinstance(payload, Mapping) and "agent_id" in payload:
-            _apply_trace(traces, event, payload)
+            _apply_trace(traces, bills, event, payload)
     found = list(traces.values())
     return {"version": 1, "agents": found, "totals": _totals(found)}
 
@@ -178,18 +179,34 @@ _USED = ("tokens_in", "tokens_out", "tokens", "cost_usd", "duration_s")
 _ENDED = {names.AGENT_COMPLETED: "completed", names.AGENT_FAILED: "failed"}
 
 
-def _apply_trace(traces: dict[str, View], event: Row, payload: Row) -> None:
+def _apply_trace(traces: dict[str, View], bills: set[str], event: Row, payload: Row) -> None:
     state = _ENDED.get(event["type"])
-    if state is None and event["type"] != names.AGENT_DISPATCHED:
+    if state is None and event["type"] not in (names.AGENT_DISPATCHED, names.AGENT_BILLED):
         return
     name = str(payload["agent_id"])
     empty = dict.fromkeys((*_TRACE_FIELDS, *_USED, "verdict", "error", "started", "ended"))
     trace = traces.setdefault(name, {"id": name, "state": "dispatched", **empty})
-    trace |= {key: payload[key] for key in empty if payload.get(key) is not None}
+    if event["type"] == names.AGENT_BILLED:
+        _apply_bill(trace, payload, again=name in bills)
+        bills.add(name)
+        return
+    known = {key: payload[key] for key in empty if payload.get(key) is not None}
+    if name in bills:  # an end repeats what the newest bill said
+        known = {key: value for key, value in known.items() if key not in _USED}
+    trace |= known
     trace["ended" if state else "started"] = iso_time(event["ts"])
     trace["state"] = state or trace["state"]
     if trace["tokens"] is None:
         trace["tokens"] = _sum_if_all(trace["tokens_in"], trace["tokens_out"])
+
+
+def _apply_bill(trace: View, payload: Row, *, again: bool) -> None:
+    """What a use was billed; an agent that was started anew under its old name adds to it."""
+    told = {key: payload[key] for key in _TRACE_FIELDS if payload.get(key) is not None}
+    for key in _USED:
+        new = payload.get(key)
+        told[key] = _sum_if_all(trace[key], new) if again else new
+    trace |= told
 
 
 def _totals(traces: list[View]) -> View:

@@ -16,8 +16,24 @@ from state_store.locks import LockQueue
 from state_store.sqlite_errors import DamagedStoreError, disk_errors, translated
 
 APPLICATION_ID = 0x54494447  # "TIDG"
-VERSION = 1
+VERSION = 2
 _HEADER_BYTES = 100
+_SPEND = (
+    """CREATE TABLE IF NOT EXISTS spend(
+        id INTEGER PRIMARY KEY AUTOINCREMENT, stamp TEXT NOT NULL UNIQUE, day TEXT NOT NULL,
+        wave TEXT NOT NULL, item TEXT NOT NULL, number INTEGER NOT NULL, phase TEXT NOT NULL,
+        backend TEXT NOT NULL, model TEXT NOT NULL, holder TEXT NOT NULL,
+        since REAL NOT NULL, until REAL NOT NULL,
+        reserved_tokens INTEGER NOT NULL, reserved_usd INTEGER NOT NULL, settled REAL,
+        tokens INTEGER, usd INTEGER, tokens_in INTEGER, tokens_out INTEGER, metered INTEGER,
+        priced INTEGER, seconds REAL, verdict TEXT, used_model TEXT, told INTEGER DEFAULT 0)""",
+    "CREATE INDEX IF NOT EXISTS spend_of_wave ON spend(wave)",
+    "CREATE INDEX IF NOT EXISTS spend_of_day ON spend(day)",
+    "CREATE INDEX IF NOT EXISTS spend_of_kind ON spend(backend, model, phase)",
+    "CREATE INDEX IF NOT EXISTS spend_open ON spend(settled) WHERE settled IS NULL",
+    "CREATE INDEX IF NOT EXISTS spend_untold ON spend(told) WHERE NOT told",
+    f"PRAGMA user_version = {VERSION}",
+)
 _STATEMENTS = (
     """CREATE TABLE events(
         id INTEGER PRIMARY KEY, ts REAL NOT NULL, actor TEXT NOT NULL, stream TEXT NOT NULL,
@@ -37,7 +53,7 @@ _STATEMENTS = (
         id INTEGER PRIMARY KEY, ts REAL NOT NULL, stream TEXT NOT NULL,
         event_version INTEGER NOT NULL, projection TEXT NOT NULL, checksum TEXT NOT NULL)""",
     f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {VERSION}",
+    *_SPEND,
 )
 INSERT_EVENT = (
     "INSERT INTO events(ts, actor, stream, type, payload, version, hash) VALUES(?,?,?,?,?,?,?)"
@@ -87,6 +103,17 @@ def check_ours(connection: sqlite3.Connection, path: Path) -> bool:
     if not {"ts", "actor", "stream", "type", "payload", "version"} <= columns:
         raise CannotRunError(f"{path} is the database of another program; name another file")
     return False
+
+
+def is_older(connection: sqlite3.Connection) -> bool:
+    """Whether our tables lack what a later version added to them."""
+    return _pragma(connection, "user_version") < VERSION
+
+
+def upgrade(connection: sqlite3.Connection) -> None:
+    """Add what an older version of ours lacks; one transaction is open."""
+    for statement in _SPEND:
+        connection.execute(statement)
 
 
 def take_over(connection: sqlite3.Connection, path: Path) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from state_store.clock import Clock, SystemClock
 from state_store.database import Database
@@ -25,6 +25,7 @@ from state_store.events import ITEM_UPDATED
 from state_store.group_commit import GroupCommit
 from state_store.integrity import Head, Problem, compare, examine, head, heads
 from state_store.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
+from state_store.kept_spend import SpendBook
 from state_store.leases import Lease, LeaseLostError, LeaseRow
 from state_store.locks import QUEUE_PATIENCE_S
 from state_store.projections import apply_tracker
@@ -41,6 +42,7 @@ __all__ = [
     "Transaction",
 ]
 
+T = TypeVar("T")
 Note = Callable[[], Path | None]
 TRACKER = "tracker"
 _FOLDS: Mapping[str, Fold] = {TRACKER: Fold(apply_tracker, merges=ITEM_UPDATED)}
@@ -174,6 +176,19 @@ class EventStore:
             if lease is not None:
                 transaction.require(lease)
             yield transaction
+
+    def joined(self, job: Callable[[Transaction], int]) -> int:
+        """Do `job` in a commit shared with other threads' and return its number.
+
+        It may raise a TidegateError only before it has written anything.
+        """
+        return self._commits.submit(job)
+
+    def read_spend(self, look: Callable[[SpendBook], T], nothing: T) -> T:
+        """What `look` finds in the reservations; `nothing` in a store that never had any."""
+        with translated(self.path):
+            connection = self._database.reader()
+            return nothing if self._database.is_older else look(SpendBook(connection))
 
     def lease_row(self, resource: str) -> LeaseRow | None:
         """The newest grant on a resource, also when it is over; None when there was none."""

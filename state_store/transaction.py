@@ -15,6 +15,7 @@ from state_store.errors import TidegateError
 from state_store.event_rows import START, decode, encode, row_hash, to_event
 from state_store.files import sync_folder
 from state_store.kept_items import Fold, keep, one
+from state_store.kept_spend import SpendBook
 from state_store.leases import Lease, LeaseRow, required
 from state_store.schema import INSERT_EVENT
 
@@ -156,6 +157,11 @@ class Transaction:
             "VALUES(?,?,?,?,?)",
             (self.now.wall_s, stream, event_version, text, checksum),
         )
+
+    @property
+    def spend(self) -> SpendBook:
+        """What is reserved and settled, to be changed within this transaction."""
+        return SpendBook(self._connection)
 
     def require(self, lease: Lease) -> LeaseRow:
         """Go on only with the current token, and return its row. Raises LeaseLostError."""

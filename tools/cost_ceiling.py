@@ -1,14 +1,15 @@
 """The token ceiling as a gate: has this wave or this day spent what it may?
 
-Reads the ledger and never writes it; its one effect is to set the halt switch on a breach. A gate
-that cannot find out says that the ceiling is reached. Reserving before a dispatch is `budget`'s.
+Reads store and ledger and writes neither; its one effect is to set the halt switch on a breach. A
+gate that cannot find out says that the ceiling is reached. Reserving before a dispatch is
+`budget`'s.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 PERIODS = {"wave": "max_wave_tokens", "daily": "max_daily_tokens"}
 LEDGER = Path("ledger") / "OUTCOMES-LEDGER.md"
 REACHED = 1  # the exit code of --check, as scripts of the source expect it
-_UNKNOWN = ("", "-", "none", "null", "n/a", "?")
 
 
 def check(  # noqa: PLR0913 - the source's parameters, which callers give by name
@@ -42,7 +42,7 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
 ) -> dict[str, Any]:
     """Compare spending with the ceiling of `period` ("wave" or "daily"), in tokens.
 
-    `spent` None reads the ledger: the rows of the last `window_minutes`, else of `wave`, else of
+    `spent` None asks store and ledger: for the last `window_minutes`, else for `wave`, else for
     this UTC day; a wave that is not named has spent nothing yet. Returns `period`, `ceiling` (None
     is off), `spent`, `exceeded` (spent >= ceiling), `tripped` (the halt is set) and `reason`.
     When the gate itself fails, `error` says why, `exceeded` is True and nothing is tripped.
@@ -98,16 +98,15 @@ def read_ledger_total_tokens(
     since: datetime | None = None,
     wave: str | int | None = None,
 ) -> int:
-    """Tokens in and out of the ledger's rows, from `since` on and of `wave` where given.
+    """Tokens in and out of the ledger's rows, archived ones too, from `since` on and of `wave`.
 
     No ledger is 0. Raises InputError for a ledger that cannot be read to its last row.
     """
+    from tools.ledger_rows import all_rows
+
     folder = halt.resolve_state_dir() if state_dir is None else Path(state_dir)
-    return sum(
-        tokens
-        for stamp, tokens, of_wave in _rows(folder / LEDGER)
-        if (since is None or stamp >= since) and (wave is None or of_wave == str(wave))
-    )
+    rows = all_rows(folder, since)
+    return sum(row.tokens for row in rows if wave is None or row.wave == str(wave))
 
 
 def calculate_window_bounds(
@@ -171,13 +170,21 @@ def _number(text: str) -> float:
 
 
 def _spent(folder: Path, period: str, minutes: float | None, wave: str | int | None) -> int:
+    since = None
     if minutes is not None:
         since, _ = calculate_window_bounds(minutes)
-        return read_ledger_total_tokens(folder, since=since, wave=wave)
-    if period == "daily":
-        today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        return read_ledger_total_tokens(folder, since=today, wave=wave)
-    return 0 if wave is None else read_ledger_total_tokens(folder, wave=wave)
+    elif period == "daily":
+        since = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    elif wave is None:
+        return 0
+    return _real_spend(folder, since, wave)
+
+
+def _real_spend(folder: Path, since: datetime | None, wave: str | int | None) -> int:
+    """What the ledger knows, and what the store knows and the ledger does not yet."""
+    from tools import spent
+
+    return spent.tokens(folder, since, None if wave is None else str(wave))
 
 
 def _amount(spent: Any) -> float:
@@ -199,36 +206,6 @@ def _trip(reason: str, folder: Path) -> bool:
     if not halt.is_halted(folder):  # the first reason for a halt is the one to keep
         halt.halt(reason, folder)
     return True
-
-
-def _rows(ledger: Path) -> Iterator[tuple[datetime, int, str]]:
-    from state_store.files import MissingFileError, read_text
-
-    try:
-        lines = read_text(ledger).splitlines()
-    except MissingFileError:
-        return
-    for number, line in enumerate(lines, 1):
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if line.lstrip().startswith("|") and any(letter.isdigit() for letter in cells[0]):
-            try:
-                yield _row(cells)
-            except (ValueError, IndexError) as error:
-                raise InputError(f"{ledger} line {number} is no row of a ledger") from error
-
-
-def _row(cells: Sequence[str]) -> tuple[datetime, int, str]:
-    stamp = datetime.fromisoformat(cells[0])
-    wave = cells[8] if len(cells) > 8 else ""
-    aware = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
-    return aware, _tokens(cells[4]) + _tokens(cells[5]), wave
-
-
-def _tokens(cell: str) -> int:
-    count = 0 if cell.lower() in _UNKNOWN else int(cell)
-    if count < 0:
-        raise ValueError(cell)
-    return count
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import Any
 
 ROLES = ("worker", "setup", "verify")
 WEEK_S = 604_800.0
+_MOST_USD = 1e9
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SWITCHES = {"true": True, "yes": True, "on": True, "1": True}
 _SWITCHES |= {"false": False, "no": False, "off": False, "0": False}
@@ -62,6 +63,16 @@ def _seconds(raw: Any) -> float:
     _require(isinstance(raw, int | float) and not isinstance(raw, bool))
     _require(0 < raw <= WEEK_S)  # beyond some weeks the platforms' own timers overflow
     return float(raw)
+
+
+def _amount(raw: Any) -> float:
+    _require(isinstance(raw, int | float) and not isinstance(raw, bool))
+    _require(math.isfinite(raw) and 0 <= raw <= _MOST_USD)
+    return float(raw)
+
+
+def _minutes(raw: Any) -> float:
+    return _seconds(raw * 60 if isinstance(raw, int | float) and raw is not True else raw) / 60
 
 
 def _variable(raw: Any) -> str:
@@ -192,6 +203,8 @@ PRICE_TABLE = Kind(
     "a table of models, each with input, output and perhaps cached in USD per 1M tokens", _prices
 )
 TOKENS = whole_number(0)
+USD = Kind("an amount in USD of at least 0", _amount, float)
+MINUTES = Kind(f"a number of minutes above 0 and at most {WEEK_S / 60:.0f}", _minutes, float)
 COUNT = whole_number(1)
 
 
@@ -272,6 +285,15 @@ class LimitsSettings:
     max_parallel_tests: int | None = _key(COUNT)
     max_wave_tokens: int | None = _key(TOKENS)
     max_daily_tokens: int | None = _key(TOKENS)
+    max_wave_usd: float | None = _key(USD)
+    max_daily_usd: float | None = _key(USD)
+    max_wave_minutes: float | None = _key(MINUTES)
+    max_daily_minutes: float | None = _key(MINUTES)
+    max_wave_dispatches: int | None = _key(TOKENS)
+    max_daily_dispatches: int | None = _key(TOKENS)
+    default_dispatch_tokens: int = _key(COUNT, 200_000)
+    allow_unpriced: bool = _key(SWITCH, False)
+    wave_duration_minutes: float = _key(MINUTES, 60.0)
     lease_s: float = _key(SECONDS, 120.0)
 
 

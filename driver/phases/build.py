@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from driver import verdicts, wave_bridge
@@ -88,9 +89,13 @@ def work_patch(planned: Planned, wave: Wave) -> Path:
 
 def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: str) -> _Dispatched:
     phase = BUILD if number == 1 else REPAIR
-    wave.recorder.dispatched(wave.subject(planned), phase, number, planned.item.model)
-    started = time.monotonic()
-    result = wave_bridge.dispatch(planned, place, wave, phase=phase, number=number, prompt=prompt)
+    model, send = planned.item.model, partial(wave_bridge.dispatch, planned, place, wave)
+    with wave.spending.dispatch(
+        wave.driver, planned.slug, phase=phase, number=number, model=model
+    ) as one:
+        wave.recorder.dispatched(wave.subject(planned), phase, number, model)
+        started = time.monotonic()
+        result = one.run(partial(send, phase=phase, number=number, prompt=prompt))
     wave.gates.met(result.fault)
     return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
 

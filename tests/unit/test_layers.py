@@ -14,6 +14,7 @@ DATABASE = (
     "database",
     "integrity",
     "kept_items",
+    "kept_spend",
     "schema",
     "sqlite_errors",
     "store",

@@ -1,0 +1,265 @@
+"""What dispatches of a wave cost: room is taken before each, and what it used is booked after it.
+
+The one place where the engine spends. Who waits here waits for others of the wave, or of another
+run, to end; a ceiling that cannot be kept any more closes the gate. What a backend says it used is
+made sound here, so that report, events and ledger tell the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from driver.agent_driver import (
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_TIMED_OUT,
+    ROLE_WORKER,
+    AgentDriver,
+    Usage,
+    WorkerResult,
+)
+from driver.gates import Gates
+from driver.living import holder_name, is_gone
+from driver.model_table import PRICES, Price, cost_of
+from state_store.api import StateAPI
+from state_store.errors import TidegateError
+from state_store.kept_spend import Purpose, Reserved
+from tools import budget, ceilings
+from tools.budget import Budget, OverBudgetError, Used
+from tools.settings import Settings
+
+_LOOK_AGAIN_S = 0.5
+_LEFT_SHARE = 0.2  # of a dispatch's tokens leave the model; those are the dear ones
+_UNMETERED = Usage()
+_told_before: MutableMapping[Any, int] = WeakKeyDictionary()
+
+
+@dataclass
+class Dispatch:
+    """One that has room. `run` starts it; what was never run costs nothing."""
+
+    begun: bool = False
+    result: WorkerResult | None = None
+
+    def run(self, work: Callable[[], WorkerResult]) -> WorkerResult:
+        """The answer of `work`, which may spend from now on."""
+        self.begun = True
+        self.result = work()
+        return self.result
+
+
+@dataclass
+class Spending:
+    """Of one wave. Without a `budget` (no state folder) there is no ceiling and nothing is kept.
+
+    `uses` are phase and usage of every dispatch that has ended.
+    """
+
+    wave_id: str
+    gates: Gates
+    budget: Budget | None = None
+    uses: list[tuple[str, Usage]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._changed = threading.Condition()
+        self._ended = 0
+        self._open: dict[int, tuple[str, Reserved | None]] = {}
+
+    @contextmanager
+    def dispatch(
+        self, driver: AgentDriver, item: str, *, phase: str, number: int, model: str | None
+    ) -> Iterator[Dispatch]:
+        """Room for one dispatch; what it used is booked when the block ends.
+
+        Raises GateClosedError and InterruptedWaveError, and then nothing may be started.
+        """
+        named = model or driver.resolve_model(ROLE_WORKER) or ""
+        purpose = Purpose(self.wave_id, item, number, phase, driver.name, named)
+        one, reserved = Dispatch(), self._reserve(purpose)
+        mark = id(one)
+        started = time.monotonic()
+        self._open[mark] = (phase, reserved)
+        try:
+            yield one
+        finally:
+            if self._open.pop(mark, None) is not None:
+                self._end(one, phase, reserved, time.monotonic() - started)
+
+    def give_up(self) -> None:
+        """Book in full what is still under way: the wave does not wait for it any longer."""
+        for mark in list(self._open):
+            left = self._open.pop(mark, None)
+            if left is not None:
+                self._book(left[0], _UNMETERED, left[1], Used(verdict=budget.HUNG))
+
+    def tokens(self, told: int) -> int:
+        """What this wave has spent, as far as books or the backend (`told`) say."""
+        booked = self.budget.totals(self.wave_id)[0].tokens if self.budget else 0
+        return max(booked, told)
+
+    def tokens_of_day(self) -> int | None:
+        """What this UTC day has seen spent; None where nothing is kept."""
+        return self.budget.totals(self.wave_id)[1].tokens if self.budget else None
+
+    @property
+    def problem(self) -> str | None:
+        """What kept the ledger from being written, as a sentence."""
+        return self.budget.problem if self.budget else None
+
+    def summary(self) -> dict[str, Any] | None:
+        """What a report says of it."""
+        return self.budget.summary(self.wave_id) if self.budget else None
+
+    def _reserve(self, purpose: Purpose) -> Reserved | None:
+        if self.budget is None:
+            return None
+        while True:
+            ended = self._ended
+            self.gates.check()
+            try:
+                found = self.budget.reserve(purpose)
+            except OverBudgetError as over:
+                raise self.gates.over_budget(over.decision) from over
+            except TidegateError as error:  # a damaged ledger, a full disk
+                raise self.gates.unavailable(error) from error
+            if isinstance(found, Reserved):
+                return found
+            with self._changed:
+                if self._ended == ended:
+                    self._changed.wait(_LOOK_AGAIN_S)
+
+    def _end(self, one: Dispatch, phase: str, reserved: Reserved | None, seconds: float) -> None:
+        if one.begun:
+            usage = one.result.usage if one.result else _UNMETERED
+            self._book(phase, usage, reserved, _used(usage, one.result, seconds))
+        elif self.budget and reserved:
+            self.budget.cancel(reserved)
+        with self._changed:
+            self._ended += 1
+            self._changed.notify_all()
+
+    def _book(self, phase: str, usage: Usage, reserved: Reserved | None, used: Used) -> None:
+        self.uses.append((phase, usage))
+        if self.budget and reserved:
+            try:
+                self.budget.settle(reserved, used)
+            except TidegateError as error:  # the work is there all the same; the next run books it
+                self.budget.problem = str(error)
+
+
+@contextmanager
+def opened(
+    api: StateAPI | None,
+    wave_id: str,
+    gates: Gates,
+    settings: Settings,
+    driver: AgentDriver,
+) -> Iterator[Spending]:
+    """The spending of a wave; what dead runs had reserved is booked first."""
+    if api is None:
+        yield Spending(wave_id, gates)
+        return
+    books = Budget(
+        api.store,
+        ceilings.Limits.of(settings.limits),
+        holder_name(),
+        is_gone,
+        lambda model, tokens: price(driver, model, tokens, own_prices(settings)),
+        hold_s=2 * settings.backend.timeout_s + budget.HOLD_S,
+        state_dir=api.store.path.parent,
+    )
+    books.recover()
+    found = Spending(wave_id, gates, books)
+    gates.tokens_spent = lambda: found.tokens(told_in_this_wave(driver))
+    gates.tokens_of_day = found.tokens_of_day
+    try:
+        yield found
+    finally:
+        found.give_up()
+        books.close()
+        with suppress(TypeError):
+            _told_before[_key(driver)] = _told(driver)
+
+
+def told_in_this_wave(driver: AgentDriver) -> int:
+    """Tokens by the backend's own count, without those of earlier waves of this process."""
+    try:
+        before = _told_before.get(_key(driver), 0)
+    except TypeError:  # a foreign backend that cannot be a key
+        before = 0
+    return max(0, _told(driver) - before)
+
+
+def own_prices(settings: Settings) -> Mapping[str, Price]:
+    """The user's prices."""
+    return {
+        model: Price(one.input, one.output, one.cached) for model, one in settings.prices.items()
+    }
+
+
+def price(driver: AgentDriver, model: str, tokens: int, own: Mapping[str, Price]) -> float | None:
+    """What so many tokens will probably cost in USD; None where nobody will know.
+
+    A backend that tells its own cost is priced like the dearest model when its is not known.
+    """
+    left = int(tokens * _LEFT_SHARE)
+    usage = Usage(tokens - left, left)
+    known = cost_of(model, usage, own)
+    if known is None and driver.reports_cost():
+        costs = (cost_of(name, usage) for name in PRICES)
+        return max(cost for cost in costs if cost is not None)
+    return known
+
+
+def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
+    """What a dispatch used: numbers that are none are unknown, one total of tokens is a use too,
+    and a cost that is not told is reckoned where the price is known."""
+    told: object = result.usage  # a foreign backend's may be anything
+    said = told if isinstance(told, Usage) else _UNMETERED
+    usage = Usage(
+        ceilings.counted(said.input_tokens),
+        ceilings.counted(said.output_tokens),
+        said.cost_usd if ceilings.priced(said.cost_usd) is not None else None,
+        ceilings.counted(said.undivided_tokens),
+    )
+    if usage.total_tokens is None:
+        usage = dataclasses.replace(usage, undivided_tokens=ceilings.counted(result.tokens_spent))
+    if usage.cost_usd is None:
+        cost = 0.0 if usage.total_tokens == 0 else cost_of(model, usage, own)
+        usage = dataclasses.replace(usage, cost_usd=cost)
+    return usage
+
+
+def _told(driver: AgentDriver) -> int:
+    return ceilings.counted(driver.get_tokens_spent()) or 0
+
+
+def _key(driver: AgentDriver) -> Any:
+    return getattr(driver, "inner", driver)
+
+
+def _used(usage: Usage, result: WorkerResult | None, seconds: float) -> Used:
+    return Used(
+        tokens_in=usage.input_tokens,
+        tokens_out=usage.output_tokens,
+        tokens=usage.total_tokens,
+        usd=usage.cost_usd,
+        seconds=seconds,
+        verdict=_verdict(result),
+        model=result.model if result else None,
+    )
+
+
+def _verdict(result: WorkerResult | None) -> str:
+    """The ledger's word for how a dispatch ended; whether its work is any good comes later."""
+    if result is None or result.failure == FAILURE_TIMED_OUT:
+        return budget.HUNG
+    if result.ok:
+        return budget.OK
+    return budget.EMPTY if result.failure == FAILURE_COULD_NOT_RUN else budget.FAILED

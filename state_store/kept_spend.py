@@ -1,0 +1,232 @@
+"""What dispatches may use and have used: reserved before, settled after, never silently let go.
+
+Works on a connection that is handed in; what may be spent is not decided here. Money is in whole
+micro-USD. A use belongs to the wave and the UTC day of its reservation. An open row counts with
+what is reserved, a settled one with what it was charged.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+_LEARNT_FROM = 200  # newest uses of a kind; what was long ago says little of the next one
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a dispatch is for: the wave and item it serves, and what uses of its kind share."""
+
+    wave: str
+    item: str
+    number: int
+    phase: str
+    backend: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A reservation as its holder keeps it. `stamp` is when, in ISO 8601, and unique."""
+
+    id: int
+    stamp: str
+    purpose: Purpose
+    tokens: int
+    usd: int
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """How a use ended. `tokens` and `usd` are what counts; `tokens_in` and `tokens_out` are None
+    where nobody knows them, `metered` and `priced` say whether what counts is what was used."""
+
+    tokens: int
+    usd: int
+    tokens_in: int | None
+    tokens_out: int | None
+    metered: bool
+    priced: bool
+    seconds: float
+    verdict: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Of a wave or a day: what was charged, what is reserved, and how many uses there are.
+
+    `open` of the `dispatches` are not settled; `seconds` is the time of the settled ones.
+    """
+
+    tokens: int = 0
+    usd: int = 0
+    reserved_tokens: int = 0
+    reserved_usd: int = 0
+    dispatches: int = 0
+    open: int = 0
+    seconds: float = 0.0
+    unmetered: int = 0
+    unpriced: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One settled use, as a ledger tells it."""
+
+    id: int
+    stamp: str
+    purpose: Purpose
+    charge: Charge
+
+
+@dataclass(frozen=True, slots=True)
+class OpenUse:
+    """A reservation that nobody has settled; nobody will after `until` (wall clock)."""
+
+    reserved: Reserved
+    holder: str
+    since: float
+    until: float
+
+
+_PURPOSE = tuple(field.name for field in fields(Purpose))
+_CHARGE = tuple(field.name for field in fields(Charge))
+_TOTAL = """SELECT
+    COALESCE(SUM(CASE WHEN settled IS NULL THEN 0 ELSE tokens END), 0),
+    COALESCE(SUM(CASE WHEN settled IS NULL THEN 0 ELSE usd END), 0),
+    COALESCE(SUM(CASE WHEN settled IS NULL THEN reserved_tokens ELSE 0 END), 0),
+    COALESCE(SUM(CASE WHEN settled IS NULL THEN reserved_usd ELSE 0 END), 0),
+    COUNT(*), COALESCE(SUM(settled IS NULL), 0), COALESCE(SUM(seconds), 0.0),
+    COALESCE(SUM(metered = 0), 0), COALESCE(SUM(priced = 0), 0)
+    FROM spend WHERE {} = ?"""
+_OPENED = f"id, stamp, {', '.join(_PURPOSE)}, reserved_tokens, reserved_usd"
+_SETTLED = f"id, stamp, {', '.join(_PURPOSE)}, {', '.join(_CHARGE[:-1])}, used_model"
+
+
+class SpendBook:
+    """The rows, within one transaction or for reading only."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def reserve(
+        self, purpose: Purpose, holder: str, tokens: int, usd: int, now: float, until: float
+    ) -> Reserved:
+        """Open a row; no other has its stamp."""
+        stamp = self._next_stamp(now)
+        written = self._connection.execute(
+            f"INSERT INTO spend(stamp, day, {', '.join(_PURPOSE)}, holder, since, until, "
+            "reserved_tokens, reserved_usd) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            (stamp, day_of(stamp), *_values(purpose), holder, now, until, tokens, usd),
+        )
+        return Reserved(written.lastrowid or 0, stamp, purpose, tokens, usd)
+
+    def settle(self, reserved: Reserved, charge: Charge, now: float) -> bool:
+        """Close an open row; False, changing nothing, when it is closed already or gone."""
+        return self._one_row(
+            "UPDATE spend SET settled = ?, tokens = ?, usd = ?, tokens_in = ?, tokens_out = ?, "
+            "metered = ?, priced = ?, seconds = ?, verdict = ?, used_model = ? "
+            "WHERE id = ? AND stamp = ? AND settled IS NULL",
+            (now, *_values(charge), reserved.id, reserved.stamp),
+        )
+
+    def cancel(self, reserved: Reserved) -> bool:
+        """Take an open row back whose dispatch was not begun."""
+        return self._one_row(
+            "DELETE FROM spend WHERE id = ? AND stamp = ? AND settled IS NULL",
+            (reserved.id, reserved.stamp),
+        )
+
+    def of_wave(self, wave: str) -> Total:
+        """All of a wave, whenever it ran."""
+        return Total(*self._connection.execute(_TOTAL.format("wave"), (wave,)).fetchone())
+
+    def of_day(self, day: str) -> Total:
+        """All of a UTC day, YYYY-MM-DD."""
+        return Total(*self._connection.execute(_TOTAL.format("day"), (day,)).fetchone())
+
+    def measured(self, backend: str, model: str, phase: str) -> list[tuple[int, int | None]]:
+        """Tokens and micro-USD (None: unknown) of the newest uses of a kind that are known."""
+        rows = self._connection.execute(
+            "SELECT tokens, CASE WHEN priced THEN usd END FROM spend WHERE backend = ? AND "
+            f"model = ? AND phase = ? AND metered AND tokens > 0 ORDER BY id DESC "
+            f"LIMIT {_LEARNT_FROM}",
+            (backend, model, phase),
+        )
+        return rows.fetchall()
+
+    def open_uses(self) -> list[OpenUse]:
+        """All that is reserved and not settled."""
+        rows = self._connection.execute(
+            f"SELECT {_OPENED}, holder, since, until FROM spend WHERE settled IS NULL ORDER BY id"
+        ).fetchall()
+        return [
+            OpenUse(Reserved(row[0], row[1], Purpose(*row[2:8]), row[8], row[9]), *row[10:])
+            for row in rows
+        ]
+
+    def untold(self) -> list[Use]:
+        """Settled uses that are not known to be in the ledger, the oldest first."""
+        return self._uses("settled IS NOT NULL AND NOT told")
+
+    def uses_of_wave(self, wave: str) -> list[Use]:
+        """The settled uses of a wave."""
+        return self._uses("settled IS NOT NULL AND wave = ?", wave)
+
+    def tell(self, ids: Iterable[int]) -> int:
+        """These settled uses are in the ledger; how many that was news of."""
+        told = "UPDATE spend SET told = 1 WHERE id = ? AND settled IS NOT NULL AND NOT told"
+        return sum(self._connection.execute(told, (row_id,)).rowcount for row_id in ids)
+
+    def uses_since(self, stamp: str) -> list[Use]:
+        """The settled uses that were begun at `stamp` or later."""
+        return self._uses("settled IS NOT NULL AND stamp >= ?", stamp)
+
+    def stamps_since(self, day: str) -> set[str]:
+        """The stamps of all uses of a day and later ones."""
+        found = self._connection.execute("SELECT stamp FROM spend WHERE day >= ?", (day,))
+        return {row[0] for row in found}
+
+    def _uses(self, where: str, *values: str) -> list[Use]:
+        rows = self._connection.execute(
+            f"SELECT {_SETTLED} FROM spend WHERE {where} ORDER BY id", values
+        ).fetchall()
+        return [Use(row[0], row[1], Purpose(*row[2:8]), _charge(row[8:])) for row in rows]
+
+    def _one_row(self, statement: str, values: tuple[object, ...]) -> bool:
+        return self._connection.execute(statement, values).rowcount == 1
+
+    def _next_stamp(self, now: float) -> str:
+        moment = datetime.fromtimestamp(now, UTC)
+        taken = "SELECT 1 FROM spend WHERE stamp = ?"
+        while self._connection.execute(taken, (_text(moment),)).fetchone():
+            moment += timedelta(microseconds=1)
+        return _text(moment)
+
+
+def day_of(stamp: str) -> str:
+    """The UTC day of a stamp."""
+    return stamp[:10]
+
+
+def utc_day(wall_s: float) -> str:
+    """The UTC day of a moment in seconds since the epoch."""
+    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%d")
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _charge(cells: tuple[Any, ...]) -> Charge:
+    tokens, usd, entered, left, metered, priced, seconds, verdict, model = cells
+    known = (bool(metered), bool(priced))
+    return Charge(tokens, usd, entered, left, *known, seconds, verdict, model)
+
+
+def _values(record: Purpose | Charge) -> tuple[object, ...]:
+    return tuple(getattr(record, field.name) for field in fields(record))

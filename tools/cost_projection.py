@@ -1,0 +1,275 @@
+"""Where spending is heading: the rate of the last minutes, and when it will meet the ceiling.
+
+Reads the ledger; its one effect is an alert for people, once for each wave at 70 and at 90 percent.
+Nothing is stopped here: `budget` does that.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from state_store.errors import ExitCode, InputError, TidegateError
+from tools import cost_ceiling, halt
+
+if TYPE_CHECKING:
+    import argparse
+
+Row = Mapping[str, Any]
+
+WINDOW_MINUTES = 30.0
+HORIZON_MINUTES = 60.0
+THRESHOLDS = (90, 70)
+THIN = 3
+ALERTS = "SECURITY-ALERTS.log"
+NO_WAVE = 1  # the exit code without a wave, as scripts of the source expect it
+
+
+def project(
+    window_minutes: float = WINDOW_MINUTES,
+    ceiling: int | None = None,
+    config: Mapping[str, Any] | None = None,
+    horizon_minutes: float | None = None,
+    *,
+    wave: str | int | None = None,
+    state_dir: str | Path | None = None,
+) -> dict[str, Any]:
+    """What is spent at the end of the horizon when the rate of the window goes on, in tokens.
+
+    `current` is what `wave` has spent, or the window's rows where no row is of a wave of that name;
+    `ceiling` None is that of the settings. `by_role` divides the window by kind of agent. Raises
+    InputError for a bad window, limit or ledger.
+    """
+    from tools.fleet_ledger import parse_ledger_rows
+
+    known = load_config_file() if config is None else config
+    folder = get_state_dir(known) if state_dir is None else Path(state_dir)
+    rows = parse_ledger_rows(folder, archived=True)
+    recent = filter_ledger_by_window(rows, window_minutes)
+    of_wave = [row for row in rows if wave is not None and str(row["wave"]) == str(wave)]
+    current, rate = _tokens(of_wave or recent), _tokens(recent) / window_minutes
+    horizon = get_horizon_minutes(known) if horizon_minutes is None else horizon_minutes
+    limit = get_ceiling(known) if ceiling is None else ceiling
+    answer = {
+        "current": current,
+        "burn_rate_per_min": rate,
+        "projected": current + rate * horizon,
+        "ceiling": limit,
+        "pct_of_ceiling": _percent(current, limit),
+        "minutes_to_ceiling": _minutes_left(current, limit, rate),
+        "is_thin_window": len(recent) < THIN,
+        "by_role": _by_role(recent),
+    }
+    return answer | {"reason": _reason(answer)}
+
+
+def check_and_alert(
+    window_minutes: float = WINDOW_MINUTES,
+    ceiling: int | None = None,
+    config: Mapping[str, Any] | None = None,
+    horizon_minutes: float | None = None,
+    wave: str | int | None = None,
+    *,
+    state_dir: str | Path | None = None,
+) -> dict[str, Any]:
+    """Alert once for each wave at 70 and at 90 percent of its ceiling; `alert_level` is the higher
+    one that is reached, None below. Raises ValueError where no wave is named."""
+    name = _wave(wave)
+    known = load_config_file() if config is None else config
+    folder = get_state_dir(known) if state_dir is None else Path(state_dir)
+    found = project(window_minutes, ceiling, known, horizon_minutes, wave=name, state_dir=folder)
+    percent = found["pct_of_ceiling"]
+    level = next((t for t in THRESHOLDS if percent is not None and percent >= t), None)
+    fired = level is not None and _fire(folder, level, name, found["reason"])
+    kept = ("current", "ceiling", "pct_of_ceiling", "minutes_to_ceiling")
+    return {"alert_level": level, **{key: found[key] for key in kept}, "fired_alert": fired}
+
+
+def get_state_dir(config: Mapping[str, Any] | None = None) -> Path:
+    """The state folder, where the runs have it."""
+    return halt.resolve_state_dir(config)
+
+
+def get_ceiling(config: Mapping[str, Any]) -> int | None:
+    """The ceiling of a wave in tokens, None when off. Raises InputError for what is none."""
+    return cost_ceiling.get_ceiling(config, "wave")
+
+
+def get_horizon_minutes(config: Mapping[str, Any]) -> float:
+    """How long a wave usually takes. Raises InputError for what is no time."""
+    limits = config.get("limits") or {}
+    minutes = limits.get("wave_duration_minutes", HORIZON_MINUTES)
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not minutes > 0:
+        raise InputError(f"limits.wave_duration_minutes must be above 0, not {minutes!r:.40}")
+    return float(minutes)
+
+
+def filter_ledger_by_window(rows: Iterable[Row], window_minutes: float) -> list[Row]:
+    """The rows of the last minutes."""
+    from datetime import UTC, datetime
+
+    start, _ = cost_ceiling.calculate_window_bounds(window_minutes)
+
+    def at(row: Row) -> datetime:
+        found = datetime.fromisoformat(str(row["timestamp"]))
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+    return [row for row in rows if at(row) >= start]
+
+
+def get_alert_flag_path(state_dir: str | Path, threshold: int, wave: str | int) -> Path:
+    """The file that says that this alert was given."""
+    from state_store.journal import safe_slug
+
+    return Path(state_dir) / f".cost-alert-{threshold}-w{safe_slug(str(wave))}"
+
+
+def check_alert_already_fired(state_dir: str | Path, threshold: int, wave: str | int) -> bool:
+    """Whether it was given."""
+    return get_alert_flag_path(state_dir, threshold, wave).exists()
+
+
+def mark_alert_fired(state_dir: str | Path, threshold: int, wave: str | int) -> None:
+    """Note that it was given. Raises CannotRunError."""
+    from state_store.files import write_text_atomic
+    from tools.fleet_ledger import now
+
+    write_text_atomic(get_alert_flag_path(state_dir, threshold, wave), f"{now()}\n")
+
+
+def append_alert_log(state_dir: str | Path, line: str) -> bool:
+    """Add a line to the log of alerts; False when that cannot be done."""
+    path = Path(state_dir) / ALERTS
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as log:
+            log.write(" ".join(line.split()) + "\n")
+    except OSError:
+        return False
+    return True
+
+
+def load_config_file(path: str | Path | None = None) -> dict[str, Any]:
+    """`state_root` and `limits` of the settings, or of the config file at `path`."""
+    from tools import settings
+
+    loaded = settings.load(config=None if path is None else Path(path))
+    config = cost_ceiling.load_config(loaded)
+    config["limits"]["wave_duration_minutes"] = loaded.limits.wave_duration_minutes
+    return config
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    parser = _parser()
+    asked = parser.parse_args(argv)
+    if not (asked.projection or asked.check_alerts):
+        parser.print_usage(sys.stderr)
+        print("cost_projection: give --projection or --check-alerts", file=sys.stderr)
+        return ExitCode.BAD_INPUT
+    try:
+        _answer(asked)
+    except ValueError as error:
+        print(f"cost_projection: {error}", file=sys.stderr)
+        return NO_WAVE
+    except TidegateError as error:
+        print(f"cost_projection: {error}", file=sys.stderr)
+        return error.exit_code
+    return ExitCode.DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="cost_projection", description="Where spending goes.")
+    parser.add_argument("--projection", action="store_true", help="print the projection")
+    parser.add_argument("--check-alerts", action="store_true", help="alert at 70 and 90 percent")
+    parser.add_argument("--window", type=float, default=WINDOW_MINUTES, metavar="MIN")
+    parser.add_argument("--horizon", type=float, metavar="MIN", help="minutes to look ahead")
+    parser.add_argument("--ceiling", type=int, help="tokens (default: from the settings)")
+    parser.add_argument("--wave", help="whose spending (default: AESOP_WAVE)")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--config", metavar="FILE", help="the config file")
+    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    return parser
+
+
+def _answer(asked: argparse.Namespace) -> None:
+    import json
+
+    config = load_config_file(asked.config)
+    folder = get_state_dir(config) if asked.state_dir is None else Path(asked.state_dir)
+    given = (asked.window, asked.ceiling, config, asked.horizon)
+    found: dict[str, Any] = {}
+    if asked.projection:
+        found |= project(*given, wave=asked.wave, state_dir=folder)
+    if asked.check_alerts:
+        found |= check_and_alert(*given, asked.wave, state_dir=folder)
+    if asked.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        print(f"{name}: {value}")
+
+
+def _wave(wave: str | int | None) -> str:
+    from tools import settings
+
+    named = wave if wave is not None else settings.process_environment().get("AESOP_WAVE")
+    if named is None or not str(named).strip():
+        raise ValueError("name the wave with --wave or AESOP_WAVE")
+    return str(named).strip()
+
+
+def _fire(folder: Path, level: int, wave: str, reason: str) -> bool:
+    from tools.fleet_ledger import now
+
+    if check_alert_already_fired(folder, level, wave):
+        return False
+    if not append_alert_log(folder, f"{now()} cost-alert-{level} wave {wave}: {reason}"):
+        return False
+    mark_alert_fired(folder, level, wave)
+    return True
+
+
+def _tokens(rows: Iterable[Row]) -> int:
+    return sum(row["tokens_in"] + row["tokens_out"] for row in rows)
+
+
+def _by_role(rows: Iterable[Row]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in rows:
+        found[row["agent_type"]] = found.get(row["agent_type"], 0) + _tokens([row])
+    return found
+
+
+def _percent(current: int, ceiling: int | None) -> float | None:
+    if ceiling is None:
+        return None
+    return round(100 * current / ceiling, 1) if ceiling else 100.0
+
+
+def _minutes_left(current: int, ceiling: int | None, rate: float) -> float | None:
+    if ceiling is None:
+        return None
+    if current >= ceiling:
+        return 0.0
+    return (ceiling - current) / rate if rate else None
+
+
+def _reason(answer: Mapping[str, Any]) -> str:
+    spent = f"{answer['current']} tokens spent, {answer['burn_rate_per_min']:.0f} a minute"
+    if answer["ceiling"] is None:
+        return f"{spent}; no wave ceiling is set"
+    left = answer["minutes_to_ceiling"]
+    when = "not met at this rate" if left is None else f"met in {left:.0f} minutes"
+    return f"{spent}; the ceiling of {answer['ceiling']} ({answer['pct_of_ceiling']} %) is {when}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,308 @@
+"""The ledger of outcomes: a table for people, one row for each dispatch, in <state>/ledger.
+
+Owns its public functions and command line; how rows are read and written is `ledger_rows`' and
+`ledger_writer`'s. Reading makes no file and changes no environment.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from state_store.errors import ExitCode, InputError, TidegateError
+
+if TYPE_CHECKING:
+    import argparse
+    from datetime import datetime
+
+VERDICTS = ("OK", "FAILED", "EMPTY", "HUNG")
+PHASES = ("build", "verify", "repair")
+REFUSED = 1  # the exit code for bad input, as scripts of the source expect it
+HARVEST = ".fleet-ledger-harvest.json"
+
+
+def get_ledger_paths(state_dir: str | Path | None = None) -> tuple[Path, Path, Path]:
+    """The ledger, the file that says what was harvested, and their folder; nothing is made."""
+    from tools.ledger_rows import LEDGER
+
+    ledger = _folder(state_dir) / LEDGER
+    return ledger, ledger.with_name(HARVEST), ledger.parent
+
+
+def ensure_ledger_header(state_dir: str | Path | None = None) -> None:
+    """Make the ledger, with its header and no row, where there is none."""
+    from tools import ledger_writer
+
+    ledger_writer.ensure_header(_folder(state_dir))
+
+
+def append_ledger_line(  # noqa: PLR0913, PLR0917 - the columns, which callers give in order
+    timestamp: str,
+    agent_type: str,
+    model: str,
+    duration_sec: float,
+    tokens_in: int,
+    tokens_out: int = 0,
+    verdict: str = "OK",
+    phase: str = "-",
+    wave: int | str | None = None,
+    *,
+    state_dir: str | Path | None = None,
+    once: bool = False,
+) -> bool:
+    """Add a row; with `once` not where one with its time, phase and wave is: then False.
+
+    Raises InputError for what is no row: a time that is not ISO 8601, a `|` or a line break,
+    another verdict than OK, FAILED, EMPTY, HUNG, a number below 0.
+    """
+    from tools import ledger_writer
+    from tools.ledger_rows import PHASE_CHARACTERS
+
+    _check_time(timestamp)
+    if verdict not in VERDICTS:
+        raise InputError(f"a verdict must be one of {', '.join(VERDICTS)}, not {verdict!r:.40}")
+    seconds = _number("duration_sec", duration_sec)
+    counts = [_count("tokens_in", tokens_in), _count("tokens_out", tokens_out)]
+    texts = [_text("agent_type", agent_type), _text("model", model)]
+    cut = (_text("phase", phase or "-") or "-")[:PHASE_CHARACTERS].strip()
+    named = "-" if wave is None else _text("wave", str(wave))
+    cells = (timestamp, *texts, f"{seconds:g}", *counts, verdict, cut, named)
+    return ledger_writer.append_line(_folder(state_dir), cells, once=once)
+
+
+def parse_ledger_rows(
+    state_dir: str | Path | None = None, *, archived: bool = False
+) -> list[dict[str, Any]]:
+    """The rows of the ledger, of its archives too when asked, as dicts by column; `wave` is a
+    number where it is one, None where there is none. Raises InputError."""
+    from tools.ledger_rows import LEDGER, all_rows, rows_in
+    from tools.ledger_sums import as_dict
+
+    folder = _folder(state_dir)
+    found = all_rows(folder) if archived else rows_in(folder / LEDGER)
+    return [as_dict(row) for row in found]
+
+
+def append_wave(
+    report_file: str | Path,
+    wave: int | str,
+    phase: str,
+    timestamp: str,
+    *,
+    state_dir: str | Path | None = None,
+) -> tuple[bool, str]:
+    """Add a wave's tokens of one phase from its report: (whether all is well, a sentence).
+
+    A report whose dispatches are in the ledger one by one (`ledgered`) adds nothing to it, nor does
+    a row with this time, phase and wave.
+    """
+    from state_store.files import read_json
+
+    try:
+        report = read_json(Path(report_file))
+        if not isinstance(report, dict):
+            raise InputError(f"{report_file} is no report of a wave")
+        if report.get("ledgered"):
+            return True, f"wave {wave} {phase}: its dispatches are in the ledger already"
+        tokens = (report.get("tokens") or {}).get(f"{phase}Out")
+        green = bool((report.get("integration") or {}).get("green"))
+        verdict = "OK" if green else "FAILED"
+        row = (timestamp, "waverun", "haiku", 0, 0, _count(f"tokens.{phase}Out", tokens))
+        added = append_ledger_line(
+            *row, verdict=verdict, phase=phase, wave=wave, state_dir=state_dir, once=True
+        )
+    except (TidegateError, AttributeError) as error:
+        return False, str(error)
+    return True, f"wave {wave} {phase}: {'added' if added else 'is in the ledger already'}"
+
+
+def rotate(state_dir: str | Path | None = None) -> Path | None:
+    """Move the older half of a ledger of more than 200 rows into an archive, and name that.
+
+    Header and totals stay: whoever sums up reads the archives too.
+    """
+    from tools import ledger_writer
+
+    return ledger_writer.rotate(_folder(state_dir))
+
+
+def summary(fmt: str = "text", state_dir: str | Path | None = None) -> str:
+    """All that was spent, by phase, model and wave, as text or as "json"."""
+    import json
+
+    from tools.ledger_rows import all_rows
+    from tools.ledger_sums import as_text, summed
+
+    found = summed(all_rows(_folder(state_dir)))
+    return json.dumps(found) if fmt == "json" else as_text(found)
+
+
+def harvest(root: str | Path | None = None, state_dir: str | Path | None = None) -> int:
+    """Add a row for each transcript of an agent below `root` (AESOP_TEMP_ROOT) that has none yet,
+    and return how many there were. Raises InputError without a root."""
+    from tools import transcripts
+
+    folder = _folder(state_dir)
+    seen, _ = load_harvest_state(folder)
+    added = 0
+    for found in transcripts.below(transcripts.root(root)):
+        if found.name not in seen:
+            append_ledger_line(*found.cells, state_dir=folder)
+            seen.add(found.name)
+            added += 1
+    if added:
+        save_harvest_state(seen, state_dir=folder)
+    return added
+
+
+def load_harvest_state(state_dir: str | Path | None = None) -> tuple[set[str], str | None]:
+    """The names of the transcripts that were harvested, and when that was last."""
+    from state_store.files import BadFileError, read_json
+
+    _, path, _ = get_ledger_paths(state_dir)
+    try:
+        found = read_json(path)
+    except BadFileError:
+        return set(), None
+    held = found if isinstance(found, dict) else {}
+    names, stamp = held.get("seen"), held.get("timestamp")
+    known = {str(name) for name in names} if isinstance(names, list) else set()
+    return known, stamp if isinstance(stamp, str) else None
+
+
+def save_harvest_state(
+    seen: set[str], ts: str | None = None, *, state_dir: str | Path | None = None
+) -> None:
+    """Note what was harvested."""
+    from state_store.files import write_json_atomic
+
+    _, path, _ = get_ledger_paths(state_dir)
+    write_json_atomic(path, {"seen": sorted(seen), "timestamp": ts or now()})
+
+
+def now() -> str:
+    """This moment as the ledger writes it."""
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    asked = _parser().parse_args(argv)
+    try:
+        return _act(asked)
+    except TidegateError as error:
+        print(f"fleet_ledger: {error}", file=sys.stderr)
+        return REFUSED if isinstance(error, InputError) else error.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="fleet_ledger", description="What agents have used.")
+    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    commands = parser.add_subparsers(dest="command", required=True)
+    append = commands.add_parser("append", help="add a row")
+    for name in ("timestamp", "agent_type", "model", "duration_sec", "tokens_in"):
+        append.add_argument(name)
+    for name, default in (("tokens_out", "0"), ("verdict", "OK"), ("phase", "-"), ("wave", None)):
+        append.add_argument(name, nargs="?", default=default)
+    wave = commands.add_parser("append-wave", help="add a wave from its report")
+    for name in ("--report-file", "--wave", "--timestamp"):
+        wave.add_argument(name, required=True)
+    wave.add_argument("--phase", required=True, choices=PHASES)
+    commands.add_parser("harvest", help="add a row for each transcript that has none")
+    commands.add_parser("rotate", help="archive the older half of a long ledger")
+    commands.add_parser("summary", help="what was spent").add_argument(
+        "--json", action="store_true"
+    )
+    return parser
+
+
+def _act(asked: argparse.Namespace) -> int:
+    folder = asked.state_dir
+    if asked.command == "append":
+        append_ledger_line(
+            asked.timestamp,
+            asked.agent_type,
+            asked.model,
+            _parsed(asked, "duration_sec"),
+            _parsed(asked, "tokens_in"),
+            _parsed(asked, "tokens_out"),
+            asked.verdict,
+            asked.phase,
+            asked.wave,
+            state_dir=folder,
+        )
+    elif asked.command == "append-wave":
+        where = (asked.report_file, asked.wave, asked.phase, asked.timestamp)
+        good, said = append_wave(*where, state_dir=folder)
+        print(said, file=sys.stdout if good else sys.stderr)
+        return ExitCode.DONE if good else REFUSED
+    elif asked.command == "harvest":
+        print(f"added {harvest(state_dir=folder)} rows")
+    elif asked.command == "rotate":
+        print(rotate(folder) or "the ledger is short; nothing was moved")
+    else:
+        print(summary("json" if asked.json else "text", folder))
+    return ExitCode.DONE
+
+
+def _parsed(asked: argparse.Namespace, name: str) -> Any:
+    text = getattr(asked, name)
+    try:
+        return float(text) if name == "duration_sec" else int(text)
+    except ValueError as error:
+        raise InputError(f"{name} must be a number, not {text!r:.40}") from error
+
+
+def _folder(state_dir: str | Path | None) -> Path:
+    from tools import settings
+
+    return settings.resolve_state_dir() if state_dir is None else Path(state_dir)
+
+
+def _check_time(timestamp: str) -> datetime:
+    import re
+    from datetime import datetime
+
+    strict = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)?"
+    try:
+        if re.fullmatch(strict, timestamp):
+            return datetime.fromisoformat(timestamp)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"a timestamp must be like 2026-01-31T23:59:00Z, not {timestamp!r:.40}")
+
+
+def _text(name: str, value: str) -> str:
+    text = str(value)
+    if "|" in text or not text.isprintable():
+        raise InputError(f"{name} must be one line without |, not {text!r:.60}")
+    return text.strip()
+
+
+def _count(name: str, value: Any) -> int:
+    from tools.ceilings import counted
+
+    count = counted(value)
+    if count is None:
+        raise InputError(f"{name} must be a whole number of at least 0, not {value!r:.40}")
+    return count
+
+
+def _number(name: str, value: Any) -> float:
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    if not good or not 0 <= value < float("inf"):
+        raise InputError(f"{name} must be a number of at least 0, not {value!r:.40}")
+    return float(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""Transcripts of agents that other harnesses leave (`**/tasks/*.output`), as rows for the ledger.
+
+Reads JSON Lines in which messages carry their model and usage; anything else counts as empty.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from state_store.errors import InputError
+from state_store.files import BadFileError, read_text
+from tools.settings import process_environment
+
+VARIABLE = "AESOP_TEMP_ROOT"
+_IN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """One file; `cells` are the first seven columns of its row."""
+
+    name: str
+    cells: tuple[Any, ...]
+
+
+def root(named: str | Path | None) -> Path:
+    """Where to look: `named`, else the environment's. Raises InputError without either."""
+    found = str(named or process_environment().get(VARIABLE) or "")
+    if not found:
+        raise InputError(f"name the folder with the transcripts in {VARIABLE}")
+    return Path(found)
+
+
+def below(folder: Path) -> Iterator[Transcript]:
+    """Every transcript below a folder, by name; what cannot be read is left for the next time."""
+    for path in sorted(folder.glob("**/tasks/*.output")):
+        try:
+            text = read_text(path)
+            at = path.stat().st_mtime
+        except (BadFileError, OSError):
+            continue
+        name = path.relative_to(folder).as_posix()
+        yield Transcript(name, _cells(text, at))
+
+
+def _cells(text: str, at: float) -> tuple[Any, ...]:
+    stamp = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    used: dict[str, tuple[int, int]] = {}
+    model = "-"
+    for number, message in enumerate(_messages(text)):
+        usage = message["usage"]
+        entered = sum(_count(usage.get(key)) for key in _IN)
+        # A message is written several times while it grows; the last one has its whole use.
+        used[str(message.get("id") or number)] = (entered, _count(usage.get("output_tokens")))
+        model = str(message.get("model") or model)
+    entered, left = (sum(pair[n] for pair in used.values()) for n in (0, 1))
+    verdict = "OK" if entered + left else "EMPTY"
+    return (stamp, "agent", _plain(model), 0, entered, left, verdict)
+
+
+def _messages(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        message = record.get("message") if isinstance(record, dict) else None
+        if isinstance(message, dict) and isinstance(message.get("usage"), dict):
+            yield message
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _plain(model: str) -> str:
+    return "".join(c for c in model if c.isprintable() and c != "|").strip() or "-"

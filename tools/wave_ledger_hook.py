@@ -1,0 +1,58 @@
+"""After a wave of another program: put its report's tokens into the ledger, a row a phase.
+
+A wave of ours is there already, dispatch by dispatch, and its report says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code, 1 when a row could not be added."""
+    asked = _parser().parse_args(argv)
+    from tools import fleet_ledger
+
+    for phase in _phases(asked.report_file):
+        good, said = fleet_ledger.append_wave(
+            asked.report_file, asked.wave, phase, asked.timestamp, state_dir=asked.state_dir
+        )
+        print(said, file=sys.stdout if good else sys.stderr)
+        if not good:
+            return fleet_ledger.REFUSED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="wave_ledger_hook", description="Ledger a wave's report.")
+    for name in ("--report-file", "--wave", "--timestamp"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    return parser
+
+
+def _phases(report_file: str) -> tuple[str, ...]:
+    from state_store.files import BadFileError, read_json
+
+    try:
+        report = read_json(Path(report_file))
+    except BadFileError:
+        report = {}  # the first phase will say what is wrong with it
+    repairs = report.get("repairsUsed") if isinstance(report, dict) else 0
+    repaired = isinstance(repairs, int) and repairs > 0
+    return ("build", "verify", "repair") if repaired else ("build", "verify")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
