@@ -75,7 +75,7 @@ def _leave(planned: Planned, place: Place, wave: Wave) -> None:
 
 def abandoned(planned: Planned, wave: Wave, attempts: Sequence[Attempt]) -> ItemOutcome:
     """The outcome of an item whose backend still works although the wave was stopped."""
-    reason = "interrupted; its backend did not come back in time"
+    reason = f"{wave.gates.stop.cause}; its backend did not come back in time"
     begun = wave.recorder.started(planned.slug)
     known = [*attempts]
     if begun is not None and begun[1] > len(known):

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from driver.runs import RUN_VARIABLE, clear_up, noted
 from driver.spending import opened as spending_of
 from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
+from driver.stop import Stop
 from driver.survey import Survey
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workplace import sign
@@ -61,6 +62,21 @@ class _Plan:
     items: tuple[Planned, ...]
     settings: Settings
     survey: Survey
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """What is run for a wave besides agents and tests: set-ups, and who talks to the remote."""
+
+    setups: Processes = field(default_factory=Processes)
+    talks: Processes = field(default_factory=Processes)
+
+    def end_with(self, stop: Stop, driver: AgentDriver) -> None:
+        """End all of it when the wave is to end. A halt lets a push go on that was begun: what is
+        sent cannot be recalled, and half sent nobody knows whether it arrived."""
+        stop.on_set(self.setups.cancel)
+        stop.on_set(self.talks.cancel, only_by_signal=True)
+        stop.on_set(driver.cancel)
 
 
 def wave_id_of(manifest: object) -> str:
@@ -99,9 +115,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     check_ready(request.driver)
     gates = _open_gates(request, plan.settings)
     gates.check_dispatch()
-    processes = Processes()
-    request.options.stop.on_set(request.driver.cancel)
-    request.options.stop.on_set(processes.cancel)
+    started = _Started()
+    started.end_with(request.options.stop, request.driver)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
             api = _open_store(request, cleanup)
@@ -109,7 +124,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             books = spending_of(api, manifest.wave_id, gates, plan.settings, request.driver)
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
-            grounds = _open_grounds(plan, processes, manifest.wave_id, cleanup)
+            grounds = _open_grounds(plan, started, manifest.wave_id, cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -123,7 +138,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
                 request.state_dir, manifest.wave_id, memory, request.options.progress
             ),
             spending=spending,
-            processes=processes,
+            processes=started.setups,
             options=request.options,
             baselines=WaveBaselines(request.state_dir),
             state_dir=request.state_dir,
@@ -133,6 +148,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         cleanup.callback(wave.baselines.close, wave)
         memory.begin([planned.slug for planned in wave.plan])
         _announce(wave, request.state_dir)
+        request.driver.attend(wave.recorder.say, plan.settings.limits.give_up_s)
         yield wave
 
 
@@ -148,7 +164,10 @@ def _trouble_told() -> Iterator[None]:
 def _open_gates(request: WaveRequest, settings: Settings) -> Gates:
     limits = cost_ceiling.load_config(settings)
     spent = functools.partial(told_in_this_wave, request.driver)
-    return Gates(request.state_dir, request.options.stop, spent, config=limits)
+    grace_s = settings.limits.halt_grace_s
+    return Gates(
+        request.state_dir, request.options.stop, spent, config=limits, halt_grace_s=grace_s
+    )
 
 
 def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI | None:
@@ -201,7 +220,7 @@ def _first_lines(wave: Wave, state_dir: Path | None) -> Iterator[str]:
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
     if state_dir is not None:
         stop = halt_command(state_dir, "set", "REASON")
-        yield f"Ctrl-C stops at once; to let agents at work finish first: {stop}"
+        yield f"to stop, press Ctrl-C here, or anywhere: {stop}"
 
 
 def _base_line(repository: Repository) -> str:
@@ -228,12 +247,12 @@ def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
 
 
 def _open_grounds(
-    plan: _Plan, processes: Processes, wave_id: str, cleanup: contextlib.ExitStack
+    plan: _Plan, started: _Started, wave_id: str, cleanup: contextlib.ExitStack
 ) -> dict[str, Ground]:
     grounds: dict[str, Ground] = {}
     for home in {planned.home.key: planned.home for planned in plan.items}.values():
         ground: Ground = (
-            _open_repository(home.top, plan.settings, processes, wave_id, cleanup)
+            _open_repository(home.top, plan.settings, started, wave_id, cleanup)
             if home.top
             else FolderGround(home.folder)
         )
@@ -245,7 +264,7 @@ def _open_grounds(
 def _open_repository(
     top: Path,
     settings: Settings,
-    processes: Processes,
+    started: _Started,
     wave_id: str,
     cleanup: contextlib.ExitStack,
 ) -> RepositoryGround:
@@ -258,11 +277,11 @@ def _open_repository(
     prepare = Preparation(
         settings.workspace.copy,
         settings.workspace.setup,
-        functools.partial(run_setup, settings, processes, wave_id),
+        functools.partial(run_setup, settings, started.setups, wave_id),
     )
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
-    remote = find_remote(repository, settings.environ, settings.ship.remote, processes)
+    remote = find_remote(repository, settings.environ, settings.ship.remote, started.talks)
     return RepositoryGround(repository, git, workshop, trees, remote, folder)
 
 

@@ -121,7 +121,9 @@ class Recorder:
         Raises LeasedElsewhereError and CannotRunError, and then the verdict counts for nothing.
         """
         self.say(f"{subject.slug}: {verdict_said(attempt.verdict, attempt.reason)}")
-        data = {**_attempt_entry(attempt), "settled": final}
+        halted = attempt.verdict is Verdict.HALTED  # no fault of the agent's: it does not count
+        counted = {"attempt": attempt.number - halted, "settled": final and not halted}
+        data = {**_attempt_entry(attempt), **counted}
         with self._step(subject, _journal_phase(attempt), data) as entry:
             self._memory.judged(subject, attempt, partial(self._told, subject, entry.put))
 

@@ -71,6 +71,8 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
         judgement = Judgement(Verdict.UNDECIDED, str(error))
     except OSError as trouble:  # folders without rights, too deep for a path, a full disk
         judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
+    if judgement.verdict is Verdict.HALTED and (cause := wave.gates.stop.cause):
+        judgement = replace(judgement, reason=f"{judgement.reason}: {cause}")
     done = replace(_attempt(sent, seen, judgement), test=test, evidence=found)
     final = not may_repair(done, planned.policy.repair_cap)
     wave.recorder.judged(wave.subject(planned), done, final=final)
