@@ -216,11 +216,10 @@ def _first_lines(wave: Wave, state_dir: Path | None) -> Iterator[str]:
     caps = wave.driver.probe_capabilities()
     items = "1 item" if len(wave.plan) == 1 else f"{len(wave.plan)} items"
     tier = caps.recommended_verification_tier
-    yield f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    stop = f"; or anywhere: {halt_command(state_dir, 'set', 'REASON')}" if state_dir else ""
+    told = f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    yield f"{told}; to stop it, press Ctrl-C here{stop}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
-    if state_dir is not None:
-        stop = halt_command(state_dir, "set", "REASON")
-        yield f"to stop, press Ctrl-C here, or anywhere: {stop}"
 
 
 def _base_line(repository: Repository) -> str:
