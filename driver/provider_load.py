@@ -63,7 +63,5 @@ class GateLog:
         self._closed_s += now - self._closed_at
         self._closed_at = None
         self._least = min(self._least, limit)
-        many = (
-            "as many calls at once as before" if limit == math.inf else f"at most {limit} at once"
-        )
+        many = "as many at once as before" if limit == math.inf else f"at most {limit} at once"
         return f"the provider answers again: {many}"
