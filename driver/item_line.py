@@ -78,9 +78,10 @@ def abandoned(planned: Planned, wave: Wave, attempts: Sequence[Attempt]) -> Item
     reason = f"{wave.gates.stop.cause}; its backend did not come back in time"
     begun = wave.recorder.started(planned.slug)
     known = [*attempts]
-    if begun is not None and begun[1] > len(known):
-        known.append(Attempt(begun[1], begun[0], Verdict.HALTED, reason))
-    return outcome_of(planned, Verdict.HALTED, reason, known)
+    if begun is None or begun[1] <= max((one.number for one in known), default=0):
+        return outcome_of(planned, Verdict.HALTED, reason, known)
+    known.append(Attempt(begun[1], begun[0], Verdict.HALTED, reason))
+    return settle(planned, wave, outcome_of(planned, Verdict.HALTED, reason, known))
 
 
 def settle(planned: Planned, wave: Wave, outcome: ItemOutcome) -> ItemOutcome:
