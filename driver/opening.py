@@ -7,6 +7,7 @@ import functools
 import os
 import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -141,6 +142,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             processes=started.setups,
             options=request.options,
             baselines=WaveBaselines(request.state_dir),
+            test_slots=threading.Semaphore(_parallel_tests(plan.settings)),
             state_dir=request.state_dir,
             resume=request.resume,
         )
@@ -279,9 +281,13 @@ def _open_repository(
         functools.partial(run_setup, settings, started.setups, wave_id),
     )
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
-    trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
+    trees = workshop.proving_trees(_parallel_tests(settings))
     remote = find_remote(repository, settings.environ, settings.ship.remote, started.talks)
     return RepositoryGround(repository, git, workshop, trees, remote, folder)
+
+
+def _parallel_tests(settings: Settings) -> int:
+    return settings.limits.max_parallel_tests or os.cpu_count() or 2
 
 
 def _fresh_folder(root: Path, prefix: str) -> Path:

@@ -87,7 +87,7 @@ class Stop:
     def check(self) -> None:
         """Raise the cause once the wave is to end."""
         if (cause := self.cause) is not None:
-            raise cause
+            raise cause.with_traceback(None)  # one object, raised by many threads
 
     def _concerns(self, *, only_by_signal: bool) -> bool:
         return self.signal_number is not None or not only_by_signal

@@ -84,12 +84,13 @@ def run_on(
 ) -> TestRun:
     """The same for any test."""
     environment = test_environment(wave.settings, wave.wave_id)
-    result = wave_bridge.run_test_command(
-        wave.driver,
-        test.command,
-        proving.path / test.work_dir,
-        CommandLimits(wave.settings.verify.timeout_s, environment, output),
-    )
+    with wave.test_slots:
+        result = wave_bridge.run_test_command(
+            wave.driver,
+            test.command,
+            proving.path / test.work_dir,
+            CommandLimits(wave.settings.verify.timeout_s, environment, output),
+        )
     kind, reason = run_kind(result, proving.tampered())
     return TestRun(
         kind=kind,
