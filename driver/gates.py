@@ -163,7 +163,7 @@ class Gates:
 
     def _check_ceiling(self, state_dir: Path) -> None:
         raise_if_exceeded(self._wave_answer(state_dir, trip=False))
-        if self.config["limits"].get("max_daily_tokens") is None:
+        if not _has_daily(self.config):
             return
         raise_if_exceeded(
             cost_ceiling.check(
@@ -185,15 +185,19 @@ def check_before_start(state_dir: Path, settings: Settings) -> None:
     Nothing is changed."""
     check_halt(state_dir)
     config = cost_ceiling.load_config(settings)
-    for period in cost_ceiling.PERIODS:
+    raise_if_exceeded(cost_ceiling.check(config=config, state_dir=state_dir, trip=False))
+    if _has_daily(config):
         raise_if_exceeded(
-            cost_ceiling.check(
-                spent=None, period=period, config=config, state_dir=state_dir, trip=False
-            )
+            cost_ceiling.check(period="daily", config=config, state_dir=state_dir, trip=False)
         )
     if reached := budget.reached_today(state_dir, Limits.of(settings.limits)):
         raise GateClosedError(CEILING, reached.reason)
     check_halt(state_dir)
+
+
+def _has_daily(config: Mapping[str, Any]) -> bool:
+    """Whether a day is limited; if not, store and ledger need not be read to know."""
+    return (config.get("limits") or {}).get(cost_ceiling.PERIODS["daily"]) is not None
 
 
 def check_halt(state_dir: Path) -> None:

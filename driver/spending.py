@@ -28,7 +28,7 @@ from driver.gates import Gates
 from driver.living import holder_name, is_gone
 from driver.model_table import PRICES, Price, cost_of
 from state_store.api import StateAPI
-from state_store.errors import TidegateError
+from state_store.errors import InputError, TidegateError
 from state_store.kept_spend import Purpose, Reserved
 from tools import budget, ceilings
 from tools.budget import Budget, OverBudgetError, Used
@@ -79,7 +79,7 @@ class Spending:
 
         Raises GateClosedError and InterruptedWaveError, and then nothing may be started.
         """
-        named = model or driver.resolve_model(ROLE_WORKER) or ""
+        named = str(model or driver.resolve_model(ROLE_WORKER) or "")
         purpose = Purpose(self.wave_id, item, number, phase, driver.name, named)
         one, reserved = Dispatch(), self._reserve(purpose)
         mark = id(one)
@@ -126,20 +126,22 @@ class Spending:
                 found = self.budget.reserve(purpose)
             except OverBudgetError as over:
                 raise self.gates.over_budget(over.decision) from over
-            except TidegateError as error:  # a damaged ledger, a full disk
+            except InputError as error:  # a ledger that cannot be believed
                 raise self.gates.unavailable(error) from error
             if isinstance(found, Reserved):
                 return found
             with self._changed:
                 if self._ended == ended:
                     self._changed.wait(_LOOK_AGAIN_S)
+            self.gates.check_dispatch()  # the backend may have closed meanwhile
 
     def _end(self, one: Dispatch, phase: str, reserved: Reserved | None, seconds: float) -> None:
         if one.begun:
             usage = one.result.usage if one.result else _UNMETERED
             self._book(phase, usage, reserved, _used(usage, one.result, seconds))
         elif self.budget and reserved:
-            self.budget.cancel(reserved)
+            with suppress(TidegateError):  # then the next run counts it, and never too little
+                self.budget.cancel(reserved)
         with self._changed:
             self._ended += 1
             self._changed.notify_all()

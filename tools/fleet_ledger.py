@@ -98,8 +98,8 @@ def append_wave(
 ) -> tuple[bool, str]:
     """Add a wave's tokens of one phase from its report: (whether all is well, a sentence).
 
-    A report whose dispatches are in the ledger one by one (`ledgered`) adds nothing to it, nor does
-    a row with this time, phase and wave.
+    A report whose dispatches are in the ledger one by one (`tokens.ledgered`) adds nothing to it,
+    nor does a row with this time, phase and wave.
     """
     from state_store.files import read_json
 
@@ -107,9 +107,10 @@ def append_wave(
         report = read_json(Path(report_file))
         if not isinstance(report, dict):
             raise InputError(f"{report_file} is no report of a wave")
-        if report.get("ledgered"):
+        told = report.get("tokens") or {}
+        if told.get("ledgered"):
             return True, f"wave {wave} {phase}: its dispatches are in the ledger already"
-        tokens = (report.get("tokens") or {}).get(f"{phase}Out")
+        tokens = told.get(f"{phase}Out")
         green = bool((report.get("integration") or {}).get("green"))
         verdict = "OK" if green else "FAILED"
         row = (timestamp, "waverun", "haiku", 0, 0, _count(f"tokens.{phase}Out", tokens))

@@ -219,7 +219,7 @@ def test_what_was_billed_is_the_same_in_every_book(tmp_path: Path) -> None:
     assert in_ledger(made.state) == in_events(made.state)["tokens"] == billed
     phases = {row["phase"] for row in fleet_ledger.parse_ledger_rows(made.state)}
     assert phases == {"build", "repair"}
-    assert (report["tokens"]["unmetered"], report["ledgered"]) == (0, True)
+    assert (report["tokens"]["unmetered"], report["tokens"]["ledgered"]) == (0, True)
     _hook_adds_nothing(tmp_path, made, report)
 
 
