@@ -150,7 +150,6 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         cleanup.callback(wave.baselines.close, wave)
         memory.begin([planned.slug for planned in wave.plan])
         _announce(wave, request.state_dir)
-        request.driver.attend(wave.recorder.say, plan.settings.limits.give_up_s)
         yield wave
 
 
@@ -207,6 +206,7 @@ def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
 
 
 def _announce(wave: Wave, state_dir: Path | None) -> None:
+    wave.driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
     for line in _first_lines(wave, state_dir):
         wave.recorder.say(line)
     for ground in wave.grounds.values():
