@@ -8,13 +8,14 @@ extras that a backend may add, never things it must know.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from driver.check import Check, failed_as, passed
 from driver.provider_fault import ProviderFault
+from driver.provider_load import ProviderLoad
 
 WORKER_RUNNING = "running"
 WORKER_DONE = "done"
@@ -256,6 +257,15 @@ class AgentDriver(ABC):
         problems = self.readiness_problems()
         found = tuple(failed_as("ready", problem) for problem in problems)
         return found or (passed("ready", self.describe()),)
+
+    def attend(self, say: Callable[[str], None], give_up_s: float) -> None:
+        """A wave begins: tell `say` when the provider takes no calls and when it does again, and
+        once it took none for `give_up_s` seconds answer with a fault of kind GIVEN_UP."""
+        del say, give_up_s
+
+    def provider_load(self) -> ProviderLoad | None:
+        """How the provider answered since `attend`; None when this backend does not know."""
+        return None
 
     def cancel(self) -> None:
         """End every running dispatch and command soon, and start no further one."""

@@ -46,14 +46,18 @@ def run_cycle(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
 
 def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int:
     keep_standard_files()
+    with listening(Stop()) as stop:  # until the report is written, so that it is whole
+        return _told(args, run_wave, job, stop)
+
+
+def _told(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: Stop) -> int:
     output = None  # until it is known to be a place for a report
     lines: tuple[str, ...] = ()
     try:
         require_current_folder()
         check_places(args)
         output = args.output
-        with listening(Stop()) as stop:
-            report, lines = _done(args, run_wave, job, stop)
+        report, lines = _done(args, run_wave, job, stop)
     except TidegateError as error:
         report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
     if failpoints.active():

@@ -59,6 +59,7 @@ def conclude(
         resumed=resumed,
         bases=tuple(_bases(wave)),
         parked_until=wave.gates.parked_until or _reviewer_parked_until(wave),
+        provider=wave.driver.provider_load(),
     )
 
 
@@ -123,8 +124,8 @@ def _record_end(
 
 
 def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, ExitCode | None]:
-    if wave.gates.stop.is_set:
-        return "interrupted", wave.gates.stop.exit_code
+    if (cause := wave.gates.stop.cause) is not None:
+        return gate_word(cause), cause.exit_code
     closed = wave.gates.closed
     if closed is None:
         return None, None
@@ -136,11 +137,8 @@ def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, Exi
 
 
 def _stopped_by(wave: Wave) -> str | None:
-    try:
-        wave.gates.stop.check()
-    except InterruptedWaveError as interrupted:
-        return str(interrupted)
-    return str(wave.gates.closed) if wave.gates.closed else None
+    stopped = wave.gates.stop.cause or wave.gates.closed
+    return str(stopped) if stopped else None
 
 
 def aborted(wave_id: str, error: TidegateError) -> WaveReport:

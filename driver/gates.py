@@ -1,19 +1,21 @@
 """The gates that may stop a wave: the halt switch, the cost ceiling, a signal, the backend itself.
 
 Asked before every dispatch, every repair round and the ship; what money or the backend closes is
-closed for dispatches only. A gate that cannot be asked stops the wave as well, and says so.
+closed for dispatches only. The halt switch is watched while others work. A gate that cannot be
+asked stops the wave as well, and says so.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from driver.provider_fault import FaultKind, ProviderFault
+from driver.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.stop import InterruptedWaveError, Stop
 from driver.text import typed
 from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
@@ -38,20 +40,22 @@ class GateClosedError(StoppedByPolicyError):
 
 
 class BackendClosedError(GateClosedError):
-    """The backend takes no work for now: PARKED until its plan has allowance again, or REFUSED
-    until a person puts its key, model or credit right. `resets_at` is in ISO 8601, None when
-    unknown."""
+    """The backend takes no work for now: PARKED until its plan has allowance again or its provider
+    answers, or REFUSED until a person puts its key, model or credit right. `resets_at` is in ISO
+    8601, None when unknown."""
 
     def __init__(self, fault: ProviderFault) -> None:
-        parked = fault.kind is FaultKind.USAGE_LIMIT
+        parked = fault.kind in PARKING
         self.resets_at = _iso(fault.resets_at) if parked else None
         self.exit_code = ExitCode.STOPPED_BY_POLICY if parked else ExitCode.CANNOT_RUN_HERE
         until = f" until {self.resets_at}" if self.resets_at else ""
-        why = f"the backend's plan is used up{until}" if parked else _CURES[fault.kind]
-        super().__init__(PARKED if parked else REFUSED, f"{why}: {fault.message}")
+        why = _CURES[fault.kind]
+        super().__init__(PARKED if parked else REFUSED, f"{why}{until}: {fault.message}")
 
 
 _CURES = {
+    FaultKind.USAGE_LIMIT: "the backend's plan is used up",
+    FaultKind.GIVEN_UP: "the backend's provider is away; run again later",
     FaultKind.BAD_KEY: "the backend's key or login is not accepted; log in or correct the key",
     FaultKind.UNKNOWN_MODEL: "the backend's server does not know the model; set [backend] model",
     FaultKind.NO_CREDIT: "the backend's account has no credit left; add some",
@@ -79,12 +83,25 @@ class Gates:
     tokens_of_day: Callable[[], int | None] = lambda: None
     closed: GateClosedError | None = None
     fault: ProviderFault | None = None
+    halt_grace_s: float = 5.0
 
     def check(self) -> None:
-        """Raise InterruptedWaveError or GateClosedError when no further step may start."""
+        """Raise InterruptedWaveError or GateClosedError when no further step may start; a halt ends
+        what runs as well."""
         self.stop.check()
-        if self.state_dir is not None:
+        if self.state_dir is None:
+            return
+        try:
             self._asked(check_halt, self.state_dir)
+        except GateClosedError as halted:
+            self.stop.close(halted, self.halt_grace_s)
+            raise
+
+    def watch(self) -> None:
+        """Look whether the halt switch was set meanwhile; whoever works is ended then."""
+        if not self.stop.is_set:
+            with suppress(StoppedByPolicyError):
+                self.check()
 
     def check_dispatch(self) -> None:
         """The same before an agent is started; money and the backend have their say here."""

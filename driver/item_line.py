@@ -156,12 +156,13 @@ def _leave(planned: Planned, place: Place, wave: Wave) -> None:
 
 def abandoned(planned: Planned, wave: Wave, trail: Trail) -> ItemOutcome:
     """The outcome of an item whose backend still works although the wave was stopped."""
-    reason = "interrupted; its backend did not come back in time"
+    reason = f"{wave.gates.stop.cause}; its backend did not come back in time"
     begun = wave.recorder.started(planned.slug)
-    known = [*trail.attempts]
-    if begun is not None and begun[1] > len(known):
-        known.append(Attempt(begun[1], begun[0], Verdict.HALTED, reason))
-    return outcome_of(planned, Verdict.HALTED, reason, Trail(known, [*trail.reviews]))
+    known, looks = [*trail.attempts], [*trail.reviews]
+    if begun is None or begun[1] <= max((one.number for one in known), default=0):
+        return outcome_of(planned, Verdict.HALTED, reason, Trail(known, looks))
+    known.append(Attempt(begun[1], begun[0], Verdict.HALTED, reason))
+    return settle(planned, wave, outcome_of(planned, Verdict.HALTED, reason, Trail(known, looks)))
 
 
 def settle(planned: Planned, wave: Wave, outcome: ItemOutcome) -> ItemOutcome:

@@ -7,9 +7,10 @@ import functools
 import os
 import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from driver.runs import RUN_VARIABLE, clear_up, noted, run_mark
 from driver.spending import opened as spending_of
 from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
+from driver.stop import Stop
 from driver.survey import Survey
 from driver.tripwire import Tripwire
 from driver.wave_context import Planned, Reviewer, Shipping, Wave, WaveOptions
@@ -66,6 +68,22 @@ class _Plan:
     items: tuple[Planned, ...]
     settings: Settings
     survey: Survey
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """What is run for a wave besides agents and tests: set-ups, and who talks to the remote."""
+
+    setups: Processes = field(default_factory=Processes)
+    talks: Processes = field(default_factory=Processes)
+
+    def end_with(self, stop: Stop, drivers: Sequence[AgentDriver]) -> None:
+        """End all of it when the wave is to end. A halt lets a push go on that was begun: what is
+        sent cannot be recalled, and half sent nobody knows whether it arrived."""
+        stop.on_set(self.setups.cancel)
+        stop.on_set(self.talks.cancel, only_by_signal=True)
+        for driver in drivers:
+            stop.on_set(driver.cancel)
 
 
 def wave_id_of(manifest: object) -> str:
@@ -107,7 +125,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     drivers = (request.driver, *([reviewing] if reviewing else []))
     gates = _open_gates(request, plan.settings, drivers)
     gates.check_dispatch()
-    processes = _stopped_with(request, drivers)
+    started = _Started()
+    started.end_with(request.options.stop, drivers)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
             api = _open_store(request, cleanup)
@@ -115,9 +134,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             books = spending_of(api, manifest.wave_id, gates, plan.settings, drivers)
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
-            ours = _own_places(request)
             mark = run_mark(run_dir, manifest.wave_id)
-            grounds = _open_grounds(plan, processes, mark, ours, cleanup)
+            grounds = _open_grounds(plan, started, mark, _own_places(request), cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -127,13 +145,12 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             settings=plan.settings,
             shipping=request.shipping,
             gates=gates,
-            recorder=Recorder(
-                request.state_dir, manifest.wave_id, memory, request.options.progress
-            ),
+            recorder=_recorder(request, manifest.wave_id, memory),
             spending=spending,
-            processes=processes,
+            processes=started.setups,
             options=request.options,
             baselines=WaveBaselines(request.state_dir),
+            test_slots=threading.Semaphore(_parallel_tests(plan.settings)),
             state_dir=request.state_dir,
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
@@ -142,13 +159,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         yield wave
 
 
-def _stopped_with(request: WaveRequest, drivers: Sequence[AgentDriver]) -> Processes:
-    """The wave's own processes; whoever stops the wave ends them and what the backends run."""
-    processes = Processes()
-    for driver in drivers:
-        request.options.stop.on_set(driver.cancel)
-    request.options.stop.on_set(processes.cancel)
-    return processes
+def _recorder(request: WaveRequest, wave_id: str, memory: Memory) -> Recorder:
+    return Recorder(request.state_dir, wave_id, memory, request.options.progress)
 
 
 def _begin(wave: Wave, memory: Memory, cleanup: contextlib.ExitStack) -> None:
@@ -170,7 +182,10 @@ def _trouble_told() -> Iterator[None]:
 def _open_gates(request: WaveRequest, settings: Settings, drivers: Sequence[AgentDriver]) -> Gates:
     limits = cost_ceiling.load_config(settings)
     spent = functools.partial(told_in_this_wave, drivers)
-    return Gates(request.state_dir, request.options.stop, spent, config=limits)
+    grace_s = settings.limits.halt_grace_s
+    return Gates(
+        request.state_dir, request.options.stop, spent, config=limits, halt_grace_s=grace_s
+    )
 
 
 def _reviewing_driver(plan: _Plan) -> AgentDriver | None:
@@ -231,6 +246,8 @@ def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
 
 
 def _announce(wave: Wave, state_dir: Path | None) -> None:
+    for driver in {wave.driver, wave.reviewer.driver if wave.reviewer else wave.driver}:
+        driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
     for line in _first_lines(wave, state_dir):
         wave.recorder.say(line)
     for ground in wave.grounds.values():
@@ -242,14 +259,13 @@ def _first_lines(wave: Wave, state_dir: Path | None) -> Iterator[str]:
     caps = wave.driver.probe_capabilities()
     items = "1 item" if len(wave.plan) == 1 else f"{len(wave.plan)} items"
     tier = caps.recommended_verification_tier
-    yield f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    stop = f"; or anywhere: {halt_command(state_dir, 'set', 'REASON')}" if state_dir else ""
+    told = f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    yield f"{told}; to stop it, press Ctrl-C here{stop}"
     if wave.reviewer and any(map(wave.wants_review, wave.plan)):
         model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
         yield f"what needs a review is read by {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
-    if state_dir is not None:
-        stop = halt_command(state_dir, "set", "REASON")
-        yield f"Ctrl-C stops at once; to let agents at work finish first: {stop}"
 
 
 def _base_line(repository: Repository) -> str:
@@ -284,7 +300,7 @@ def _own_places(request: WaveRequest) -> tuple[Path, ...]:
 
 def _open_grounds(
     plan: _Plan,
-    processes: Processes,
+    started: _Started,
     mark: str,
     ours: tuple[Path, ...],
     cleanup: contextlib.ExitStack,
@@ -292,7 +308,7 @@ def _open_grounds(
     grounds: dict[str, Ground] = {}
     for home in {planned.home.key: planned.home for planned in plan.items}.values():
         ground: Ground = (
-            _open_repository(home.top, plan.settings, processes, mark, ours, cleanup)
+            _open_repository(home.top, plan.settings, started, mark, ours, cleanup)
             if home.top
             else FolderGround(home.folder)
         )
@@ -304,7 +320,7 @@ def _open_grounds(
 def _open_repository(
     top: Path,
     settings: Settings,
-    processes: Processes,
+    started: _Started,
     mark: str,
     ours: tuple[Path, ...],
     cleanup: contextlib.ExitStack,
@@ -318,14 +334,18 @@ def _open_repository(
     prepare = Preparation(
         settings.workspace.copy,
         settings.workspace.setup,
-        functools.partial(run_setup, settings, processes, mark),
+        functools.partial(run_setup, settings, started.setups, mark),
     )
     workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
-    trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
-    remote = find_remote(repository, settings.environ, settings.ship.remote, processes)
+    trees = workshop.proving_trees(_parallel_tests(settings))
+    remote = find_remote(repository, settings.environ, settings.ship.remote, started.talks)
     watch = CheckoutWatch(repository, settings.environ, folder / "watch")
     tripwire = Tripwire(watch.look, lambda name: is_own_part(repository.top, name, ours))
     return RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+
+
+def _parallel_tests(settings: Settings) -> int:
+    return settings.limits.max_parallel_tests or os.cpu_count() or 2
 
 
 def _fresh_folder(root: Path, prefix: str) -> Path:

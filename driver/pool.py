@@ -22,14 +22,13 @@ _TICK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Leaving(Generic[Job, Result]):
-    """How to leave early: once `is_stopped` says so, `insist` is called after `insist_after_s`
-    seconds, and a job not done after `leave_after_s` gets `abandoned(job)` as its result."""
+    """How to leave early: once `is_stopped` says so, `insist` is called when half of `grace_s()`
+    seconds is over, and a job not done after all of them gets `abandoned(job)` as its result."""
 
     is_stopped: Callable[[], bool]
     insist: Callable[[], None]
     abandoned: Callable[[Job], Result]
-    insist_after_s: float = 0.8
-    leave_after_s: float = 1.6
+    grace_s: Callable[[], float]  # may shrink while waiting
 
 
 def run_all(
@@ -128,9 +127,9 @@ class _Crew(Generic[Job, Result]):
         self._wait_until(lambda: leaving is not None and leaving.is_stopped())
         if leaving is not None and self._left:
             stopped = time.monotonic()
-            self._wait_until(lambda: time.monotonic() > stopped + leaving.insist_after_s)
+            self._wait_until(lambda: time.monotonic() > stopped + leaving.grace_s() / 2)
             leaving.insist()
-            self._wait_until(lambda: time.monotonic() > stopped + leaving.leave_after_s)
+            self._wait_until(lambda: time.monotonic() > stopped + leaving.grace_s())
 
     def _wait_until(self, is_over: Callable[[], bool]) -> None:
         # A timed wait lets the main thread run its signal handlers on every platform.

@@ -23,6 +23,7 @@ class FaultKind(StrEnum):
     DROPPED = "dropped"
     SILENT = "silent"
     MALFORMED = "malformed"
+    GIVEN_UP = "given_up"
 
 
 # Another try of the same request may work; for all others it is money or time for nothing.
@@ -43,8 +44,12 @@ LASTING = frozenset(
         FaultKind.UNKNOWN_MODEL,
         FaultKind.NO_CREDIT,
         FaultKind.USAGE_LIMIT,
+        FaultKind.GIVEN_UP,
     }
 )
+
+# Time alone helps: the wave is parked, and a later run goes on.
+PARKING = frozenset({FaultKind.USAGE_LIMIT, FaultKind.GIVEN_UP})
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,8 @@ class Recorder:
         Raises LeasedElsewhereError and CannotRunError, and then the verdict counts for nothing.
         """
         self.say(f"{subject.slug}: {verdict_said(attempt.verdict, attempt.reason)}")
-        data = {**_attempt_entry(attempt), "settled": final}
+        over = final and attempt.verdict is not Verdict.HALTED
+        data = {**_attempt_entry(attempt), "settled": over}
         with self._step(subject, _journal_phase(attempt), data) as entry:
             self._memory.judged(subject, attempt, partial(self._told, subject, entry.put))
 
@@ -297,13 +298,18 @@ def _journal_phase(attempt: Attempt) -> str:
     return "failed" if attempt.number == 1 else "repair_failed"
 
 
+def _counted(last: Attempt) -> int:
+    """How many attempts a later run has to count; one that was halted is not the agent's fault."""
+    return last.number - (last.verdict is Verdict.HALTED)
+
+
 def _attempt_entry(attempt: Attempt) -> dict[str, Any]:
     return {
         "verified": attempt.verdict is Verdict.VERIFIED,
         "verdict": str(attempt.verdict),
         "testExit": attempt.test.exit_code if attempt.test else None,
         "repairs": attempt.number - 1,
-        "attempt": attempt.number,
+        "attempt": _counted(attempt),
         "error": attempt.reason or None,
         "tree": attempt.tree,
         "filesWritten": [change.path for change in attempt.changes],
@@ -319,7 +325,7 @@ def _outcome_entry(outcome: ItemOutcome) -> dict[str, Any]:
         "verdict": str(outcome.verdict),
         "testExit": test.exit_code if test else None,
         "repairs": outcome.repairs,
-        "attempt": last.number if last else 0,
+        "attempt": _counted(last) if last else 0,
         "error": outcome.reason or None,
         "tree": outcome.tree,
         "proven": last is not None and last.verdict is Verdict.VERIFIED,

@@ -13,6 +13,7 @@ from driver import receipt, reviews
 from driver.agent_driver import Usage
 from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Shipment, TestRun, Verdict
 from driver.protected import is_test
+from driver.provider_load import ProviderLoad
 from driver.reviews import review_word
 from driver.wave_context import Planned
 from state_store.errors import ExitCode
@@ -58,6 +59,7 @@ class WaveReport:
     resumed: bool = False
     bases: tuple[Base, ...] = ()
     parked_until: str | None = None
+    provider: ProviderLoad | None = None
     spending: Mapping[str, Any] | None = None
     uses: tuple[tuple[str, Usage], ...] | None = None
 
@@ -86,6 +88,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "abort_reason": report.abort_reason,
         "error": report.error,
         "parked_until": report.parked_until,
+        "provider": _provider(report.provider),
         "built": [_built(item, report.review_mode) for item in report.items],
         "shipped": None if report.shipments is None else _shipped_slugs(report.items),
         "shipped_repos": [_shipped_repo(shipment) for shipment in report.shipments or ()],
@@ -105,6 +108,13 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "exit_code": int(report.exit_code),
         **report.details,
     }
+
+
+def _provider(load: ProviderLoad | None) -> dict[str, Any] | None:
+    if load is None:
+        return None
+    closed_s = round(load.closed_s, 3)
+    return {"closings": load.closings, "closedS": closed_s, "leastAtOnce": load.least_at_once}
 
 
 def _resume_stats(items: Sequence[ItemReport]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""One switch that ends a wave: a signal sets it, everything that starts work asks it first.
+"""One switch that ends a wave: a signal or a halt sets it, everything that starts work asks it.
 
 Setting it runs the callbacks that end running processes. It is set from signal handlers, so it
 takes no lock that the interrupted thread could hold.
@@ -17,70 +17,98 @@ from state_store.errors import ExitCode, StoppedByPolicyError
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+SIGNAL_GRACE_S = 1.6  # whoever pressed Ctrl-C is waiting
 
 
 class InterruptedWaveError(StoppedByPolicyError):
     """A signal asked the wave to end; what was finished before stays finished."""
 
-    def __init__(self, signal_number: int, exit_code: ExitCode) -> None:
-        self.exit_code = exit_code
+    def __init__(self, signal_number: int) -> None:
+        self.exit_code = exit_code_of(signal_number)
         super().__init__(f"interrupted by {signal.Signals(signal_number).name}")
 
 
+def exit_code_of(signal_number: int) -> ExitCode:
+    """130 for an interrupt from the keyboard, 143 for every other signal."""
+    return ExitCode.INTERRUPTED if signal_number == signal.SIGINT else ExitCode.TERMINATED
+
+
 class Stop:
-    """Set at most once; `signal_number` says by which signal."""
+    """Set by the first signal, or closed by whoever watches a gate; a signal has the last word."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
-        self._callbacks: list[Callable[[], None]] = []
+        self._closed: StoppedByPolicyError | None = None
+        self._grace_s = SIGNAL_GRACE_S
+        self._callbacks: list[tuple[Callable[[], None], bool]] = []
 
     @property
     def is_set(self) -> bool:
-        """True once a signal has come."""
-        return self.signal_number is not None
+        """True once the wave is to end."""
+        return self.signal_number is not None or self._closed is not None
 
-    def on_set(self, callback: Callable[[], None]) -> None:
+    @property
+    def cause(self) -> StoppedByPolicyError | None:
+        """Why the wave is to end; None while it is not."""
+        if self.signal_number is not None:
+            return InterruptedWaveError(self.signal_number)
+        return self._closed
+
+    @property
+    def grace_s(self) -> float:
+        """How long whoever works may take to end; they are ended by force when half is over."""
+        return SIGNAL_GRACE_S if self.signal_number is not None else self._grace_s
+
+    def on_set(self, callback: Callable[[], None], *, only_by_signal: bool = False) -> None:
         """Have `callback` called when the switch is set; at once if it already is."""
-        self._callbacks.append(callback)
-        if self.is_set:
+        self._callbacks.append((callback, only_by_signal))
+        if self.is_set and self._concerns(only_by_signal=only_by_signal):
             callback()
 
     def set(self, signal_number: int) -> None:
-        """End the wave. Only the first call counts."""
+        """End the wave. Only the first signal counts."""
         if self.signal_number is None:
             self.signal_number = signal_number
             self.insist()
 
+    def close(self, why: StoppedByPolicyError, grace_s: float) -> None:
+        """End the wave for another reason than a signal. Only the first call counts."""
+        if self._closed is None:
+            self._grace_s = grace_s
+            self._closed = why
+            self.insist()
+
     def insist(self) -> None:
         """Run the callbacks again: what was asked to end is then ended without any grace."""
-        for callback in tuple(self._callbacks):
-            callback()
+        for callback, only_by_signal in tuple(self._callbacks):
+            if self._concerns(only_by_signal=only_by_signal):
+                callback()
 
     def check(self) -> None:
-        """Raise InterruptedWaveError once a signal has come."""
-        if self.signal_number is not None:
-            raise InterruptedWaveError(self.signal_number, self.exit_code)
+        """Raise the cause once the wave is to end."""
+        if (cause := self.cause) is not None:
+            raise cause.with_traceback(None)  # one object, raised by many threads
 
-    @property
-    def exit_code(self) -> ExitCode:
-        """130 for an interrupt from the keyboard, 143 for every other signal."""
-        return ExitCode.INTERRUPTED if self.signal_number == signal.SIGINT else ExitCode.TERMINATED
+    def _concerns(self, *, only_by_signal: bool) -> bool:
+        return self.signal_number is not None or not only_by_signal
 
 
 @contextmanager
 def listening(stop: Stop) -> Iterator[Stop]:
     """Route the ending signals into `stop`; a second signal leaves at once.
 
-    Leaving at once is safe: every running tree has a supervisor that ends it when this process is
-    gone, and everything remembered is written atomically.
+    A signal that was ignored when we were started, by `nohup` say, stays ignored. Leaving at once
+    is safe: every running tree has a supervisor that ends it when this process is gone, and
+    everything remembered is written atomically.
     """
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set:
-            os._exit(128 + number)
+        if stop.signal_number is not None:
+            os._exit(exit_code_of(number))
         stop.set(number)
 
-    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    heard = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in heard}
     try:
         yield stop
     finally:

@@ -14,12 +14,13 @@ from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.recovery import recall
 from driver.phases.ship import ship, strays
-from driver.pool import Leaving, run_all
+from driver.pool import Leaving, repeating, run_all
 from driver.report import WaveReport
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError, TidegateError
 
 DEFAULT_WIDTH = 8
+HALT_LOOK_S = 0.1
 
 
 def run(request: WaveRequest) -> WaveReport:
@@ -28,8 +29,9 @@ def run(request: WaveRequest) -> WaveReport:
     try:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
         with opened(request, manifest) as wave:
-            outcomes = _walk_all(wave)
-            shipments = _ship_all(wave, outcomes)
+            with repeating(HALT_LOOK_S, wave.gates.watch):
+                outcomes = _walk_all(wave)
+                shipments = _ship_all(wave, outcomes)
             report = conclude(wave, outcomes, shipments, resumed=request.resume)
             wave.recorder.ended(report.abort_reason)
             return report
@@ -49,6 +51,7 @@ def _walk_all(wave: Wave) -> list[ItemOutcome]:
             is_stopped=lambda: wave.gates.stop.is_set,
             insist=wave.gates.stop.insist,
             abandoned=lambda planned: abandoned(planned, wave, trails[planned.slug]),
+            grace_s=lambda: wave.gates.stop.grace_s,
         ),
     )
 

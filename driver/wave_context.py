@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Semaphore
 from typing import Any, Protocol
 
 from driver.agent_driver import AgentDriver
@@ -119,7 +120,7 @@ class Baselines(Protocol):
 
 @dataclass(frozen=True)
 class Wave:
-    """One wave under way."""
+    """One wave under way. `test_slots` bounds the tests of all its repositories and folders."""
 
     wave_id: str
     plan: tuple[Planned, ...]
@@ -134,6 +135,7 @@ class Wave:
     run_dir: Path
     options: WaveOptions
     baselines: Baselines
+    test_slots: Semaphore
     state_dir: Path | None = None
     resume: bool = False
     reviewer: Reviewer | None = None

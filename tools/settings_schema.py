@@ -297,6 +297,8 @@ class LimitsSettings:
     allow_unpriced: bool = _key(SWITCH, False)
     wave_duration_minutes: float = _key(MINUTES, 60.0)
     lease_s: float = _key(SECONDS, 120.0)
+    halt_grace_s: float = _key(SECONDS, 5.0)
+    give_up_s: float = _key(SECONDS, 1800.0)
 
 
 REVIEW_BACKEND = "review.backend"

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +50,8 @@ from driver.process import (
     Processes,
     child_environment,
 )
+from driver.provider_fault import FaultKind, ProviderFault
+from driver.provider_load import ProviderLoad
 from tools.settings import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0
@@ -134,6 +136,8 @@ class LocalDriver(AgentDriver):
             state = WORKER_DONE if result.ok else WORKER_FAILED
         finally:
             self._mark(worker_id, state)
+        if result.failure == FAILURE_COULD_NOT_RUN and self._throttle.given_up:
+            result.fault = ProviderFault(FaultKind.GIVEN_UP, str(result.error))
         result.status = state
         result.survivors = self._survivors.pop(worker_id, ())
         result.tokens_spent = result.usage.total_tokens
@@ -158,7 +162,8 @@ class LocalDriver(AgentDriver):
         self._meter.add(NOTHING_SPENT)
         if self._cancelled.is_set():
             return not_run(worker_id, FAILURE_CANCELLED, "cancelled before it started")
-        why = f"its provider took no further request within {limit_s:g} s, for all items"
+        within = "" if self._throttle.given_up else f" within {limit_s:g} s"
+        why = f"its provider took no further request{within}, for all items"
         return not_run(worker_id, FAILURE_COULD_NOT_RUN, why)
 
     def worker_status(self, worker_id: str) -> WorkerStatus:
@@ -186,6 +191,14 @@ class LocalDriver(AgentDriver):
     def get_tokens_spent(self) -> int | None:
         """Tokens of all metered dispatches so far, None when there was none."""
         return self._meter.known
+
+    def attend(self, say: Callable[[str], None], give_up_s: float) -> None:
+        """From now on tell `say` how the provider answers, and give it up after that time."""
+        self._throttle.attend(say, give_up_s)
+
+    def provider_load(self) -> ProviderLoad | None:
+        """How often and how long the gate before the provider was closed since then."""
+        return self._throttle.load()
 
     def get_unmetered_dispatches(self) -> int:
         """How many dispatches ended without a known use."""

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from driver.backends.backoff import DEFAULT_CAP_S, stay_away_s
 from driver.provider_fault import ProviderFault
+from driver.provider_load import GateLog, GateState, ProviderLoad
 
 RAMP_S = 10.0  # after an outage, one more call at a time is let in this often
 POLL_S = 0.1  # how late a cancelled wait may end
@@ -43,6 +44,7 @@ class Gate:
         """A probe that runs for `probe_s` without a fault is taken for a success."""
         self._cap_s, self._probe_s, self._chance = cap_s, probe_s, chance
         self._closed_until: float | None = None
+        self._closed_since: float | None = None
         self._probe: Pass | None = None
         self._running = 0
         self._strikes = 0
@@ -57,6 +59,21 @@ class Gate:
         if self._probe is None:
             return max(0.0, self._closed_until - now)
         return max(0.0, self._probe.started + self._probe_s - now)
+
+    @property
+    def closed_since(self) -> float | None:
+        """Since when no call got through; None when the last one did."""
+        return self._closed_since
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether a call is under way whose outcome decides."""
+        return self._probe is not None
+
+    @property
+    def state(self) -> GateState:
+        """What there is to tell of it."""
+        return GateState(self._closed_until, self._strikes, self._limit)
 
     @property
     def closed_until(self) -> float:
@@ -96,6 +113,8 @@ class Gate:
         self._strikes += 1
         away_s = stay_away_s(self._strikes, fault.retry_after_s, self._chance(), self._cap_s)
         self._closed_until, self._probe = now + away_s, None
+        if self._closed_since is None:
+            self._closed_since = now
 
     def broke(self, started: Pass) -> None:
         """That call ended in an error of our own, which says nothing of the provider."""
@@ -110,7 +129,7 @@ class Gate:
             self._raise_limit(int((now - self._raised_at) // RAMP_S), now)
 
     def _open(self, now: float) -> None:
-        self._closed_until = self._probe = None
+        self._closed_until = self._closed_since = self._probe = None
         self._raise_limit(1, now)
 
     def _raise_limit(self, steps: int, now: float) -> None:
@@ -118,6 +137,10 @@ class Gate:
         self._limit += steps
         if self._limit >= self._peak:
             self._limit, self._strikes = math.inf, 0
+
+
+def _keep_quiet(_line: str) -> None:
+    """Where nobody attends."""
 
 
 def _wait(changed: threading.Condition, seconds: float) -> object:
@@ -146,6 +169,32 @@ class Throttle:
         self._clock, self._sleep = clock, wait
         self._gate = Gate(cap_s=cap_s, probe_s=probe_s, chance=chance)
         self._changed = threading.Condition()
+        self._log, self._lines = GateLog(), list[str]()
+        self._say: Callable[[str], None] = _keep_quiet
+        self._give_up_s, self._attended = math.inf, -math.inf
+
+    def attend(self, say: Callable[[str], None], give_up_s: float) -> None:
+        """Tell `say` of closing and opening, count anew, and let no call wait any longer when the
+        gate has been closed for `give_up_s` seconds from now on."""
+        with self._changed:
+            self._log = GateLog()
+            self._say, self._give_up_s, self._attended = say, give_up_s, self._clock()
+
+    def load(self) -> ProviderLoad:
+        """What became of the calls since `attend`."""
+        with self._changed:
+            now = self._clock()
+            self._gate.wait_s(now)
+            self._note(now)
+            return self._log.load(now)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the gate has been closed for so long that to wait on is of no use."""
+        with self._changed:
+            since = self._gate.closed_since
+            away_s = 0.0 if since is None else self._clock() - max(since, self._attended)
+            return away_s >= self._give_up_s and not self._gate.is_probing
 
     def call(
         self,
@@ -157,15 +206,17 @@ class Throttle:
     ) -> T | None:
         """The first answer without a transient fault, or the last one when tries or time are over.
 
-        No try starts after `cancelled` is set or when it could not start before `until` (seconds
-        of the clock); None when therefore none was made at all.
+        No try starts after `cancelled` is set, when it could not start before `until` (seconds of
+        the clock), or when the provider is given up; None when therefore none was made at all.
         """
         answer: T | None = None
         for _ in range(self._retries + 1):
             started = self._enter(cancelled, until)
+            self._tell()
             if started is None:
                 break
             got, may_pass = self._try(attempt, fault_of, started)
+            self._tell()
             answer = got
             if not may_pass:
                 break
@@ -176,6 +227,9 @@ class Throttle:
             while not cancelled.is_set():
                 now = self._clock()
                 wait_s = self._gate.wait_s(now)
+                self._note(now)
+                if self.given_up:
+                    return None
                 if until is not None and max(now, self._gate.closed_until) >= until:
                     return None
                 if wait_s <= 0:
@@ -197,11 +251,23 @@ class Throttle:
             settled = True
         finally:
             with self._changed:
+                now = self._clock()
                 if not settled:
                     self._gate.broke(started)
                 elif fault is not None and fault.transient:
-                    self._gate.failed(started, self._clock(), fault)
+                    self._gate.failed(started, now, fault)
                 else:
-                    self._gate.answered(started, self._clock())
+                    self._gate.answered(started, now)
+                self._note(now, fault)
                 self._changed.notify_all()
         return answer, fault is not None and fault.transient
+
+    def _note(self, now: float, fault: ProviderFault | None = None) -> None:
+        if line := self._log.line(self._gate.state, now, fault):
+            self._lines.append(line)
+
+    def _tell(self) -> None:
+        with self._changed:
+            lines, self._lines = self._lines, []
+        for line in lines:  # without the lock: whoever reads it may be slow
+            self._say(line)

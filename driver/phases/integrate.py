@@ -149,7 +149,7 @@ class Integration:
 
     def _run_all(self, keys: Sequence[_Key], *, again: bool) -> dict[_Key, TestRun]:
         stop = self._wave.gates.stop
-        leaving = Leaving(lambda: stop.is_set, stop.insist, _left_behind)
+        leaving = Leaving(lambda: stop.is_set, stop.insist, _left_behind, lambda: stop.grace_s)
         runs = run_all(keys, lambda key: self._run(key, again), width=len(keys), leaving=leaving)
         stop.check()  # what was cut off says nothing of anybody
         self.receipts += runs
@@ -157,7 +157,7 @@ class Integration:
         return dict(zip(keys, runs, strict=True))
 
     def _run(self, key: _Key, again: bool) -> TestRun:
-        self._wave.gates.stop.check()
+        self._wave.gates.check()
         tree, test = key
         name = f"{tree[:12]}-{digest(test.command, test.work_dir)[:8]}"
         output = self._wave.scratch(together.FOLDER) / (f"{name}-again" if again else name)

@@ -85,12 +85,13 @@ def run_on(
 ) -> TestRun:
     """The same for any test."""
     environment = test_environment(wave.settings, wave.mark)
-    result = wave_bridge.run_test_command(
-        wave.driver,
-        test.command,
-        proving.path / test.work_dir,
-        CommandLimits(wave.settings.verify.timeout_s, environment, output),
-    )
+    with wave.test_slots:
+        result = wave_bridge.run_test_command(
+            wave.driver,
+            test.command,
+            proving.path / test.work_dir,
+            CommandLimits(wave.settings.verify.timeout_s, environment, output),
+        )
     allowed = wave.settings.verify.survivors == ALLOW
     kind, reason = run_kind(result, proving.tampered(), survivors_allowed=allowed)
     return TestRun(

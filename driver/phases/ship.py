@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from driver.gates import gate_word
 from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fast_forward, tip_of
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
@@ -21,6 +22,7 @@ from driver.ship_names import branch_names, commit_message, on_the_way
 from driver.target import Head, look
 from driver.tripwire import TOGETHER, Stray, told, warning
 from driver.wave_context import Wave
+from state_store.errors import StoppedByPolicyError
 
 TARGET_ADVANCED = "target_advanced"
 
@@ -53,6 +55,7 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
 
     Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
     """
+    wave.gates.check()
     integration, lost = _on(ground, wave, look(ground, ground.base)), list[ItemOutcome]()
     while True:
         entries, taken = _still_ours(entries, wave)
@@ -91,11 +94,11 @@ def _ship(
     shipment = replace(shipment, warning=warning(strays))
     if not line.entries:
         return _failed(shipment, "nothing_green_together", "no item left")
-    wave.gates.check()
     if stop := _reason_to_stop(strays, ground, wave):
         return _failed(shipment, "checkout_changed", stop)
     if moved := _moved_again(integration, ground):
         return _failed(shipment, TARGET_ADVANCED, moved)
+    wave.gates.check()
     cargo = _committed(ground, integration, line, wave)
     together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
     shipment = replace(shipment, files_count=_count_files(line.entries), together=together)
@@ -228,8 +231,9 @@ def _to_wave_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
     if ground.remote is None:
         notes.append("no remote: the branch is in this repository only")
     else:
-        answer = ground.git.push(ground.remote, cargo.tip, branch, expected=None)
-        shipment = _pushed(shipment, answer)
+        shipment = _stopped(shipment, cargo) or _pushed(
+            shipment, ground.git.push(ground.remote, cargo.tip, branch, expected=None)
+        )
     if shipment.error:
         return _saying_where(shipment)
     return _done(shipment, cargo, *notes)
@@ -266,6 +270,7 @@ def _to_current_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
         shipment = _failed(shipment, "git_commit_failed", why)
     else:
         _announce(cargo, current)
+        cargo.wave.gates.check()
     if current is not None and ground.remote is not None:
         answer = push_forward(ground.git.path, ground.environ, ground.remote, cargo.tip, current)
         shipment = _pushed(shipment, answer)
@@ -280,6 +285,16 @@ def _to_current_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
 
 def _saying_where(shipment: Shipment) -> Shipment:
     return replace(shipment, detail=f"{shipment.detail} (kept on branch {shipment.branch} here)")
+
+
+def _stopped(shipment: Shipment, cargo: _Cargo) -> Shipment | None:
+    """The shipment when no push may start any more; it is announced, so the next run makes it."""
+    try:
+        cargo.wave.gates.check()
+    except StoppedByPolicyError as stopped:
+        why = f"{stopped}; not pushed yet, the next run does that"
+        return _failed(shipment, gate_word(stopped), why)
+    return None
 
 
 def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:

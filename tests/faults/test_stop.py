@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,10 +60,10 @@ class Stage:
         items = [item(slug, f"{slug}.txt", test.format(slug)) for slug in SLUGS]
         (folder / "m.json").write_text(json.dumps({"items": items}), encoding="utf-8")
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self, *under: str) -> subprocess.Popen[str]:
         flags = ("--manifest", "m.json", "--config", "tidegate.toml", "--state-dir", "state")
         return subprocess.Popen(
-            [sys.executable, PROGRAM, "--git", "--repo", "repo", *flags],
+            [*under, sys.executable, PROGRAM, "--git", "--repo", "repo", *flags],
             cwd=self.folder,
             env={**self.scene.environ, MARKER: self.marked.marker, "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE,
@@ -70,9 +72,9 @@ class Stage:
         )
 
     @contextmanager
-    def running(self) -> Iterator[subprocess.Popen[str]]:
+    def running(self, *under: str) -> Iterator[subprocess.Popen[str]]:
         """The program, at the moment when all agents and a test hang."""
-        with self.start() as program:
+        with self.start(*under) as program:
             try:
                 started = [self.folder / f"testing-{slug}" for slug in SLUGS]
                 started += [self.folder / f"started-{slug}" for slug in SLUGS if slug != "tested"]
@@ -99,7 +101,9 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         made.marked.end()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 143)]
+)
 def test_a_signal_ends_every_process_tells_what_was_and_the_next_run_works(
     stage: Stage, number: int, code: int
 ) -> None:
@@ -120,6 +124,37 @@ def test_a_signal_ends_every_process_tells_what_was_and_the_next_run_works(
     assert "Traceback" not in err
     assert frozen(stage.scene.repo.path) == before
     assert sorted(stage.next_run()["shipped"]) == sorted(SLUGS)
+
+
+def test_below_nohup_a_hangup_ends_nothing(stage: Stage) -> None:
+    with stage.running("nohup") as program:
+        program.send_signal(signal.SIGHUP)
+        program.send_signal(signal.SIGTERM)
+        out, _ = program.communicate(timeout=20)
+    assert program.returncode == 143
+    assert json.loads(out)["error"] == "interrupted by SIGTERM"
+
+
+def test_a_signal_while_the_report_is_written_leaves_it_whole(stage: Stage) -> None:
+    wrong = [{"slug": f"wrong item {number}"} for number in range(300)]
+    (stage.folder / "m.json").write_text(json.dumps({"items": wrong}), encoding="utf-8")
+    with stage.start() as program:
+        try:
+            assert program.stdout
+            pipe = program.stdout.fileno()
+            room = fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
+            assert eventually(lambda: _waiting_in(pipe) >= room, 30.0)
+            program.send_signal(signal.SIGTERM)
+            out, err = program.communicate(timeout=20)
+        finally:
+            program.kill()
+    assert json.loads(out)["exit_code"] == program.returncode == 2, err
+
+
+def _waiting_in(pipe: int) -> int:
+    """How many bytes of a pipe nobody has read yet."""
+    answer = fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4)
+    return int.from_bytes(answer, sys.byteorder)
 
 
 def test_work_that_a_signal_cut_short_is_kept(stage: Stage) -> None:

@@ -170,3 +170,27 @@ def test_an_agent_program_that_prints_a_used_up_plan_parks_the_wave(scene: Scene
     assert report["parked_until"] == tomorrow.isoformat()
     assert report["repairsUsed"] == 0
     json.dumps(report)
+
+
+AWAY = ProviderFault(FaultKind.OVERLOADED, "overloaded")
+
+
+def test_a_provider_that_answers_nobody_for_long_parks_the_wave_and_says_so(
+    tmp_path: Path,
+) -> None:
+    config = "[limits]\nmax_workers = 1\ngive_up_s = 0.2\n"
+    scene = Scene(tmp_path, {"README": "x"}, config=config)
+    report, driver = scene.play(scripts(two=meets(AWAY)), ITEMS)
+    assert verdicts(report) == {"one": "verified", "two": "undecided", "three": "halted"}
+    assert (report["abort_reason"], report["exit_code"]) == ("parked", 3)
+    assert (report["shipped"], report["parked_until"]) == (["one"], None)
+    assert "away" in report["error"]
+    assert driver.rounds_of("three") == []
+    assert report["provider"]["closings"] == 1
+    assert report["provider"]["closedS"] >= 0.2
+    assert "overloaded, so no call to the provider for" in scene.said.getvalue()
+
+
+def test_a_provider_without_a_fault_was_never_closed(scene: Scene) -> None:
+    report, _ = scene.play(scripts(), ITEMS)
+    assert report["provider"] == {"closings": 0, "closedS": 0.0, "leastAtOnce": None}

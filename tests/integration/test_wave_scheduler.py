@@ -116,10 +116,10 @@ def test_the_stop_command_that_is_told_works_from_any_folder(
 ) -> None:
     project.track(item("a"))
     started = project.schedule()
-    (line,) = [line for line in started.err.splitlines() if " finish first: " in line]
+    (line,) = [line for line in started.err.splitlines() if "or anywhere: " in line]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    typed = shlex.split(line.partition(" finish first: ")[2])
+    typed = shlex.split(line.partition("or anywhere: ")[2])
     assert run(typed[1:], cwd=elsewhere).code == 0
     halted = project.schedule()
     assert halted.code == 3

@@ -1,4 +1,4 @@
-"""One switch, set once, by a signal."""
+"""One switch, set once, by a signal or by a halt."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from driver.stop import InterruptedWaveError, Stop, listening
-from state_store.errors import ExitCode
+from driver.stop import SIGNAL_GRACE_S, InterruptedWaveError, Stop, exit_code_of, listening
+from state_store.errors import ExitCode, StoppedByPolicyError
 
 
 def test_a_signal_sets_the_switch_and_runs_the_callbacks() -> None:
@@ -18,7 +18,6 @@ def test_a_signal_sets_the_switch_and_runs_the_callbacks() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.is_set
     assert ended == ["tree"]
-    assert stop.exit_code is ExitCode.TERMINATED
     with pytest.raises(InterruptedWaveError, match="SIGTERM") as interrupted:
         stop.check()
     assert interrupted.value.exit_code is ExitCode.TERMINATED
@@ -30,7 +29,47 @@ def test_a_late_callback_runs_at_once() -> None:
     ended: list[str] = []
     stop.on_set(lambda: ended.append("tree"))
     assert ended == ["tree"]
-    assert stop.exit_code is ExitCode.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
+)
+def test_only_the_keyboard_has_an_exit_code_of_its_own(number: int, code: int) -> None:
+    assert exit_code_of(number) == code
+
+
+def test_a_halt_ends_the_wave_but_not_what_only_a_signal_may_end() -> None:
+    stop, ended = Stop(), list[str]()
+    stop.on_set(lambda: ended.append("agent"))
+    stop.on_set(lambda: ended.append("push"), only_by_signal=True)
+    halted = StoppedByPolicyError("halted")
+    stop.close(halted, 7.0)
+    assert (stop.is_set, stop.cause, stop.grace_s, ended) == (True, halted, 7.0, ["agent"])
+    with pytest.raises(StoppedByPolicyError, match="halted"):
+        stop.check()
+
+
+def test_a_signal_after_a_halt_has_the_last_word_and_ends_all() -> None:
+    ended: list[str] = []
+    with listening(Stop()) as stop:
+        stop.on_set(lambda: ended.append("agent"))
+        stop.on_set(lambda: ended.append("push"), only_by_signal=True)
+        stop.close(StoppedByPolicyError("halted"), 60.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert isinstance(stop.cause, InterruptedWaveError)
+    assert ended == ["agent", "agent", "push"]
+    assert stop.grace_s == SIGNAL_GRACE_S
+
+
+def test_a_signal_that_was_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with listening(Stop()) as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.is_set
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_handlers_are_put_back() -> None:

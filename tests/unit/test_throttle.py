@@ -13,6 +13,7 @@ import pytest
 
 from driver.backends.throttle import RAMP_S, Gate, Pass, Throttle
 from driver.provider_fault import FaultKind, ProviderFault
+from driver.provider_load import GateLog, ProviderLoad
 
 LIMITED = ProviderFault(FaultKind.RATE_LIMITED, "429", 429, retry_after_s=2.0)
 DROPPED = ProviderFault(FaultKind.DROPPED, "reset")
@@ -251,6 +252,74 @@ def test_an_error_of_the_caller_leaves_the_gate_as_it_was() -> None:
     with pytest.raises(OSError):  # noqa: PT011 - raised just above
         it.call(broken, same, threading.Event())
     assert it.call(Server([], clock), same, threading.Event()) is None
+
+
+def test_people_are_told_when_the_gate_closes_and_opens_again() -> None:
+    clock, said = Time(), list[str]()
+    it = throttle(clock)
+    it.attend(said.append, math.inf)
+    it.call(Server([LIMITED, DROPPED], clock), same, threading.Event())
+    assert said == [
+        "rate_limited, so no call to the provider for 2 s: 429",
+        "dropped, so no call to the provider for 2 s: reset",
+        "the provider answers again: as many at once as before",
+    ]
+    load = it.load()
+    assert (load.closings, load.least_at_once) == (1, None)
+    assert load.closed_s == pytest.approx(clock.now)
+
+
+def test_one_storm_of_many_calls_is_told_once_and_how_few_may_go_after_it() -> None:
+    log, it = GateLog(), gate()
+    calls = [it.start(0.0) for _ in range(8)]
+    said = []
+    for one in calls:
+        it.failed(one, 0.0, LIMITED)
+        said.append(log.line(it.state, 0.0, LIMITED))
+    assert [line for line in said if line] == [said[0]]
+    it.answered(it.start(3.0), 3.5)
+    assert log.line(it.state, 3.5) == "the provider answers again: at most 5 at once"
+    assert log.load(9.0) == ProviderLoad(1, 3.5, 5)
+
+
+def test_a_provider_that_is_away_too_long_is_given_up_by_all_who_wait() -> None:
+    clock = Time()
+    it = throttle(clock, retries=100)
+    it.attend(print, 10.0)
+    server = Server([DROPPED] * 100, clock)
+    assert it.call(server, same, threading.Event()) is DROPPED
+    assert it.given_up
+    assert clock.now == pytest.approx(10.0, abs=0.2)
+    tried = len(server.calls)
+    assert it.call(server, same, threading.Event()) is None
+    assert len(server.calls) == tried
+
+
+def test_nobody_gives_up_while_a_probe_may_still_get_through() -> None:
+    clock = Time()
+    it = throttle(clock, retries=1)
+    it.attend(print, 5.0)
+
+    faults: list[ProviderFault | None] = [DROPPED, None]
+
+    def slow() -> ProviderFault | None:
+        clock.now += 20.0
+        assert not it.given_up
+        return faults.pop(0)
+
+    assert it.call(slow, same, threading.Event()) is None
+    assert not it.given_up
+
+
+def test_a_later_wave_does_not_inherit_the_wait_of_an_earlier_one() -> None:
+    clock = Time()
+    it = throttle(clock, retries=100)
+    it.attend(print, 10.0)
+    it.call(Server([DROPPED] * 100, clock), same, threading.Event())
+    it.attend(print, 10.0)
+    assert it.load().closings == 1  # it is still closed
+    assert it.call(Server([], clock), same, threading.Event()) is None
+    assert not it.given_up
 
 
 def test_eight_workers_against_six_refusals_make_no_storm() -> None:
