@@ -30,7 +30,8 @@ MORE_ROOMS = (32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 1024 * KIB)
 
 def test_a_line_gets_no_more_agents_for_being_killed(tmp_path: Path) -> None:
     # Without tests on the base, which run beside agents, the first process to end is the agent.
-    yard = Yard(tmp_path, slugs=("red",), config='[verify]\nred_first = "off"\n')
+    yard = Yard(tmp_path, slugs=("red",))
+    yard.environ["TIDEGATE_VERIFY_RED_FIRST"] = "off"
     codes, agents = [], []
     for _ in range(5):
         codes.append(yard.run("process.after_finish@1=kill").code)
