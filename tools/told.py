@@ -12,6 +12,7 @@ from state_store.errors import CannotRunError, TidegateError
 def told(program: str, work: Callable[[], int]) -> int:
     """The exit code of `work`; what a TidegateError says goes to stderr behind the name."""
     try:
+        require_current_folder()
         return work()
     except TidegateError as error:
         sys.stderr.write(f"{program}: {error}\n")
