@@ -12,6 +12,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from driver.item_fields import is_absolute
@@ -139,7 +140,7 @@ class _Queue:
         """Where each priority starts and ends."""
         levels = [_priority(item.get("priority")) for item in self.items]
         starts = [n for n, level in enumerate(levels) if n == 0 or level != levels[n - 1]]
-        return list(zip(starts, [*starts[1:], len(levels)], strict=True))
+        return list(pairwise([*starts, len(levels)]))
 
     def _fitting(self, settled: Sequence[int], start: int, limit: int) -> list[int]:
         """`settled` and, from `start` on, each item that still fits."""

@@ -2,8 +2,8 @@
 `write`.
 
 An item remembers the draft it came from in `source`, and in `sourceHash` what that said. Reading
-the same again changes nothing; what changed at its source is taken over while the item is only
-proposed, and otherwise named.
+the same again changes nothing; what changed at its source is taken over while nobody has begun the
+item or edited it here, and otherwise named.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ Item = Mapping[str, Any]
 Problems = Callable[[Item], Sequence[str]]
 
 ADDED, UPDATED, CHANGED, SAME = "new", "updated", "changed at its source", "unchanged"
+# What a source says of an item, and so what tells whether somebody said otherwise since. Notes are
+# not among it, for Tidegate writes some.
+_SAID = ("title", "priority", "createdAt", "labels", "lane", "repo", "workDir", "dependsOn",
+         "prompt", "ownsFiles", "testCmd", "selfCheckCmd", "effort")  # fmt: skip
 _ORDER = ("id", "slug", "title", "status", "priority", "createdAt", "labels", "lane", "repo",
           "workDir", "dependsOn", "prompt", "ownsFiles", "testCmd")  # fmt: skip
 
@@ -70,7 +74,7 @@ def plan(
             made.added.append(item)
             fate = Fate(item["id"], item["slug"], ADDED, item["status"], lacks)
         else:
-            fate = _kept(there, draft, problems, made)
+            fate = _kept(there, draft, problems, made, ready=ready)
         made.fates.append(fate)
     return made
 
@@ -105,30 +109,39 @@ def _new_item(
     item = {"id": names.id(draft.number or slug), "slug": slug, "status": TODO, **fields}
     item = {key: item[key] for key in (*_ORDER, *item) if key in item}
     lacks = _lacks(item, problems)
+    item["status"] = _status(draft, lacks, ready=ready)
+    return {**item, "source": draft.source, "sourceHash": digest(draft.fields)}, lacks
+
+
+def _status(draft: Draft, lacks: Sequence[str], *, ready: bool) -> str:
     wanted = ready or draft.fields.get("status") == TODO
-    item["status"] = TODO if wanted and not lacks else PROPOSED
-    return {**item, "source": draft.source, "sourceHash": digest(draft)}, lacks
+    return TODO if wanted and not lacks else PROPOSED
 
 
-def _kept(item: Item, draft: Draft, problems: Problems, made: Plan) -> Fate:
+def _kept(item: Item, draft: Draft, problems: Problems, made: Plan, *, ready: bool) -> Fate:
     name, status = id_of(item) or "", str(item.get("status"))
     slug = str(item.get("slug") or "")
-    if item.get("sourceHash") == digest(draft):
+    said, now = item.get("sourceHash"), digest(draft.fields)
+    if said == now:
         return Fate(name, slug, SAME, status)
-    if status != PROPOSED or not name:
+    if status not in (PROPOSED, TODO) or not name or digest(item) != said:
         return Fate(name, slug, CHANGED, status)
-    fields = {key: value for key, value in draft.fields.items() if key not in ("status", "slug")}
-    made.changes[name] = Change({**fields, "sourceHash": digest(draft)})
-    return Fate(name, slug, UPDATED, status, _lacks({**item, **fields}, problems))
+    fields = {key: draft.fields[key] for key in _SAID if key in draft.fields}
+    gone = tuple(key for key in _SAID if key in item and key not in fields)
+    lacks = _lacks(Change(fields, gone).applied(item), problems)
+    status = _status(draft, lacks, ready=ready or status == TODO)
+    made.changes[name] = Change({**fields, "status": status, "sourceHash": now}, gone)
+    return Fate(name, slug, UPDATED, status, lacks)
 
 
 def _lacks(item: Item, problems: Problems) -> tuple[str, ...]:
     return tuple(problem.partition(": ")[2] or problem for problem in problems(item))
 
 
-def digest(draft: Draft) -> str:
-    """Of what a draft says, whatever order it says it in."""
-    told = json.dumps(dict(draft.fields), sort_keys=True, ensure_ascii=True)
+def digest(fields: Item) -> str:
+    """Of what a source says of an item, whatever order it says it in."""
+    said = {key: fields[key] for key in _SAID if key in fields}
+    told = json.dumps(said, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

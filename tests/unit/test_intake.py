@@ -225,16 +225,32 @@ def test_reading_the_same_again_changes_nothing() -> None:
     assert not plan(edited, drafts, validate_item, ready=False).changes
 
 
-def test_a_change_at_the_source_reaches_only_what_is_still_proposed() -> None:
-    items = plan([], [complete("a"), complete("b")], validate_item, ready=False).added
-    items[1] = {**items[1], "status": "done"}
-    newer = [complete("a", prompt="new"), complete("b", prompt="new")]
-    made = plan(items, newer, validate_item, ready=False)
-    assert [fate.what for fate in made.fates] == ["updated", "changed at its source"]
-    ((name, change),) = made.changes.items()
-    assert name == items[0]["id"]
-    assert change.set["prompt"] == "new"
-    assert "status" not in change.set
+@pytest.mark.parametrize("status", ["proposed", "todo"])
+def test_a_change_at_the_source_reaches_what_nobody_began_or_edited(status: str) -> None:
+    (item,) = plan([], [complete("a")], validate_item, ready=status == "todo").added
+    newer = Draft("a", {"title": "A", "prompt": "new", "ownsFiles": ["b"], "testCmd": "t"})
+    made = plan([{**item, "notes": "n", "attempts": 2}], [newer], validate_item, ready=False)
+    assert [(fate.what, fate.status) for fate in made.fates] == [("updated", status)]
+    again = {**item, **made.changes["a"].set}
+    assert (again["prompt"], again["ownsFiles"]) == ("new", ["b"])
+    assert plan([again], [newer], validate_item, ready=False).fates[0].what == "unchanged"
+
+
+@pytest.mark.parametrize("edit", [{"status": "done"}, {"prompt": "mine"}, {"priority": "P1"}])
+def test_a_change_at_the_source_never_undoes_what_people_or_waves_did(edit: dict[str, Any]) -> None:
+    (item,) = plan([], [complete("a")], validate_item, ready=False).added
+    made = plan([{**item, **edit}], [complete("a", prompt="new")], validate_item, ready=True)
+    assert (made.fates[0].what, made.changes) == ("changed at its source", {})
+
+
+def test_what_a_source_takes_back_or_adds_decides_whether_an_item_can_be_run() -> None:
+    (item,) = plan([], [complete("a")], validate_item, ready=True).added
+    less = plan([item], [Draft("a", {"title": "A", "prompt": "p"})], validate_item, ready=True)
+    change = less.changes["a"]
+    assert (change.set["status"], set(change.removed)) == ("proposed", {"ownsFiles", "testCmd"})
+    bare = change.applied(item)
+    more = plan([bare], [complete("a")], validate_item, ready=True)
+    assert more.changes["a"].applied(bare)["status"] == "todo"
 
 
 def test_ids_and_slugs_that_are_taken_get_a_number() -> None:

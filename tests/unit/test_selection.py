@@ -201,3 +201,7 @@ def test_a_level_that_fills_the_wave_needs_no_search() -> None:
     items = [an_item(f"i{n}", f"{n % 90}.py", createdAt=n) for n in range(5_000)]
     selection = select_disjoint(items, 5)
     assert (selection.exact, ids(selection.selected)) == (True, [f"i{n}" for n in range(5)])
+
+
+def test_of_nothing_nothing_is_taken() -> None:
+    assert select_disjoint([], 5).selected == ()
