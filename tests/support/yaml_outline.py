@@ -64,7 +64,8 @@ def _value(told: str, lines: Lines, depth: int) -> tuple[Any, Lines]:
         return "\n".join(text for _, text in lines[:count]).strip(), lines[count:]
     if told and not told.startswith("#"):
         assert told[0] not in "[&*!{" or told == "{}", told
-        return told.strip("'\""), lines
+        quoted = len(told) > 1 and told[0] == told[-1] and told[0] in "'\""
+        return told[1:-1] if quoted else told, lines
     # A list may stand as deep as its key.
     inner = _skipped(lines)
     deep = inner and inner[0][0] == depth and inner[0][1].startswith("- ")
