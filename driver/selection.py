@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import posixpath
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -69,7 +70,7 @@ def order_key(item: Item) -> tuple[int, float, int]:
     """
     files = item.get("ownsFiles")
     count = len(files) if isinstance(files, list | tuple) else 0
-    return _priority(item.get("priority")), _created(item), count
+    return _level(item), _created(item), count
 
 
 def select_disjoint(
@@ -137,10 +138,9 @@ class _Queue:
         return [n for n in range(end) if not self.problem(n)]
 
     def _levels(self) -> list[tuple[int, int]]:
-        """Where each priority starts and ends."""
-        levels = [_priority(item.get("priority")) for item in self.items]
-        starts = [n for n, level in enumerate(levels) if n == 0 or level != levels[n - 1]]
-        return list(pairwise([*starts, len(levels)]))
+        """Where each priority that is there starts and ends."""
+        ends = [bisect_right(self.items, p, key=_level) for p in sorted(_PRIORITIES.values())]
+        return [(start, end) for start, end in pairwise([0, *ends]) if start < end]
 
     def _fitting(self, settled: Sequence[int], start: int, limit: int) -> list[int]:
         """`settled` and, from `start` on, each item that still fits."""
@@ -158,7 +158,7 @@ class _Queue:
         return chosen
 
     def _packed(self, candidates: Sequence[int], limit: int) -> list[int]:
-        levels = [_priority(self.items[n].get("priority")) for n in candidates]
+        levels = [_level(self.items[n]) for n in candidates]
         clashes = _clashes([self.paths(n) for n in candidates])
         top = levels[0]
         packing = Packing([level - top for level in levels], clashes)
@@ -178,9 +178,11 @@ class _Queue:
         for number in chosen:
             taken.add(_name(self.items[number]), None, self.paths(number))
         last = max(chosen, default=-1) if len(chosen) >= limit else len(self.items)
-        for number in sorted(set(range(len(self.items))) - set(chosen)):
-            waits = Skipped(_name(self.items[number]), MAX_ITEMS)
-            yield waits if number > last else self._why_not(taken, number) or waits
+        selected = set(chosen)
+        for number, item in enumerate(self.items):
+            if number not in selected:
+                why = self._why_not(taken, number) if number <= last else None
+                yield why or Skipped(_name(item), MAX_ITEMS)
 
     def _why_not(self, taken: OwnershipMap, number: int) -> Skipped | None:
         item, name = self.items[number], _name(self.items[number])
@@ -252,8 +254,9 @@ def _name(item: Item) -> str:
     return id_of(item) or str(item.get("slug") or "")
 
 
-def _priority(value: object) -> int:
-    return _PRIORITIES.get(value, 3) if isinstance(value, str) else 3
+def _level(item: Item) -> int:
+    priority = item.get("priority")
+    return _PRIORITIES.get(priority, 3) if isinstance(priority, str) else 3
 
 
 def _created(item: Item) -> float:

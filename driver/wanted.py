@@ -32,6 +32,8 @@ class Wanted:
 
     def split(self, items: Iterable[Item]) -> tuple[list[Item], list[Skipped]]:
         """The items asked for, and the others."""
+        if self == Wanted():
+            return list(items), []
         asked: list[Item] = []
         others: list[Skipped] = []
         for item in items:
@@ -44,6 +46,8 @@ class Wanted:
     def check_names(self, items: Sequence[Item]) -> None:
         """Raises InputError for each of `only` that names no item to do: a slip of the pen must
         not look like a night without work."""
+        if not self.only:
+            return
         states = {name: item.get("status") for item in items for name in names_of(item)}
         states |= {name: "todo" for item in items if item.get("status") == "todo"
                    for name in names_of(item)}  # fmt: skip
