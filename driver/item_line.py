@@ -13,7 +13,7 @@ from driver.phases.build import build, may_repair
 from driver.phases.recovery import Remembered, recover
 from driver.phases.repair import repair
 from driver.stop import InterruptedWaveError
-from driver.verdicts import review_missing
+from driver.verdicts import of_ignored, review_missing
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 
@@ -57,6 +57,8 @@ def _walk(planned: Planned, wave: Wave, attempts: list[Attempt], memory: Remembe
     wave.baselines.begin(planned, wave)
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
+        if (ignored := of_ignored(place.ignored())) is not None:
+            return settle(planned, wave, outcome_of(planned, ignored.verdict, ignored.reason, ()))
         attempts.append(build(planned, place, wave, number=memory.attempts + 1))
         while may_repair(attempts[-1], planned.policy.repair_cap):
             attempts.append(repair(planned, place, wave, attempts[-1]))

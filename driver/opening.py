@@ -100,7 +100,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
     plan = _plan(request, manifest)
     check_ready(request.driver)
-    gates = _open_gates(request, plan.settings)
+    gates, progress = _open_gates(request, plan.settings), request.options.progress
     gates.check_dispatch()
     processes = Processes()
     request.options.stop.on_set(request.driver.cancel)
@@ -124,9 +124,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             settings=plan.settings,
             shipping=request.shipping,
             gates=gates,
-            recorder=Recorder(
-                request.state_dir, manifest.wave_id, memory, request.options.progress
-            ),
+            recorder=Recorder(request.state_dir, manifest.wave_id, memory, progress),
             spending=spending,
             processes=processes,
             options=request.options,

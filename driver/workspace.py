@@ -95,6 +95,10 @@ class Workspace:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
         return Collected(tree, self.git.changes(self.base_tree, tree))
 
+    def ignored(self, paths: Sequence[str]) -> dict[str, str]:
+        """Which of `paths` git leaves out of commits, with the rule of each."""
+        return self.git.ignored(self.path, self.index, paths)
+
     @contextlib.contextmanager
     def out_of_reach(self) -> Iterator[None]:
         """While inside nothing is at `path`: what is read from there would be in no commit."""

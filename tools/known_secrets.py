@@ -15,7 +15,10 @@ from urllib.parse import unquote_to_bytes
 
 SHORTEST = 8
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+# What git calls a key there is the name of a setting.
+_SECRET_NAME = re.compile(
+    r"(?!GIT_CONFIG_KEY_).*(KEY|TOKEN|SECRET|PASSW|CREDENTIAL)", re.IGNORECASE | re.DOTALL
+)
 # What stands between two characters of a value that a program splits, wraps or quotes.
 _GLUE = re.compile(rb"[\s'\"`+,\\&.()]+")
 _HEX_GLUE = re.compile(rb"(?:\\x|0x|%|[\s:,;'\"-])+", re.IGNORECASE)
@@ -37,7 +40,7 @@ def secrets_of(environ: Mapping[str, str], names: Iterable[str] = ()) -> dict[st
     return {
         name: value
         for name, value in environ.items()
-        if len(value) >= SHORTEST and (name in asked or _SECRET_NAME.search(name))
+        if len(value) >= SHORTEST and (name in asked or _SECRET_NAME.match(name))
     }
 
 

@@ -216,8 +216,10 @@ def test_names_that_are_not_plain_ascii_ship_as_they_are(tmp_path: Path) -> None
     assert scene.repo.git("show", "-s", "--format=%s", report["sha"]) == "T\u00eate Wave-Id: forged"
 
 
-def test_modes_links_deletions_and_ignored_own_files_ship_as_they_are(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {**FILES, ".gitignore": "*.log\n"})
+def test_modes_links_deletions_and_tracked_ignored_files_ship_as_they_are(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {**FILES, "own.log": "base\n"})
+    scene.repo.commit({".gitignore": "*.log\n"})
+    scene.repo.git("config", "advice.addIgnoredFile", "false")
 
     def act(agent: Agent) -> None:
         agent.write({"run.sh": "exit 0\n", "own.log": "own\n", "other.log": "not mine\n"})
