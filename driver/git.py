@@ -173,6 +173,19 @@ class PrivateGit:
         """The id of a commit's tree."""
         return self._id(self._git("rev-parse", "--verify", "-q", f"{commit}^{{tree}}"))
 
+    def subtree(self, commit: str, path: str) -> str:
+        """The id of a folder's tree in a commit, of the whole one for ""; "" where it has none."""
+        asked = ("cat-file", "--batch-check=%(objecttype) %(objectname)")
+        kind, _, found = text(self._git(*asked, stdin=raw(f"{commit}:{path}\n")).stdout).partition(
+            " "
+        )
+        return found.strip() if kind == "tree" else ""
+
+    def staged(self, index: Path, tree: str) -> tuple[str, ...]:
+        """The paths in which an index, ours or not, differs from a tree."""
+        asked = ("diff-index", "--cached", "--name-only", "--no-renames", "-z", tree)
+        return tuple(records(self._in(self.path, index, *asked).stdout))
+
     def paths_in(self, tree: str) -> tuple[str, ...]:
         """Every path in a tree, files, links and nested repositories alike."""
         return tuple(records(self._git("ls-tree", "-r", "-z", "--name-only", tree).stdout))

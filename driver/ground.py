@@ -22,6 +22,7 @@ from driver.outcome import MODE_FILE, MODE_LINK, Change
 from driver.ownership import OwnedPath, leaves_tree
 from driver.proving import ProvingTrees
 from driver.tripwire import Tripwire
+from driver.users_hooks import UsersHooks
 from driver.workspace import Workshop, Workspace
 
 CLONE = "clone"
@@ -127,6 +128,7 @@ class RepositoryGround:
         self.paths = workshop.tracked
         self.environ = git.environ
         self.tripwire: Tripwire | None = tripwire
+        self.hooks = UsersHooks()
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """A private clone at the base commit, prepared."""

@@ -32,6 +32,7 @@ from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
 from driver.tripwire import Tripwire
+from driver.users_hooks import take_hooks
 from driver.wave_context import Planned, Shipping, Wave, WaveOptions
 from driver.workplace import sign
 from driver.workspace import Preparation, Workshop, workspace_root
@@ -280,7 +281,10 @@ def _open_repository(
     remote = find_remote(repository, settings.environ, settings.ship.remote, processes)
     watch = CheckoutWatch(repository, settings.environ, folder / "watch")
     tripwire = Tripwire(watch.look, lambda name: is_own_part(repository.top, name, ours))
-    return RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+    ground = RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+    if settings.ship.hooks == "run":
+        ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
+    return ground
 
 
 def _fresh_folder(root: Path, prefix: str) -> Path:

@@ -201,7 +201,7 @@ class Workshop:
         with _all_or_nothing(path):
             remove_tree(path)
             self._git.checkout(self._base_tree, path, index)
-            self._lay_git(path, index)
+            self._lay_git(path, index, head=self._base, branch=self._repo.branch)
             for name in self._prepare.copy:
                 copy_into(self._repo.top / name, path / name)
             for command in self._prepare.setup:
@@ -216,19 +216,24 @@ class Workshop:
                 shutil.copyfile(place.index, own / "index")
                 place.git_dir = snapshot(own)
                 return
-        self._lay_git(place.path, place.index)
+        self._lay_git(place.path, place.index, head=self._base, branch=self._repo.branch)
         # A test may ask git for what is about to be committed, whose objects only we have.
         borrow_objects(own, self._repo, self._git.path / "objects")
         place.git_dir = snapshot(own)
 
-    def _lay_git(self, path: Path, index: Path) -> None:
+    def stand_on(self, place: ProvingTree, commit: str, branch: str | None) -> None:
+        """Give a proving tree, until it shows another tree, a `.git` where `branch` is at `commit`,
+        so that git there says of all that differs that it is staged."""
+        self._lay_git(place.path, place.index, head=commit, branch=branch)
+        borrow_objects(place.path / ".git", self._repo, self._git.path / "objects")
+
+    def _lay_git(self, path: Path, index: Path, *, head: str, branch: str | None) -> None:
         own = path / ".git"
         remove_tree(own)
         made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
         # What git found out about this file system. Each key once, or agents cannot set it.
         config = "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
-        branch = self._repo.branch
-        lay_git_dir(own, self._repo, head=self._base, branch=branch, config=config + _CLONE_CONFIG)
+        lay_git_dir(own, self._repo, head=head, branch=branch, config=config + _CLONE_CONFIG)
         shutil.copyfile(index, own / "index")
 
 

@@ -78,8 +78,10 @@ def test_the_user_s_checkout_is_byte_for_byte_what_it_was(pushing: Scene) -> Non
     repo.git("stash")
     repo.write({"b.txt": "staged\n", "a.txt": "mine, not saved yet\n", "untracked.txt": "mine\n"})
     repo.git("add", "b.txt")
-    for name in ("pre-commit", "commit-msg", "post-commit", "pre-push", "reference-transaction"):
+    for name in ("post-commit", "reference-transaction", "post-checkout", "post-index-change"):
         hook(repo.path / ".git" / "hooks", name, f"touch {ran}; exit 1")
+    for name in ("pre-commit", "commit-msg", "pre-push"):
+        hook(repo.path / ".git" / "hooks", name, "echo here > left-over; git status")
     before = frozen(repo.path)
     report = ship_a(pushing)
     assert report["shipped"] == ["a"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.repos import frozen
+from tests.support.repos import frozen, hook
 from tests.support.secrets import github, noise
-from tests.support.waves import Agent, Scene, built, item, verdicts, writes
+from tests.support.waves import Agent, Scene, Step, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 FILES = {"a.txt": "base\n", "b.txt": "base\n"}
@@ -131,3 +131,171 @@ def test_what_is_ignored_within_a_folder_of_ones_own_is_left_out(tmp_path: Path)
     report, _ = scene.play({"a": act}, [item("a", ["src/"], "grep -q good src/a.txt")])
     assert report["shipped"] == ["a"]
     assert scene.files_in(report["sha"]) == {"src/a.txt": "M"}
+
+
+# The user's own hooks
+
+
+def hooks_of(scene: Scene) -> Path:
+    return scene.repo.path / ".git" / "hooks"
+
+
+TWO = [item("a", "a.txt", A_GOOD), item("b", "b.txt", B_GOOD)]
+
+
+def both() -> dict[str, Step]:
+    return {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")}
+
+
+def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scene) -> None:
+    seen = scene.folder / "seen"
+    script = f"""git diff --cached --name-only >> {seen}
+        git rev-parse --abbrev-ref HEAD >> {seen}
+        git diff --quiet && ! git diff --cached --name-only | grep -q a.txt && exit 0
+        echo 'a.txt is not tidy'; exit 1"""
+    hook(hooks_of(scene), "pre-commit", script)
+    before = frozen(scene.repo.path)
+    report, _ = scene.play(both(), TWO)
+    assert (report["shipped"], report["exit_code"]) == (["b"], 1)
+    assert verdicts(report)["a"] == "refused"
+    error = built(report)["a"]["error"]
+    assert error == "the pre-commit hook says no (exit 1): a.txt is not tidy"
+    branch = report["branch"]
+    assert seen.read_text().splitlines() == ["a.txt", branch, "b.txt", branch]
+    assert scene.files_in(report["sha"]) == {"b.txt": "M"}
+    after = frozen(scene.repo.path)
+    assert {k: v for k, v in after.items() if "heads/wave" not in k} == before
+
+
+def test_what_a_hook_changes_is_not_taken_and_named(scene: Scene) -> None:
+    tidies = "grep -q good a.txt || exit 0; echo tidy >> a.txt; echo x > new; git add a.txt new"
+    hook(hooks_of(scene), "pre-commit", tidies)
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert report["shipped"] == []
+    assert "wants to change a.txt, new" in built(report)["a"]["error"]
+
+
+def test_a_hook_that_hangs_is_ended_and_named_and_costs_no_attempt(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config="[ship]\nhook_timeout_s = 0.5\n")
+    hangs = "git diff --cached --name-only | grep -q b.txt || sleep 60"
+    hook(hooks_of(scene), "pre-commit", hangs)
+    report, _ = scene.play(both(), TWO)
+    assert (report["shipped"], verdicts(report)["a"]) == (["b"], "undecided")
+    assert "pre-commit hook did not end within 0.5 s" in built(report)["a"]["error"]
+
+
+def test_a_commit_msg_hook_may_refuse_or_add_to_a_message(scene: Scene) -> None:
+    script = 'grep -q "Item-Slug: a" "$1" && { echo no ticket >&2; exit 1; }; echo "Id: 7" >> "$1"'
+    hook(hooks_of(scene), "commit-msg", script)
+    report, _ = scene.play(both(), TWO)
+    assert report["shipped"] == ["b"]
+    assert "commit-msg hook says no (exit 1): no ticket" in built(report)["a"]["error"]
+    trailers = scene.trailers(report["sha"])
+    assert (trailers["Id"], trailers["Item-Slug"]) == ("7", "b")
+
+
+def test_a_commit_msg_hook_may_not_take_away_what_commits_are_found_by(scene: Scene) -> None:
+    hook(hooks_of(scene), "commit-msg", 'echo "feat: something" > "$1"')
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert report["shipped"] == []
+    assert "takes away trailers" in built(report)["a"]["error"]
+
+
+@pytest.mark.parametrize("mode", ["branch", "current"])
+def test_a_pre_push_hook_is_told_what_git_would_tell_and_may_refuse_it_all(
+    scene: Scene, mode: str
+) -> None:
+    seen = scene.folder / "seen"
+    hook(hooks_of(scene), "pre-push", f'echo "$1 $2" > {seen}; cat >> {seen}; echo not now; exit 3')
+    git = {"expectTopLevel": str(scene.repo.path), "mode": mode}
+    main = scene.repo.git("rev-parse", "main")
+    report, _ = scene.play(both(), TWO, git=git)
+    assert (report["shipped"], report["exit_code"]) == ([], 1)
+    assert report["shipped_repos"][0]["error"] == "hook_refused"
+    told = "the pre-push hook says no (exit 3): not now"
+    assert report["shipped_repos"][0]["error_detail"] == told
+    assert built(report)["a"]["ship_error"] == told
+    assert scene.remote is not None
+    assert scene.remote.git("for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    first, line = seen.read_text().splitlines()
+    assert first == f"origin {scene.remote.path}"
+    ref, tip, there, at = line.split()
+    assert ref == there
+    assert ref.startswith("refs/heads/main" if mode == "current" else "refs/heads/wave/")
+    assert at == (main if mode == "current" else "0" * 40)
+    assert tip != main
+    hook(hooks_of(scene), "pre-push", "exit 0")
+    again, _ = scene.play(both(), TWO, git=git, wave_id="w2")
+    assert again["shipped"] == ["a", "b"]
+
+
+def test_a_hook_can_compare_with_the_remote(scene: Scene) -> None:
+    seen = scene.folder / "seen"
+    script = f"git remote get-url origin > {seen}; git diff --name-only origin/main HEAD >> {seen}"
+    hook(hooks_of(scene), "pre-push", script)
+    report, _ = scene.play(both(), TWO)
+    assert (report["shipped"], report["shipped_repos"][0]["pushed"]) == (["a", "b"], True)
+    assert scene.remote is not None
+    assert seen.read_text().splitlines() == [str(scene.remote.path), "a.txt", "b.txt"]
+
+
+def test_hooks_are_those_of_the_start_and_never_an_agents_version(tmp_path: Path) -> None:
+    ours = "#!/bin/sh\necho the one of the base; exit 1\n"
+    scene = Scene(tmp_path, {**FILES, "tools/pre-commit": ours})
+    (scene.repo.path / "tools" / "pre-commit").chmod(0o755)
+    scene.repo.commit({}, "may be run")
+    scene.repo.git("config", "core.hooksPath", "tools")
+    scene.repo.write({"tools/pre-commit": "#!/bin/sh\nexit 0\n"})
+    report, _ = scene.play(
+        {"a": _writes_a_hook},
+        [item("a", ["a.txt", "tools/pre-commit"], A_GOOD)],
+    )
+    assert report["shipped"] == []
+    assert "the one of the base" in built(report)["a"]["error"]
+
+
+def _writes_a_hook(agent: Agent) -> None:
+    agent.write({"a.txt": "good\n", "tools/pre-commit": "#!/bin/sh\nexit 0\n"})
+
+
+def test_a_linked_hook_and_one_without_a_first_line_run(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {**FILES, "tools/check": "echo of the base; exit 1\n"})
+    (scene.repo.path / "tools" / "check").chmod(0o755)
+    scene.repo.commit({}, "may be run")
+    hooks_of(scene).mkdir(exist_ok=True)
+    (hooks_of(scene) / "pre-commit").symlink_to("../../tools/check")
+    scene.repo.write({"tools/check": "exit 0\n"})
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert "of the base" in built(report)["a"]["error"]
+
+
+def test_a_hook_of_a_folder_that_is_not_tracked_reaches_what_is(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {**FILES, ".husky/pre-commit": "echo from husky; exit 1\n"})
+    starts = '. "$(dirname "$0")/../pre-commit"'
+    hook(scene.repo.path / ".husky" / "_", "pre-commit", starts)
+    scene.repo.git("config", "core.hooksPath", ".husky/_")
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert "from husky" in built(report)["a"]["error"]
+
+
+def test_hooks_can_be_switched_off_and_one_that_may_not_be_run_is_none(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config='[ship]\nhooks = "off"\n')
+    hook(hooks_of(scene), "pre-commit", "exit 1")
+    report, _ = scene.play(both(), TWO[:1])
+    assert report["shipped"] == ["a"]
+    other = Scene(tmp_path / "other", FILES)
+    hook(hooks_of(other), "pre-commit", "exit 1")
+    (hooks_of(other) / "pre-commit").chmod(0o644)
+    report, _ = other.play(both(), TWO[:1])
+    assert report["shipped"] == ["a"]
+
+
+def test_a_hook_gets_the_variables_that_tests_get_and_no_more(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, environ={"MY_API_KEY": "something-secret", "LANG": "C"})
+    seen = tmp_path / "seen"
+    hook(hooks_of(scene), "pre-commit", f"env > {seen}")
+    report, _ = scene.play(both(), TWO[:1])
+    assert report["shipped"] == ["a"]
+    told = seen.read_text()
+    assert "something-secret" not in told
+    assert "GIT_AUTHOR_NAME=Tidegate" in told
