@@ -21,13 +21,24 @@ def disclosed(ground: Ground, changes: Sequence[Change], settings: Settings) -> 
     """
     if not isinstance(ground, RepositoryGround):
         return []
-    backends = filter(None, (settings.backend, settings.review_backend))
-    known = secrets_of(settings.environ, [b.api_key_env for b in backends if b.api_key_env])
+    known = _known(settings)
     return [
         told
         for change, now, before in _contents(ground.git, changes)
         for told in objections(change.path, now, known, before)
     ]
+
+
+def without_secrets(text: str, settings: Settings) -> str:
+    """What another program printed, with the values of this machine's secrets left out."""
+    for name, value in _known(settings).items():
+        text = text.replace(value, f"[{name}]")
+    return text
+
+
+def _known(settings: Settings) -> dict[str, str]:
+    backends = filter(None, (settings.backend, settings.review_backend))
+    return secrets_of(settings.environ, [b.api_key_env for b in backends if b.api_key_env])
 
 
 def _contents(

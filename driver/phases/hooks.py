@@ -18,6 +18,7 @@ from driver.git import CommitSpec
 from driver.git_command import raw, redacted, text
 from driver.ground import RepositoryGround
 from driver.outcome import ItemOutcome, Verdict
+from driver.phases.disclosure import without_secrets
 from driver.phases.integrate import Line
 from driver.phases.prove import test_environment
 from driver.process import Command, Ending, Finished
@@ -172,6 +173,7 @@ class AskedHooks:
         if done.exit_code == 0:
             return None
         said = redacted(f"{done.stdout.rstrip()}\n{done.stderr.rstrip()}".strip())
+        said = without_secrets(said, self._wave.settings)
         if said:
             self._wave.recorder.say(f"{owner}: {name}:\n{bounded(safe_text(said), _MAX_SAID)}")
         told = safe_line(" ".join(bounded(said, _MAX_TOLD).split()))

@@ -73,17 +73,24 @@ def test_what_the_base_has_published_already_is_nobodys_secret(tmp_path: Path) -
     assert report["shipped"] == ["a"]
 
 
-def test_work_of_an_earlier_run_is_looked_through_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("found_out", [False, True])
+def test_work_of_an_earlier_run_is_looked_through_too(tmp_path: Path, *, found_out: bool) -> None:
     value = noise(24)
     scene = Scene(tmp_path, FILES)
-    (scene.folder / "tidegate.toml").write_text("")
     work = [item("a", "a.txt", A_GOOD, repairCap=0)]
-    first, _ = scene.play({"a": writes(a__txt=f"good {value}\n")}, work, git={"mode": "none"})
+    refuses = scene.repo.path / ".git" / "hooks"
+    hook(refuses, "pre-push", "exit 1")
+    scene.repo.git("remote", "add", "origin", str(tmp_path / "nowhere"))
+    first, _ = scene.play({"a": writes(a__txt=f"good {value}\n")}, work)
     assert verdicts(first) == {"a": "verified"}
-    scene.environ["NEW_API_KEY"] = value
-    second, _ = scene.play({"a": writes(a__txt="good\n")}, work, wave_id="w2")
+    assert first["shipped"] == []
+    scene.repo.git("remote", "remove", "origin")
+    if found_out:
+        scene.environ["NEW_API_KEY"] = value
+    second, driver = scene.play({"a": writes(a__txt="good\n")}, work, wave_id="w2", resume=True)
     assert second["shipped"] == ["a"]
-    assert value not in scene.repo.git("show", f"{second['branch']}:a.txt")
+    assert len(driver.rounds_of("a")) == found_out
+    assert (value in scene.repo.git("show", f"{second['branch']}:a.txt")) is not found_out
 
 
 # Files that git ignores
@@ -167,12 +174,28 @@ def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scen
     assert {k: v for k, v in after.items() if "heads/wave" not in k} == before
 
 
-def test_what_a_hook_changes_is_not_taken_and_named(scene: Scene) -> None:
-    tidies = "grep -q good a.txt || exit 0; echo tidy >> a.txt; echo x > new; git add a.txt new"
+@pytest.mark.parametrize(
+    ("tidies", "named"),
+    [
+        ("echo tidy >> a.txt; exit 1", "a.txt"),
+        ("echo tidy >> a.txt; echo x > new; git add a.txt new", "a.txt, new"),
+        ("echo x > new; git add new", "new"),
+        ("git rm -q --cached b.txt", "b.txt"),
+    ],
+)
+def test_what_a_hook_changes_is_not_taken_and_named(scene: Scene, tidies: str, named: str) -> None:
     hook(hooks_of(scene), "pre-commit", tidies)
     report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
     assert report["shipped"] == []
-    assert "wants to change a.txt, new" in built(report)["a"]["error"]
+    assert f"wants to change {named}, which" in built(report)["a"]["error"]
+
+
+def test_a_secret_that_a_hook_prints_is_not_repeated(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, environ={"MY_API_KEY": "something-secret"})
+    hook(hooks_of(scene), "pre-commit", "echo something-secret; exit 1")
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert "[MY_API_KEY]" in built(report)["a"]["error"]
+    assert "something-secret" not in str(report) + scene.said.getvalue()
 
 
 def test_a_hook_that_hangs_is_ended_and_named_and_costs_no_attempt(tmp_path: Path) -> None:
