@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from driver.folders import Signature, snapshot
 from driver.git import PrivateGit, Repository
 from driver.git_command import raw, records, run_git, user_environment
 from driver.remote import Remote
@@ -26,17 +27,23 @@ _NOT_COPIED = (".git", "node_modules")
 
 @dataclass(frozen=True, slots=True)
 class UsersHooks:
-    """Copies of hooks; `folder` is None where the user has none of those that a ship asks."""
+    """Copies of hooks; `folder` is None where the user has none of those that a ship asks.
+
+    `taken` is what was seen of all that was copied to `root`, right afterwards.
+    """
 
     folder: Path | None = None
+    root: Path | None = None
+    taken: Mapping[str, Signature] = field(default_factory=dict)
 
     def path(self, name: str) -> Path | None:
         """The program of one hook, None where git would run none."""
         path = self.folder / name if self.folder else None
         return path if path and path.is_file() and os.access(path, os.X_OK) else None
 
-    def __bool__(self) -> bool:
-        return any(map(self.path, HOOKS))
+    def seen(self) -> Mapping[str, Signature]:
+        """The same by now."""
+        return snapshot(self.root) if self.root else {}
 
 
 def take_hooks(
@@ -52,14 +59,14 @@ def take_hooks(
         if not any((source / name).is_file() for name in HOOKS):
             return UsersHooks()
         _copy(source, into / "hooks", repository, git)
-        return UsersHooks(into / "hooks")
+        return UsersHooks(into / "hooks", into, snapshot(into))
     # With all of the folder at the top: `.husky/_/pre-commit` goes on to `.husky/pre-commit`.
     first = inside.parts[0] if inside.parts else ""
     if tree := git.subtree(repository.head, first):
         git.checkout(tree, into / first, into.with_suffix(".index"))
     if source.is_dir() and inside.parts:
         _copy(source, into / inside, repository, git)
-    return UsersHooks(into / inside)
+    return UsersHooks(into / inside, into, snapshot(into)) if into.is_dir() else UsersHooks()
 
 
 def hooks_folder(repository: Repository, environ: Mapping[str, str]) -> Path:

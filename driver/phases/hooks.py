@@ -28,6 +28,7 @@ from driver.text import bounded, safe_line, safe_text
 from driver.users_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
 from driver.verdicts import Judgement
 from driver.wave_context import Wave
+from state_store.errors import CannotRunError
 
 _MAX_TOLD, _MAX_SAID, _MAX_NAMED = 600, 4000, 20
 _MESSAGE = ".git/COMMIT_EDITMSG"
@@ -50,11 +51,13 @@ class AskedHooks:
         self._branch = branch
         self._judged: dict[tuple[str, str], Judgement | None] = {}
         self._messages: dict[str, str | Judgement] = {}
+        self._seen = ground.hooks.taken
 
     def of_line(self, line: Line, specs: Sequence[CommitSpec], head: str) -> Answer:
         """Ask pre-commit and commit-msg of each commit of a line that stands on `head`.
 
-        Raises InterruptedWaveError when the wave is stopped meanwhile.
+        Raises InterruptedWaveError when the wave is stopped meanwhile, CannotRunError where
+        somebody changed the copies of the hooks.
         """
         hooks = self._ground.hooks
         if not specs or not (hooks.path(PRE_COMMIT) or hooks.path(COMMIT_MSG)):
@@ -164,7 +167,13 @@ class AskedHooks:
             output=wave.scratch(owner) / name,
         )
         wave.gates.stop.check()
+        if self._ground.hooks.seen() != self._seen:
+            raise CannotRunError(
+                f"the copies of your hooks in {self._ground.hooks.root} were changed while agents"
+                " or tests were at work: nothing is shipped; run again"
+            )
         done = wave.processes.run(command, name=f"{name} hook")
+        self._seen = self._ground.hooks.seen()
         wave.gates.stop.check()  # what was cut off says nothing of anybody
         return done
 

@@ -281,6 +281,18 @@ def _writes_a_hook(agent: Agent) -> None:
     agent.write({"a.txt": "good\n", "tools/pre-commit": "#!/bin/sh\nexit 0\n"})
 
 
+def test_an_agent_that_finds_the_copies_of_the_hooks_stops_the_ship(scene: Scene) -> None:
+    hook(hooks_of(scene), "pre-commit", "exit 1")
+
+    def act(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        hook(agent.folder.parents[1] / "hooks" / "hooks", "pre-commit", "exit 0")
+
+    report, _ = scene.play({"a": act}, TWO[:1])
+    assert report["shipped"] == []
+    assert "copies of your hooks" in report["shipped_repos"][0]["error_detail"]
+
+
 def test_a_linked_hook_and_one_without_a_first_line_run(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {**FILES, "tools/check": "echo of the base; exit 1\n"})
     (scene.repo.path / "tools" / "check").chmod(0o755)
