@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from driver.selection import MAX_ITEMS, OVERLAP
+from driver.selection import NOT_ASKED_FOR, PATIENT
 from driver.text import typed, verdict_said
 
 Json = Mapping[str, Any]
@@ -50,7 +50,8 @@ def _unshipped(record: Json) -> str:
 def _left_out(report: Json) -> Iterator[str]:
     """Broken items one by one; those that only wait for their turn as a number."""
     skipped: Sequence[Json] = report.get("items_skipped") or ()
-    broken = [one for one in skipped if one["reason"] not in (OVERLAP, MAX_ITEMS)]
+    skipped = [one for one in skipped if one["reason"] != NOT_ASKED_FOR]
+    broken = [one for one in skipped if one["reason"] not in PATIENT]
     for one in broken:
         yield f"item {one['id']} is left out: {one.get('detail') or one['reason']}"
     if waiting := len(skipped) - len(broken):

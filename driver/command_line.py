@@ -23,6 +23,7 @@ from driver.report import to_json
 from driver.state_folder import prepare_state_dir
 from driver.stop import Stop, listening
 from driver.survey import Survey
+from driver.wanted import Wanted
 from driver.wave_context import Shipping, WaveOptions
 from state_store import failpoints
 from state_store.errors import InputError, TidegateError
@@ -157,6 +158,7 @@ def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop)
             state_dir=settings.state_dir,
             options=WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop),
             record=Path(args.record) if args.record else None,
+            wanted=Wanted(tuple(args.only or ()), tuple(args.label or ()), args.lane),
         ),
         run_wave,
     )

@@ -6,7 +6,7 @@ Also the two ways in which a cycle speaks of a wave: the request and its `git`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from driver.git import toplevel_of
 from driver.opening import WaveRequest
 from driver.progress import Progress
 from driver.survey import Survey
+from driver.wanted import Wanted
 from driver.wave_bridge import adapted
 from driver.wave_context import Shipping, WaveOptions
 from tools.settings import Settings, process_environment
@@ -35,6 +36,7 @@ class CycleRequest:
     state_dir: Path | None = None
     options: WaveOptions | None = None
     record: Path | None = None
+    wanted: Wanted = field(default_factory=Wanted)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Cycle:
     options: WaveOptions | None
     survey: Survey
     record: Path | None = None
+    wanted: Wanted = field(default_factory=Wanted)
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -80,6 +83,7 @@ def settled(request: CycleRequest) -> Cycle:
         options=options,
         survey=Survey(settings.environ),
         record=request.record,
+        wanted=request.wanted,
     )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError
-from driver.selection import LEASED_ELSEWHERE, Selection
+from driver.selection import LEASED_ELSEWHERE, Selection, Skipped
 from driver.wave_results import WaveResults
 from state_store.errors import ExitCode, TidegateError
 
@@ -73,15 +73,21 @@ def cycle_report(
     phase: str, wave_id: str, selection: Selection, *, success: bool, **more: Any
 ) -> dict[str, Any]:
     """A report with what was selected and why everything else was not."""
-    skipped = [{"id": s.id, "reason": s.reason, "detail": s.detail} for s in selection.skipped]
+    skipped = [_left_out(left_out) for left_out in selection.skipped]
     return emit_report(
         phase,
         wave_id,
         [item["id"] for item in selection.selected],
         success=success,
         items_skipped=skipped,
+        selection=None if selection.exact else "greedy",
         **more,
     )
+
+
+def _left_out(skipped: Skipped) -> dict[str, Any]:
+    clash = {"clash": skipped.clash} if skipped.clash is not None else {}
+    return {"id": skipped.id, "reason": skipped.reason, "detail": skipped.detail, **clash}
 
 
 def nothing_to_do(wave_id: str, selection: Selection) -> dict[str, Any]:

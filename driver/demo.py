@@ -80,6 +80,8 @@ def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
         # Said as a flag, or a backend named in the environment would be stronger than the config.
         "driver": args.driver or "replay",
         "execute": getattr(args, "execute", False),
+        # The whole of it, whatever a person's own backlog would be cut down to.
+        **dict.fromkeys(("only", "label", "lane")),
         "max_items": max(count, getattr(args, "max_items", 0)),
     }
     return argparse.Namespace(**{**vars(args), **places})

@@ -77,26 +77,11 @@ def _check_size(path: str, size: int, so_far: int) -> None:
 
 
 def files_of(work_tree: Path, owned: Iterable[str], made_after_ns: int) -> Iterator[str]:
-    """Owned files and links on disk whose metadata changed after `made_after_ns`."""
-    waiting = [path.rstrip("/") for path in owned if path.endswith("/")]
+    """Owned files and links on disk, no folders, whose metadata changed after `made_after_ns`."""
     for path in owned:
         seen = None if path.endswith("/") else _lstat(work_tree / path)
         if seen and not stat.S_ISDIR(seen.st_mode) and newest_ns(seen) > made_after_ns:
             yield path
-    while waiting:
-        folder = waiting.pop()
-        whole = work_tree / folder
-        if not whole.is_dir() or whole.is_symlink():
-            continue
-        with os.scandir(whole) as entries:
-            for entry in entries:
-                path = f"{folder}/{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    # A nested repository is git's to report; its insides are not ours.
-                    if entry.name != ".git" and not os.path.lexists(whole / entry.name / ".git"):
-                        waiting.append(path)
-                elif newest_ns(entry.stat(follow_symlinks=False)) > made_after_ns:
-                    yield path
 
 
 def newest_ns(seen: os.stat_result) -> int:

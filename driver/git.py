@@ -114,10 +114,11 @@ class PrivateGit:
     ) -> str:
         """The tree of what is on disk: tracked, new, and `owned` files even where ignored.
 
-        An entry of `owned` ending in "/" is a folder; missing ones are fine. Ignored owned files
-        whose ctime is not after `made_after_ns` are passed over. Nested repositories become mode
-        160000 with an id that means nothing; pipes, sockets and devices are no files and do not
-        appear. Nothing of the agent's is run. Raises OversizeError before reading too much.
+        An entry of `owned` ending in "/" is a folder, of whose ignored files none counts; missing
+        ones are fine. Ignored owned files whose ctime is not after `made_after_ns` are passed over.
+        Nested repositories become mode 160000 with an id that means nothing; pipes, sockets and
+        devices are no files and do not appear. Nothing of the agent's is run. Raises OversizeError
+        before reading too much.
         """
         # Not `git add`: for nested repositories it starts `git status` in them, under their own
         # configuration, and it gives up where one has no commit.
@@ -131,6 +132,22 @@ class PrivateGit:
         self._update_index(work_tree, index, "--index-info", entries)
         self._update_index(work_tree, index, "--stdin", found.files)
         return self._id(self._in(work_tree, index, "write-tree"))
+
+    def ignored(self, work_tree: Path, index: Path, paths: Iterable[str]) -> dict[str, str]:
+        """Which of `paths` the ignore rules in a work tree leave out, with the rule of each.
+
+        Whether a path is tracked does not matter; a folder's ends in "/".
+        """
+        fed = b"".join(b"./" + raw(path) + b"\0" for path in paths)
+        if not fed:
+            return {}
+        # This one command knows no literal paths, hence the `./`, which ends all magic.
+        argv = ("--no-literal-pathspecs", "check-ignore", "--no-index", "-v", "-z", "--stdin")
+        told = self._in(work_tree, index, *argv, stdin=fed, accept=(0, 1, 128))
+        fields = iter(records(told.stdout))
+        found = zip(fields, fields, fields, fields, strict=False)
+        return {path.removeprefix("./"): f"{file}:{line} {rule}" for file, line, rule, path in found
+                if not rule.startswith("!")}  # fmt: skip
 
     def tampered(
         self, work_tree: Path, index: Path, suspects: Sequence[str] = ()
@@ -155,6 +172,19 @@ class PrivateGit:
     def tree_of(self, commit: str) -> str:
         """The id of a commit's tree."""
         return self._id(self._git("rev-parse", "--verify", "-q", f"{commit}^{{tree}}"))
+
+    def subtree(self, commit: str, path: str) -> str:
+        """The id of a folder's tree in a commit, of the whole one for ""; "" where it has none."""
+        asked = ("cat-file", "--batch-check=%(objecttype) %(objectname)")
+        kind, _, found = text(self._git(*asked, stdin=raw(f"{commit}:{path}\n")).stdout).partition(
+            " "
+        )
+        return found.strip() if kind == "tree" else ""
+
+    def staged(self, index: Path, tree: str) -> tuple[str, ...]:
+        """The paths in which an index, ours or not, differs from a tree."""
+        asked = ("diff-index", "--cached", "--name-only", "--no-renames", "-z", tree)
+        return tuple(records(self._in(self.path, index, *asked).stdout))
 
     def paths_in(self, tree: str) -> tuple[str, ...]:
         """Every path in a tree, files, links and nested repositories alike."""
@@ -183,6 +213,20 @@ class PrivateGit:
     def blob(self, object_id: str) -> bytes:
         """A file's content, or a link's target."""
         return self._git("cat-file", "blob", object_id).stdout
+
+    def contents(self, object_ids: Iterable[str]) -> dict[str, bytes]:
+        """The content of each of many files, read at once."""
+        wanted = list(dict.fromkeys(object_ids))
+        if not wanted:
+            return {}
+        told = self._git("cat-file", "--batch", stdin="".join(f"{w}\n" for w in wanted).encode())
+        found, at = dict[str, bytes](), 0
+        for object_id in wanted:
+            start = told.stdout.index(b"\n", at) + 1
+            at = start + int(told.stdout[at:start].split()[2])
+            found[object_id] = told.stdout[start:at]
+            at += 1
+        return found
 
     def tree_with(self, base_tree: str, changes: Iterable[Change]) -> str:
         """The tree that is `base_tree` with these changes and nothing else."""
@@ -256,10 +300,13 @@ class PrivateGit:
         *args: str,
         stdin: bytes = b"",
         timeout_s: float = LOCAL_TIMEOUT_S,
+        accept: Sequence[int] = (0,),
     ) -> Captured:
         argv = (f"--git-dir={self.path}", f"--work-tree={work_tree}", *args)
         env = {**self.env, "GIT_INDEX_FILE": str(index)}
-        return run_git(argv, cwd=work_tree, env=env, stdin=stdin, timeout_s=timeout_s)
+        return run_git(
+            argv, cwd=work_tree, env=env, stdin=stdin, timeout_s=timeout_s, accept=accept
+        )
 
     def _update_index(self, work_tree: Path, index: Path, how: str, lines: list[str]) -> None:
         if lines:
@@ -287,11 +334,12 @@ class _TemporaryIndex:
 
 
 def _change(told: str, path: str) -> Change:
-    base_mode, mode, _, blob, status = told.lstrip(":").split(" ")
-    gone = status == "D"
+    base_mode, mode, base_blob, blob, status = told.lstrip(":").split(" ")
+    gone, new = status == "D", status == "A"
     return Change(
         path=path,
         mode=None if gone else mode,
         blob=None if gone else blob,
-        base_mode=None if status == "A" else base_mode,
+        base_mode=None if new else base_mode,
+        base_blob=None if new else base_blob,
     )

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from driver.agent_git import head_moved, left_behind, put_back_head
@@ -22,6 +22,7 @@ from driver.outcome import MODE_FILE, MODE_LINK, Change
 from driver.ownership import OwnedPath, leaves_tree
 from driver.proving import ProvingTrees
 from driver.tripwire import Tripwire
+from driver.users_hooks import UsersHooks
 from driver.workspace import Workshop, Workspace
 
 CLONE = "clone"
@@ -32,7 +33,8 @@ IN_PLACE = "in_place"
 class Observed:
     """What is on disk after an agent ran, compared with the base; never what the agent says.
 
-    `git_left` names the branches, tags, stashes and worktrees that it made in its clone.
+    `git_left` names the branches, tags, stashes and worktrees that it made in its clone, `ignored`
+    the new files that git leaves out of commits, each with the rule.
     """
 
     changes: tuple[Change, ...]
@@ -40,6 +42,7 @@ class Observed:
     head_moved: str = ""
     git_left: tuple[str, ...] = ()
     links_outside: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 class ProvingPlace(Protocol):
@@ -60,6 +63,9 @@ class Place(Protocol):
 
     def observe(self) -> Observed:
         """Compare the files on disk with the base."""
+
+    def ignored(self) -> tuple[str, ...]:
+        """What of its own this place could never commit, as git leaves it out, with the rules."""
 
     def proving(
         self, tree: str | None, *, fresh: bool = False
@@ -134,6 +140,7 @@ class RepositoryGround:
         self.paths = workshop.tracked
         self.environ = git.environ
         self.tripwire: Tripwire | None = tripwire
+        self.hooks = UsersHooks()
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """A private clone at the base commit, prepared."""
@@ -181,7 +188,19 @@ class _ClonePlace:
             head_moved(self.top, self._ground.base, self._branch),
             tuple(name for name in self._git_left() if name not in self._told),
             tuple(path for path in links if leaves_tree(self.top, path)),
+            self._ignored([c.path for c in collected.changes if c.base_mode is None]),
         )
+
+    def ignored(self) -> tuple[str, ...]:
+        if any(path.rpartition("/")[2] == ".gitignore" for path in self._owned):
+            return ()  # the rules are the item's to change
+        tracked = self._ground.paths
+        folders = {f"{above}/" for path in tracked for above in PurePosixPath(path).parents}
+        return self._ignored([p for p in self._owned if p not in tracked and p not in folders])
+
+    def _ignored(self, paths: Sequence[str]) -> tuple[str, ...]:
+        found = self._workspace.ignored(paths)
+        return tuple(f"{path} ({rule})" for path, rule in found.items())
 
     @contextmanager
     def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
@@ -271,6 +290,9 @@ class _FolderPlace:
     def observe(self) -> Observed:
         now = _digests(self.top, self._owned)
         return Observed(tuple(_differences(self._before, now)))
+
+    def ignored(self) -> tuple[str, ...]:
+        return ()
 
     @contextmanager
     def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:

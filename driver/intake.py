@@ -7,11 +7,13 @@ Reads the tracker and looks whether homes exist; nothing is made. The choice its
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
+from driver.dependencies import waiting
 from driver.opening import check
 from driver.phases.preflight import PreflightError
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
@@ -36,7 +38,9 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     ambiguous = tracker_problems(tracker.entries)
     if ambiguous:
         raise InputError(ambiguous)
-    everything = filter_todo_items(tracker.entries)
+    cycle.wanted.check_names(tracker.entries)
+    held_back = {**waiting(tracker.entries), **held_back}
+    everything, others = cycle.wanted.split(filter_todo_items(tracker.entries))
     apart = [held_back[name] for item in everything if (name := str(id_of(item))) in held_back]
     todo = [item for item in everything if str(id_of(item)) not in held_back]
     broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
@@ -48,7 +52,8 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     broken += homeless
     if broken and not selection.selected and not apart:
         raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
-    return Selection(selection.selected, (*broken, *apart, *selection.skipped))
+    skipped = (*broken, *apart, *selection.skipped, *others)
+    return replace(selection, skipped=skipped)
 
 
 def _select_at_home(

@@ -17,7 +17,7 @@ from driver.review_verdict import judge
 from driver.reviews import Review, ReviewWord, settled_by
 from driver.saved_work import REVIEWED
 from driver.stop import InterruptedWaveError
-from driver.verdicts import Judgement, review_missing
+from driver.verdicts import Judgement, of_ignored, review_missing
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 
@@ -70,6 +70,9 @@ def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Ite
         wave.baselines.begin(planned, wave)
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
+        if (ignored := of_ignored(place.ignored())) is not None:
+            nothing = outcome_of(planned, ignored.verdict, ignored.reason, Trail())
+            return settle(planned, wave, nothing)
         if earned is None:
             trail.attempts.append(build(planned, place, wave, number=memory.attempts + 1))
         else:

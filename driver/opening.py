@@ -36,6 +36,7 @@ from driver.state_folder import check_state_dir
 from driver.stop import Stop
 from driver.survey import Survey
 from driver.tripwire import Tripwire
+from driver.users_hooks import take_hooks
 from driver.wave_context import Planned, Reviewer, Shipping, Wave, WaveOptions
 from driver.workplace import sign
 from driver.workspace import Preparation, Workshop, workspace_root
@@ -341,7 +342,10 @@ def _open_repository(
     remote = find_remote(repository, settings.environ, settings.ship.remote, started.talks)
     watch = CheckoutWatch(repository, settings.environ, folder / "watch")
     tripwire = Tripwire(watch.look, lambda name: is_own_part(repository.top, name, ours))
-    return RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+    ground = RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+    if settings.ship.hooks == "run":
+        ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
+    return ground
 
 
 def _parallel_tests(settings: Settings) -> int:

@@ -57,13 +57,15 @@ class Change:
     """One path that differs from the base commit, seen in git objects, never as an agent tells it.
 
     `path` is repo-relative with `/`; `mode` is one of the modes above, after the change, None for
-    a deletion; `blob` is the new object id. A rename appears as a deletion and an addition.
+    a deletion; `blob` is the new object id, `base_blob` the old one where that is known. A rename
+    appears as a deletion and an addition.
     """
 
     path: str
     mode: str | None
     blob: str | None
     base_mode: str | None
+    base_blob: str | None = field(default=None, compare=False)
 
     @property
     def deleted(self) -> bool:

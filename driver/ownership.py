@@ -100,7 +100,7 @@ class OwnershipMap:
     def clash(self, repo: str | None, owned: OwnedPath) -> tuple[str, OwnedPath] | None:
         """An owner of this path, of a directory above it or of something below it, if any."""
         key = owned.key
-        for name in (key, *_parents(key)):
+        for name in (key, *parents_of(key)):
             if (repo, name) in self._held:
                 return self._held[repo, name]
         return self._above.get((repo, key))
@@ -110,7 +110,7 @@ class OwnershipMap:
         for owned in paths:
             key = owned.key
             self._held.setdefault((repo, key), (owner, owned))
-            for parent in _parents(key):
+            for parent in parents_of(key):
                 self._above.setdefault((repo, parent), (owner, owned))
 
 
@@ -257,7 +257,8 @@ def _portability_problem(component: str) -> str | None:
     return None
 
 
-def _parents(key: str) -> Iterator[str]:
+def parents_of(key: str) -> Iterator[str]:
+    """The directories above a path, the nearest first."""
     at = key.rfind("/")
     while at > 0:
         yield key[:at]

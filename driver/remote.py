@@ -222,6 +222,13 @@ def fetch_head(
     return text(run_git(asked, cwd=git_dir, env=env).stdout).strip()
 
 
+def head_on(git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str) -> str:
+    """The commit that `branch` is at on the remote, "" when it is not there or cannot be asked."""
+    env = _push_environment(environ, git_dir, remote)
+    there = _head_there(git_dir, env, remote, f"refs/heads/{branch}")
+    return "" if isinstance(there, PushResult) else there
+
+
 def contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str) -> bool:
     """Whether the history of `commit` has `expected` in it."""
     asked = (f"--git-dir={git_dir}", "merge-base", "--is-ancestor", expected, commit)

@@ -1,21 +1,25 @@
 """Which tracker items the next wave takes: priority first, then age, and no file owned twice.
 
-Works on the tracker's plain objects and is pure. Greedy on purpose: a more important item is
-never left out to fit in several less important ones.
+Works on the tracker's plain objects and is pure. As many P1 as fit together, then as many P2
+beside them, then P3: no number of less important items outweighs a more important one. The search
+for such a set is `packing`'s; who may be searched at all is `wanted`'s and `dependencies`'.
 """
 
 from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from driver.item_fields import is_absolute
 from driver.manifest import ItemProblem, ownership_problems
-from driver.ownership import Conflict, OwnedPath, OwnershipMap, parse_owned
+from driver.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
+from driver.packing import EXACT_CANDIDATES, Packing, TooHardError
 from state_store.item_id import id_of
 
 Item = Mapping[str, Any]
@@ -24,6 +28,12 @@ OVERLAP = "overlap"
 MAX_ITEMS = "max_items"
 LEASED_ELSEWHERE = "leased_elsewhere"
 CONFLICT = "tracker_conflict"
+NOT_ASKED_FOR = "not_asked_for"
+WAITS = "waits_for_dependency"
+UNKNOWN_DEPENDENCY = "unknown_dependency"
+
+# Nothing is wrong with these items: their turn comes by itself, or was not asked for.
+PATIENT = frozenset({OVERLAP, MAX_ITEMS, NOT_ASKED_FOR, WAITS})
 
 _PRIORITIES = {"P1": 1, "P2": 2, "P3": 3}
 # A number of this size cannot be seconds; JavaScript writes dates as milliseconds.
@@ -43,10 +53,14 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a wave takes, most urgent first, and why each other item is not in it."""
+    """What a wave takes, most urgent first, and why each other item is not in it.
+
+    `exact` is False when the best set was too hard to find and a part of it was taken greedily.
+    """
 
     selected: tuple[Item, ...]
     skipped: tuple[Skipped, ...]
+    exact: bool = True
 
 
 def order_key(item: Item) -> tuple[int, float, int]:
@@ -56,28 +70,22 @@ def order_key(item: Item) -> tuple[int, float, int]:
     """
     files = item.get("ownsFiles")
     count = len(files) if isinstance(files, list | tuple) else 0
-    return _priority(item.get("priority")), _created(item), count
+    return _level(item), _created(item), count
 
 
 def select_disjoint(
     items: Iterable[Item], max_count: int, default_repo: str | None = None
 ) -> Selection:
-    """Up to `max_count` items, in order, none owning a file of another.
+    """The best set of up to `max_count` items, in order, none owning a file of another.
 
-    `default_repo` is the repository of the items that name none, so that both spellings meet.
+    Best: as many P1 as can be, then P2, then P3, and among equals the oldest. Where that is too
+    hard to find (see `_Queue.best`), items are taken in order as they fit. `default_repo` is the
+    repository of the items that name none, so that both spellings meet.
     """
-    taken = OwnershipMap()
-    selected: list[Item] = []
-    skipped: list[Skipped] = []
-    for item in sorted(items, key=order_key):
-        name = _name(item)
-        if len(selected) >= max_count:
-            skipped.append(Skipped(name, MAX_ITEMS))
-        elif left_out := _take(taken, name, item, default_repo):
-            skipped.append(left_out)
-        else:
-            selected.append(item)
-    return Selection(tuple(selected), tuple(skipped))
+    queue = _Queue(sorted(items, key=order_key), default_repo)
+    chosen, exact = queue.best(max(max_count, 0))
+    selected = tuple(queue.items[number] for number in chosen)
+    return Selection(selected, tuple(queue.left_out(chosen, max_count)), exact)
 
 
 def filter_todo_items(items: Iterable[Item]) -> list[Item]:
@@ -91,18 +99,128 @@ def select_disjoint_items(items: Sequence[Item], max_count: int) -> tuple[list[I
     return list(selection.selected), [left_out.id for left_out in selection.skipped]
 
 
-def _take(taken: OwnershipMap, name: str, item: Item, default_repo: str | None) -> Skipped | None:
-    placed, problem = _placed(item, default_repo)
-    if problem:
-        return Skipped(name, problem.reason, detail=problem.text)
-    for owned in placed:
-        if found := taken.clash(None, owned):
-            other, held = found
-            mine, theirs = _as_written(item, default_repo, owned.path, held.path)
-            conflict = Conflict(mine, owned.key, None, (other, name), theirs)
-            return Skipped(name, OVERLAP, other, conflict.describe())
-    taken.add(name, None, placed)
-    return None
+@dataclass(slots=True)
+class _Queue:
+    """Items in order. Their files are read when they are asked for: of a long backlog only the
+    head is ever looked at."""
+
+    items: Sequence[Item]
+    default_repo: str | None
+    _read: dict[int, tuple[tuple[OwnedPath, ...], ItemProblem | None]] = field(default_factory=dict)
+
+    def best(self, limit: int) -> tuple[list[int], bool]:
+        """The numbers of the best set, and whether it is proven to be the best.
+
+        Level by level: while those above are settled, taking what fits is right for a level that
+        fills the wave. Exact for `EXACT_CANDIDATES` items and within the search's budget; from
+        the level on where either ends, items are taken in order.
+        """
+        settled: list[int] = []
+        for start, end in self._levels():
+            filled = self._fitting(settled, start, limit)
+            if len(filled) >= limit and max(filled, default=0) < end:
+                return filled, True
+            candidates = self._sound(end)
+            if set(filled).issuperset(candidates):
+                settled = candidates
+                continue
+            if len(candidates) > EXACT_CANDIDATES:
+                return filled, False
+            try:
+                if len(self.items) <= EXACT_CANDIDATES:
+                    return self._packed(self._sound(len(self.items)), limit), True
+                settled = self._packed(candidates, limit)
+            except TooHardError:
+                return filled, False
+        return settled, True
+
+    def _sound(self, end: int) -> list[int]:
+        return [n for n in range(end) if not self.problem(n)]
+
+    def _levels(self) -> list[tuple[int, int]]:
+        """Where each priority that is there starts and ends."""
+        ends = [bisect_right(self.items, p, key=_level) for p in sorted(_PRIORITIES.values())]
+        return [(start, end) for start, end in pairwise([0, *ends]) if start < end]
+
+    def _fitting(self, settled: Sequence[int], start: int, limit: int) -> list[int]:
+        """`settled` and, from `start` on, each item that still fits."""
+        taken = OwnershipMap()
+        for number in settled:
+            taken.add("", None, self.paths(number))
+        chosen = list(settled)
+        for number in range(start, len(self.items)):
+            if len(chosen) >= limit:
+                break
+            paths = self.paths(number)
+            if not self.problem(number) and not any(taken.clash(None, path) for path in paths):
+                taken.add("", None, paths)
+                chosen.append(number)
+        return chosen
+
+    def _packed(self, candidates: Sequence[int], limit: int) -> list[int]:
+        levels = [_level(self.items[n]) for n in candidates]
+        clashes = _clashes([self.paths(n) for n in candidates])
+        top = levels[0]
+        packing = Packing([level - top for level in levels], clashes)
+        return [candidates[n] for n in packing.best(limit)]
+
+    def paths(self, number: int) -> tuple[OwnedPath, ...]:
+        """What an item owns; nothing where it cannot be told."""
+        return self._placed(number)[0]
+
+    def problem(self, number: int) -> ItemProblem | None:
+        """Why an item can be in no wave."""
+        return self._placed(number)[1]
+
+    def left_out(self, chosen: Sequence[int], limit: int) -> Iterator[Skipped]:
+        """Every item that is not chosen; what comes after a full wave is not looked into."""
+        taken = OwnershipMap()
+        for number in chosen:
+            taken.add(_name(self.items[number]), None, self.paths(number))
+        last = max(chosen, default=-1) if len(chosen) >= limit else len(self.items)
+        selected = set(chosen)
+        for number, item in enumerate(self.items):
+            if number not in selected:
+                why = self._why_not(taken, number) if number <= last else None
+                yield why or Skipped(_name(item), MAX_ITEMS)
+
+    def _why_not(self, taken: OwnershipMap, number: int) -> Skipped | None:
+        item, name = self.items[number], _name(self.items[number])
+        if problem := self.problem(number):
+            return Skipped(name, problem.reason, detail=problem.text)
+        for owned in self.paths(number):
+            if found := taken.clash(None, owned):
+                other, held = found
+                mine, theirs = _as_written(item, self.default_repo, owned.path, held.path)
+                conflict = Conflict(mine, owned.key, None, (other, name), theirs)
+                return Skipped(name, OVERLAP, other, conflict.describe())
+        return None
+
+    def _placed(self, number: int) -> tuple[tuple[OwnedPath, ...], ItemProblem | None]:
+        if number not in self._read:
+            self._read[number] = _placed(self.items[number], self.default_repo)
+        return self._read[number]
+
+
+def _clashes(owners: Sequence[tuple[OwnedPath, ...]]) -> list[int]:
+    """For each owner, as a bit mask, the others that own a path of it, above it or below it."""
+    of_key: dict[str, int] = {}
+    below: dict[str, int] = {}
+    for number, paths in enumerate(owners):
+        for key in (path.key for path in paths):
+            of_key[key] = of_key.get(key, 0) | 1 << number
+            for parent in parents_of(key):
+                below[parent] = below.get(parent, 0) | 1 << number
+    return [_met(paths, of_key, below) & ~(1 << n) for n, paths in enumerate(owners)]
+
+
+def _met(paths: Iterable[OwnedPath], of_key: Mapping[str, int], below: Mapping[str, int]) -> int:
+    met = 0
+    for key in (path.key for path in paths):
+        met |= below.get(key, 0)
+        for name in (key, *parents_of(key)):
+            met |= of_key.get(name, 0)
+    return met
 
 
 def _placed(
@@ -136,12 +254,14 @@ def _name(item: Item) -> str:
     return id_of(item) or str(item.get("slug") or "")
 
 
-def _priority(value: object) -> int:
-    return _PRIORITIES.get(value, 3) if isinstance(value, str) else 3
+def _level(item: Item) -> int:
+    priority = item.get("priority")
+    return _PRIORITIES.get(priority, 3) if isinstance(priority, str) else 3
 
 
 def _created(item: Item) -> float:
-    value = item.get("createdAt", item.get("created_at"))
+    value = item.get("createdAt")
+    value = item.get("created_at") if value is None else value
     if isinstance(value, str):
         return _seconds_of_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

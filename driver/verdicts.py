@@ -85,6 +85,19 @@ def of_changes(
     return None
 
 
+def of_ignored(ignored: Sequence[str]) -> Judgement | None:
+    """Own files that git leaves out of commits, before or after an agent was sent there."""
+    remedy = "; take them out of ownsFiles, have the rules let them in, or commit them once by hand"
+    told = _named("own files that git ignores: ", ignored)
+    return Judgement(Verdict.REFUSED, told[0] + remedy) if told else None
+
+
+def of_secrets(found: Sequence[str]) -> Judgement | None:
+    """What must not be published, told without its value."""
+    told = _named("secret found, which is never shipped: ", found)
+    return Judgement(Verdict.REFUSED, told[0]) if told else None
+
+
 def of_strays(judgement: Judgement, accusation: str) -> Judgement:
     """The verdict of work whose agent or test reached out of its place, as `accusation` says.
 

@@ -105,6 +105,10 @@ class Workspace:
         finally:
             index.unlink(missing_ok=True)
 
+    def ignored(self, paths: Sequence[str]) -> dict[str, str]:
+        """Which of `paths` git leaves out of commits, with the rule of each."""
+        return self.git.ignored(self.path, self.index, paths)
+
     @contextlib.contextmanager
     def out_of_reach(self) -> Iterator[None]:
         """While inside nothing is at `path`: what is read from there would be in no commit."""
@@ -194,7 +198,7 @@ class Workshop:
         with _all_or_nothing(path):
             remove_tree(path)
             self._git.checkout(tree, path, index)
-            self._lay_git(path, index)
+            self._lay_git(path, index, head=self._base, branch=self._repo.branch)
             borrow_objects(path / ".git", self._repo, self._git.path / "objects")
             copy = ProvingTree(path, index, self._git, {}, snapshot(path))
             copy.settle()
@@ -226,7 +230,7 @@ class Workshop:
         with _all_or_nothing(path):
             remove_tree(path)
             self._git.checkout(self._base_tree, path, index)
-            self._lay_git(path, index)
+            self._lay_git(path, index, head=self._base, branch=self._repo.branch)
             for name in self._prepare.copy:
                 copy_into(self._repo.top / name, path / name)
             for command in self._prepare.setup:
@@ -241,19 +245,24 @@ class Workshop:
                 shutil.copyfile(place.index, own / "index")
                 place.git_dir = snapshot(own)
                 return
-        self._lay_git(place.path, place.index)
+        self._lay_git(place.path, place.index, head=self._base, branch=self._repo.branch)
         # A test may ask git for what is about to be committed, whose objects only we have.
         borrow_objects(own, self._repo, self._git.path / "objects")
         place.git_dir = snapshot(own)
 
-    def _lay_git(self, path: Path, index: Path) -> None:
+    def stand_on(self, place: ProvingTree, commit: str, branch: str | None) -> None:
+        """Give a proving tree, until it shows another tree, a `.git` where `branch` is at `commit`,
+        so that git there says of all that differs that it is staged."""
+        self._lay_git(place.path, place.index, head=commit, branch=branch)
+        borrow_objects(place.path / ".git", self._repo, self._git.path / "objects")
+
+    def _lay_git(self, path: Path, index: Path, *, head: str, branch: str | None) -> None:
         own = path / ".git"
         remove_tree(own)
         made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
         # What git found out about this file system. Each key once, or agents cannot set it.
         config = "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
-        branch = self._repo.branch
-        lay_git_dir(own, self._repo, head=self._base, branch=branch, config=config + _CLONE_CONFIG)
+        lay_git_dir(own, self._repo, head=head, branch=branch, config=config + _CLONE_CONFIG)
         shutil.copyfile(index, own / "index")
 
 

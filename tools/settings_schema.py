@@ -277,6 +277,8 @@ class ShipSettings:
     remote: str | None = _key(REMOTE)
     bot_name: str = _key(TEXT, "Tidegate")
     bot_email: str = _key(TEXT, "tidegate@localhost")
+    hooks: str = _key(one_of("run", "off"), "run")
+    hook_timeout_s: float = _key(SECONDS, 600.0)
 
 
 @dataclass(frozen=True, slots=True)

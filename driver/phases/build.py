@@ -22,6 +22,7 @@ from driver.outcome import (
     TestRun,
     Verdict,
 )
+from driver.phases.disclosure import disclosed
 from driver.phases.prove import Asked, prove
 from driver.phases.watched import Strays, watched
 from driver.phases.weigh import Weighed, weigh
@@ -151,6 +152,9 @@ def _judge(
     # only when the agent says that it worked.
     if changes is not None and changes.verdict is Verdict.REFUSED:
         return changes, None, Evidence()
+    secrets = disclosed(wave.ground_of(planned), seen.changes, wave.settings)
+    if barred := verdicts.of_ignored(seen.ignored) or verdicts.of_secrets(secrets):
+        return barred, None, Evidence()
     if strays():  # before anything is run that such an agent has written
         return Judgement(Verdict.REFUSED), None, Evidence()
     if (failed := verdicts.of_dispatch(sent.result)) is not None:

@@ -19,6 +19,7 @@ from driver.belief import of_counts
 from driver.git import GitError, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.phases.disclosure import disclosed
 from driver.phases.prove import run_test
 from driver.phases.watched import watched
 from driver.protected import refusal
@@ -176,7 +177,8 @@ def _prove_again(
         return None
     changes = ground.git.changes(ground.base_tree, tree)
     protected = refusal(wave.protection(planned).touched(changes, planned.owned))
-    if of_changes(changes, planned.owned, protected=protected) is not None:
+    barred = of_changes(changes, planned.owned, protected=protected)
+    if barred is not None or disclosed(ground, changes, wave.settings):
         return None
     with ground.trees.checkout(tree) as proving, watched(planned, wave) as strays:
         output = wave.scratch(planned.slug) / "test-resumed"

@@ -16,6 +16,7 @@ from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fas
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import ItemOutcome, Shipment, Verdict
+from driver.phases.hooks import AskedHooks
 from driver.phases.integrate import Entry, Integration, Line
 from driver.remote import push_forward
 from driver.ship_names import branch_names, commit_message, on_the_way
@@ -57,11 +58,12 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     """
     wave.gates.check()
     integration, lost = _on(ground, wave, look(ground, ground.base)), list[ItemOutcome]()
+    hooks = AskedHooks(ground, wave, _branch_to_be(ground, wave))
     while True:
         entries, taken = _still_ours(entries, wave)
         lost += taken
         try:
-            return _ship(integration, ground, entries, lost, wave)
+            return _ship(integration, ground, entries, lost, wave, hooks)
         except LeasedElsewhereError:  # since we asked, and nothing has been published
             continue
         except _MovedOnError as moved:
@@ -86,9 +88,10 @@ def _ship(
     entries: Sequence[Entry],
     lost: Sequence[ItemOutcome],
     wave: Wave,
+    hooks: AskedHooks,
 ) -> Shipment:
     with ground.tripwire.at_work(TOGETHER) if ground.tripwire else nullcontext():
-        line = integration.line_up(entries)
+        line, specs = _allowed(integration, entries, wave, hooks)
         strays = _strays(ground)
     shipment = _told_of(integration, ground, (*lost, *line.left_out))
     shipment = replace(shipment, warning=warning(strays))
@@ -99,7 +102,9 @@ def _ship(
     if moved := _moved_again(integration, ground):
         return _failed(shipment, TARGET_ADVANCED, moved)
     wave.gates.check()
-    cargo = _committed(ground, integration, line, wave)
+    cargo = _committed(ground, integration, line, specs, wave)
+    if no := hooks.of_push(ground.remote, cargo.tip, is_new=wave.shipping.mode != "current"):
+        return _failed(shipment, "hook_refused", no)
     together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
     shipment = replace(shipment, files_count=_count_files(line.entries), together=together)
     publish = _to_current_branch if wave.shipping.mode == "current" else _to_wave_branch
@@ -107,6 +112,21 @@ def _ship(
         return publish(shipment, cargo)
     except GitError as error:
         return _failed(shipment, "git_commit_failed", str(error))
+
+
+def _allowed(
+    integration: Integration, entries: Sequence[Entry], wave: Wave, hooks: AskedHooks
+) -> tuple[Line, tuple[CommitSpec, ...]]:
+    """A line that is green everywhere and whose commits the user's hooks allow."""
+    refused: dict[str, ItemOutcome] = {}
+    while True:
+        line = integration.line_up([e for e in entries if e[0].slug not in refused])
+        answer = hooks.of_line(line, _specs(line, wave), integration.head.commit)
+        if not answer.refused:
+            return replace(line, left_out=(*line.left_out, *refused.values())), answer.specs
+        for outcome in answer.refused:
+            refused[outcome.slug] = outcome
+            wave.recorder.say(f"{outcome.slug}: left out: {outcome.reason}")
 
 
 def _told_of(
@@ -199,9 +219,13 @@ def _reason_to_stop(strays: Sequence[Stray], ground: RepositoryGround, wave: Wav
 
 
 def _committed(
-    ground: RepositoryGround, integration: Integration, line: Line, wave: Wave
+    ground: RepositoryGround,
+    integration: Integration,
+    line: Line,
+    specs: Sequence[CommitSpec],
+    wave: Wave,
 ) -> _Cargo:
-    commits = ground.git.import_commits(integration.head.commit, _specs(line, wave))
+    commits = ground.git.import_commits(integration.head.commit, specs)
     if tuple(commit.tree for commit in commits) != line.trees:
         raise AssertionError("a commit's tree is not the tree that was proven")
     return _Cargo(ground, tuple(integration.notes), line, commits, wave)
@@ -243,15 +267,23 @@ def _detached(repository: Repository) -> str:
     return "" if repository.branch else f"started from a detached HEAD at {repository.head[:12]}"
 
 
-def _keep_on_free_branch(cargo: _Cargo) -> str:
-    """Put the commits on a wave branch of the user's repository, where nothing can lose them."""
-    ground = cargo.ground
-    names = branch_names(cargo.wave.wave_id, time.strftime("%Y-%m-%d"))
+def _branch_to_be(ground: RepositoryGround, wave: Wave) -> str:
+    """The branch that hooks see themselves on."""
+    current = ground.repository.branch if wave.shipping.mode == "current" else None
+    return current or _free_branch(ground, wave)
+
+
+def _free_branch(ground: RepositoryGround, wave: Wave, tip: str = "") -> str:
+    names = branch_names(wave.wave_id, time.strftime("%Y-%m-%d"))
     if tip_of(ground.repository, "wave", ground.environ):
         # No name below `wave/` is free where a branch is called `wave`.
         names = (name.replace("/", "-") for name in names)
-    free = (n for n in names if tip_of(ground.repository, n, ground.environ) in ("", cargo.tip))
-    branch = next(free)
+    return next(n for n in names if tip_of(ground.repository, n, ground.environ) in ("", tip))
+
+
+def _keep_on_free_branch(cargo: _Cargo) -> str:
+    """Put the commits on a wave branch of the user's repository, where nothing can lose them."""
+    ground, branch = cargo.ground, _free_branch(cargo.ground, cargo.wave, cargo.tip)
     _announce(cargo, branch)
     ground.git.keep(ground.repository, cargo.tip, f"refs/heads/{branch}")
     ground.git.forget(ground.repository, cargo.tip, on_the_way(cargo.tip))

@@ -220,13 +220,19 @@ def test_edits_deletions_modes_and_links_are_seen(place: Place) -> None:
     assert place.git.blob(found["link"].blob or "") == b"/etc/passwd"
 
 
-def test_owned_files_count_even_where_ignored(place: Place) -> None:
+def test_owned_files_are_seen_even_where_ignored_and_the_rule_is_told(place: Place) -> None:
     for name in ("dist/x.js", "dist/deep/y.js", "one.log", "other.log"):
         (place.path / name).parent.mkdir(parents=True, exist_ok=True)
         (place.path / name).write_text("made\n")
     (place.path / ".gitignore").write_text("dist/\n*.log\n")
-    found = place.collect("dist/", "one.log", "missing.txt", "nowhere/")
-    assert set(found) == {".gitignore", "dist/x.js", "dist/deep/y.js", "one.log"}
+    found = place.collect("dist/", "dist/x.js", "one.log", "missing.txt", "nowhere/")
+    assert set(found) == {".gitignore", "dist/x.js", "one.log"}
+    told = place.git.ignored(place.path, place.index, ["dist/x.js", "one.log", "a.txt", "dist/"])
+    assert told == {
+        "dist/x.js": ".gitignore:1 dist/",
+        "one.log": ".gitignore:2 *.log",
+        "dist/": ".gitignore:1 dist/",
+    }
 
 
 def test_files_and_folders_may_trade_places(place: Place) -> None:

@@ -78,8 +78,10 @@ def test_the_user_s_checkout_is_byte_for_byte_what_it_was(pushing: Scene) -> Non
     repo.git("stash")
     repo.write({"b.txt": "staged\n", "a.txt": "mine, not saved yet\n", "untracked.txt": "mine\n"})
     repo.git("add", "b.txt")
-    for name in ("pre-commit", "commit-msg", "post-commit", "pre-push", "reference-transaction"):
+    for name in ("post-commit", "reference-transaction", "post-checkout", "post-index-change"):
         hook(repo.path / ".git" / "hooks", name, f"touch {ran}; exit 1")
+    for name in ("pre-commit", "commit-msg", "pre-push"):
+        hook(repo.path / ".git" / "hooks", name, "echo here > left-over; git status")
     before = frozen(repo.path)
     report = ship_a(pushing)
     assert report["shipped"] == ["a"]
@@ -216,8 +218,10 @@ def test_names_that_are_not_plain_ascii_ship_as_they_are(tmp_path: Path) -> None
     assert scene.repo.git("show", "-s", "--format=%s", report["sha"]) == "T\u00eate Wave-Id: forged"
 
 
-def test_modes_links_deletions_and_ignored_own_files_ship_as_they_are(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {**FILES, ".gitignore": "*.log\n"})
+def test_modes_links_deletions_and_tracked_ignored_files_ship_as_they_are(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {**FILES, "own.log": "base\n"})
+    scene.repo.commit({".gitignore": "*.log\n"})
+    scene.repo.git("config", "advice.addIgnoredFile", "false")
 
     def act(agent: Agent) -> None:
         agent.write({"run.sh": "exit 0\n", "own.log": "own\n", "other.log": "not mine\n"})

@@ -191,6 +191,36 @@ def test_a_test_command_that_can_hide_a_red_test_is_left_out_and_named(project: 
     assert (report["items_selected"], reasons(report)) == (["B"], {"A": "invalid_testCmd"})
 
 
+def test_a_run_takes_only_what_it_was_asked_for_and_what_waits_for_nothing(
+    project: Project,
+) -> None:
+    project.track(
+        item("a", labels=["ui"]),
+        item("b", labels=["ui"], dependsOn=["A"]),
+        item("c", lane="web"),
+        item("d", dependsOn=["nobody"]),
+    )
+
+    def taken(*flags: str) -> list[str]:
+        return project.schedule("--dry-run", *flags).report["items_selected"]
+
+    assert taken() == ["A", "C"]
+    assert taken("--label", "ui") == ["A"]
+    assert taken("--lane", "web") == ["C"]
+    assert taken("--only", "c", "A") == ["A", "C"]
+    report = project.schedule("--dry-run", "--only", "a", "b").report
+    waits = next(left for left in report["items_skipped"] if left["id"] == "B")
+    assert (waits["reason"], waits["clash"]) == ("waits_for_dependency", "A")
+    assert reasons(report)["C"] == "not_asked_for"
+    slip = project.schedule("--dry-run", "--only", "nosuch")
+    assert slip.code == 2
+    assert "--only nosuch" in slip.err
+    project.track(item("a", dependsOn="B"), item("b", dependsOn="A"))
+    circle = project.schedule("--dry-run")
+    assert circle.code == 2
+    assert "goes in a circle" in circle.err
+
+
 def test_one_broken_item_does_not_hold_up_the_rest(project: Project) -> None:
     tracker = project.track(item("a"), item("b", ownsFiles=["../x"]))
     document = json.loads(tracker.read_text(encoding="utf-8"))

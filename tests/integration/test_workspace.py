@@ -131,11 +131,11 @@ def test_copies_and_set_up_products_are_not_the_agents_work(
     (workspace.path / "src" / "b.py").write_text("B = 2\n")
     (workspace.path / "made.txt").write_text("by the agent\n")
     (workspace.path / "out" / "new").write_text("n")
-    collected = workspace.collect(["out/"])
+    collected = workspace.collect(["out/new", "out/old"])
     assert {c.path for c in collected.changes} == {"src/b.py", "made.txt", "out/new"}
     paths = workspace.git.paths_in(collected.tree)
     assert set(paths) == {*FILES, "made.txt", "out/new"}
-    assert changed(workspace, "out/") == {"src/b.py", "made.txt", "out/new"}
+    assert changed(workspace, "out/new") == {"src/b.py", "made.txt", "out/new"}
 
 
 def test_writing_in_a_copy_never_reaches_the_users_file(user: Checkout, shop_for: MakeShop) -> None:

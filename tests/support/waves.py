@@ -144,6 +144,7 @@ class Scene:
         *,
         git: Mapping[str, Any] | None = None,
         wave_id: str = "w1",
+        resume: bool = False,
         **options: Any,
     ) -> dict[str, Any]:
         """A wave to a wave branch of the repository, unless `git` says otherwise."""
@@ -153,6 +154,7 @@ class Scene:
             {"wave_id": wave_id, "items": list(items)},
             state_dir=self.state,
             git=to_branch if git is None else git,
+            resume_journal=resume,
             options=self.options(**options),
         )
         json.dumps(report)  # every answer can be written down

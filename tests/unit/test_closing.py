@@ -61,7 +61,16 @@ def test_broken_items_are_named_and_waiting_ones_counted() -> None:
         {"id": "y", "reason": "overlap", "detail": "'a' of 'y' overlaps 'a' of 'x'"},
         {"id": "z", "reason": "max_items", "detail": ""},
     ]
-    told = ("item x is left out: testCmd is missing", "left for a later wave: 2")
+    skipped += [
+        {"id": "v", "reason": "unknown_dependency", "detail": "dependsOn names 'u'"},
+        {"id": "w", "reason": "waits_for_dependency", "detail": "waits for 'x'"},
+        {"id": "o", "reason": "not_asked_for", "detail": ""},
+    ]
+    told = (
+        "item x is left out: testCmd is missing",
+        "item v is left out: dependsOn names 'u'",
+        "left for a later wave: 3",
+    )
     assert closing_lines({"items_skipped": skipped}) == told
 
 

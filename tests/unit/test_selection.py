@@ -156,3 +156,52 @@ def test_ten_thousand_items_are_ordered_and_compared_in_a_moment() -> None:
     began = time.perf_counter()
     assert len(select_disjoint(items, 10_000).selected) == 10_000
     assert time.perf_counter() - began < 5
+
+
+def test_two_urgent_items_are_taken_in_the_stead_of_an_older_one_that_bars_both() -> None:
+    wide = an_item("wide", "a.py", "b.py", priority="P1", createdAt=1)
+    pair = [an_item(n, f"{n}.py", priority="P1", createdAt=2) for n in "ab"]
+    selection = select_disjoint([wide, *pair], 5)
+    assert ids(selection.selected) == ["a", "b"]
+    assert [(s.id, s.reason, s.clash) for s in selection.skipped] == [("wide", "overlap", "a")]
+
+
+def test_no_number_of_small_items_outweighs_an_urgent_one() -> None:
+    files = [f"{n}.py" for n in range(50)]
+    urgent = an_item("urgent", *files, priority="P1")
+    small = [an_item(f"s{n}", file, priority="P3", createdAt=1) for n, file in enumerate(files)]
+    assert ids(select_disjoint([*small, urgent], 50).selected) == ["urgent"]
+
+
+def test_less_urgent_items_are_fitted_around_more_urgent_ones_as_many_as_can_be() -> None:
+    urgent = an_item("urgent", "u.py", priority="P1")
+    items = [urgent, an_item("b", "b.py", "c.py", priority="P2", createdAt=1)]
+    items += [an_item(n, f"{n}.py", priority="P2", createdAt=2) for n in ("b2", "c2")]
+    items[2]["ownsFiles"], items[3]["ownsFiles"] = ["b.py"], ["c.py"]
+    assert ids(select_disjoint(items, 9).selected) == ["urgent", "b2", "c2"]
+    assert ids(select_disjoint(items, 2).selected) == ["urgent", "b"]
+
+
+def test_the_oldest_urgent_item_is_not_starved_by_a_stream_of_small_ones() -> None:
+    for count in (1, 5, 40):
+        wide = an_item("wide", "a/", "b.py", "c.py", priority="P1", createdAt=1)
+        for night in range(20):
+            stream = [
+                an_item(f"n{night}-{n}", f"a/{n}.py" if n % 2 else f"z{n}.py", createdAt=night + 2)
+                for n in range(count)
+            ]
+            assert "wide" in ids(select_disjoint([*stream, wide], 5).selected)
+
+
+def test_an_empty_date_in_one_key_leaves_the_other_to_speak() -> None:
+    assert order_key({"createdAt": None, "created_at": 5}) < order_key({"createdAt": 6})
+
+
+def test_a_level_that_fills_the_wave_needs_no_search() -> None:
+    items = [an_item(f"i{n}", f"{n % 90}.py", createdAt=n) for n in range(5_000)]
+    selection = select_disjoint(items, 5)
+    assert (selection.exact, ids(selection.selected)) == (True, [f"i{n}" for n in range(5)])
+
+
+def test_of_nothing_nothing_is_taken() -> None:
+    assert select_disjoint([], 5).selected == ()

@@ -1,0 +1,114 @@
+"""`dependsOn`: which items have to wait for which others. Pure.
+
+A dependency is named by its id or, where no item has that id, by its slug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from driver.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped
+from state_store.errors import InputError
+from state_store.item_id import id_of
+
+Item = Mapping[str, Any]
+
+KEY = "dependsOn"
+# What ships becomes in_progress, what was merged done; what is done may be filed away.
+FINISHED = frozenset({"in_progress", "done", "archived"})
+
+
+def is_finished(item: Item) -> bool:
+    """True for an item that is shipped, done or filed away."""
+    status = item.get("status")
+    return isinstance(status, str) and status in FINISHED
+
+
+def waiting(
+    items: Sequence[Item], finished: Callable[[Item], bool] = is_finished
+) -> dict[str, Skipped]:
+    """The items to do, by id, that must not be begun yet, and why.
+
+    `finished` says whether others can build on an item. Raises InputError for items that wait for
+    each other and for a `dependsOn` that is no text, number or list of them; only items that are
+    to do are judged.
+    """
+    if not any(KEY in item for item in items):
+        return {}  # a long backlog without dependencies costs one look at each item
+    known = _Known(items)
+    needs: dict[str, list[str]] = {}
+    problems: list[str] = []
+    for item in items:
+        name = id_of(item)
+        if name is None or KEY not in item or finished(item):
+            continue
+        named = _named(item[KEY])
+        if named is None:
+            problems.append(f"item {name}: {KEY} must be a text or a list of ids and slugs")
+        else:
+            needs[name] = named
+    problems += _cycles(known, needs)
+    if problems:
+        raise InputError(problems)
+    todo = [item for item in items if item.get("status") == "todo"]
+    answers = {name: _wait(name, needs.get(name, ()), known, finished) for name in map(id_of, todo)
+               if name is not None}  # fmt: skip
+    return {name: skipped for name, skipped in answers.items() if skipped}
+
+
+class _Known:
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._of_slug: dict[str, Item] = {}
+        self._of_id: dict[str, Item] = {}
+        for item in items:
+            if isinstance(item.get("slug"), str):
+                self._of_slug[item["slug"]] = item
+            if (name := id_of(item)) is not None:
+                self._of_id[name] = item
+
+    def find(self, name: str) -> Item | None:
+        return self._of_id.get(name) or self._of_slug.get(name)
+
+
+def _named(value: object) -> list[str] | None:
+    """The names in a `dependsOn`; None for anything else."""
+    if value is None:
+        return []
+    entries = value if isinstance(value, list | tuple) else [value]
+    names = [id_of({"id": entry}) for entry in entries]
+    return None if None in names else [name for name in names if name is not None]
+
+
+def _wait(
+    name: str, needs: Iterable[str], known: _Known, finished: Callable[[Item], bool]
+) -> Skipped | None:
+    for needed in needs:
+        found = known.find(needed)
+        if found is None:
+            return Skipped(name, UNKNOWN_DEPENDENCY, needed, f"{KEY} names {needed!r}, which is"
+                           " no item's id or slug")  # fmt: skip
+        if not finished(found):
+            status = found.get("status")
+            return Skipped(name, WAITS, needed, f"waits for {needed!r}, whose status is {status!r}")
+    return None
+
+
+def _cycles(known: _Known, needs: Mapping[str, Sequence[str]]) -> list[str]:
+    """One sentence for the first cycle among items that are not finished."""
+    graph = {
+        name: [other for other in _ids(known, named) if other in needs]
+        for name, named in needs.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        way = " -> ".join(reversed(error.args[1]))
+        return [f"{KEY} goes in a circle: {way}; take one of them out"]
+    return []
+
+
+def _ids(known: _Known, named: Iterable[str]) -> list[str]:
+    found = (known.find(name) for name in named)
+    return [name for item in found if item is not None and (name := id_of(item)) is not None]

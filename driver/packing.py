@@ -1,0 +1,181 @@
+"""The best set of items no two of which clash: an exact search over bit masks, with a budget.
+
+Pure, and knows items by their number only; number 0 is the most urgent. Best is: as many of the
+highest level as can be, among these sets as many of the next level, and so on; among equals the
+set with the most urgent item, then the next, as a dictionary sorts words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+EXACT_CANDIDATES = 64
+NODE_BUDGET = 4_000
+
+
+class TooHardError(Exception):
+    """The search took more steps than it was given."""
+
+
+@dataclass(slots=True)
+class Packing:
+    """Items with their levels (0 is the highest, and none is below the one before it) and, as a
+    bit mask for each, the items it clashes with."""
+
+    levels: Sequence[int]
+    clashes: Sequence[int]
+    budget: int = NODE_BUDGET
+    _weights: list[int] = field(init=False)
+    _known: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        size = len(self.levels)
+        # One number says it all: how many of each level in its high digits, and in its low bits
+        # which items, the most urgent one as the highest. The larger number is the better set.
+        lowest = max(self.levels, default=0)
+        digit = size.bit_length()
+        self._weights = [
+            1 << (size + digit * (lowest - level)) | 1 << (size - 1 - number)
+            for number, level in enumerate(self.levels)
+        ]
+        self._known = {0: 0}
+
+    def best(self, limit: int) -> tuple[int, ...]:
+        """The numbers of the best set of at most `limit` items. Raises TooHardError."""
+        everything = (1 << len(self.levels)) - 1
+        whole = self._heaviest(everything)
+        chosen = self._numbers(whole)
+        return chosen if len(chosen) <= limit else self._best_of(limit, self._counts(whole))
+
+    def _best_of(self, limit: int, counts: Sequence[int]) -> tuple[int, ...]:
+        """With fewer places than the best set would fill, its last levels are cut short. So an
+        item may be taken, the most urgent first, while the counts that remain can be reached."""
+        goal = _cut(counts, limit)
+        free = (1 << len(self.levels)) - 1
+        had = [0] * len(goal)
+        chosen: list[int] = []
+        while free and len(chosen) < limit:
+            number = _lowest(free)
+            left = free & ~(1 << number)
+            trial = [n + (level == self.levels[number]) for level, n in enumerate(had)]
+            if self._reaches(goal, trial, left & ~self.clashes[number], limit):
+                chosen.append(number)
+                had, left = trial, left & ~self.clashes[number]
+            free = left
+        return tuple(chosen)
+
+    def _reaches(self, goal: Sequence[int], had: Sequence[int], free: int, limit: int) -> bool:
+        quick = self._first_fit(free)
+        if _cut([a + b for a, b in zip(had, quick, strict=True)], limit) == goal:
+            return True
+        more = self._counts(self._heaviest(free))
+        return _cut([a + b for a, b in zip(had, more, strict=True)], limit) == goal
+
+    def _first_fit(self, free: int) -> list[int]:
+        counts = [0] * (max(self.levels) + 1)
+        while free:
+            number = _lowest(free)
+            counts[self.levels[number]] += 1
+            free &= ~(1 << number | self.clashes[number])
+        return counts
+
+    def _heaviest(self, free: int) -> int:
+        """The weight of the best set within `free`, which is also the set itself."""
+        if (known := self._known.get(free)) is not None:
+            return known
+        if len(self._known) > self.budget:
+            raise TooHardError
+        total, rest = self._obvious(free)
+        for part in self._parts(rest):
+            total += self._branched(part)
+        self._known[free] = total
+        return total
+
+    def _branched(self, part: int) -> int:
+        if (known := self._known.get(part)) is not None:
+            return known
+        number = max(_bits(part), key=lambda n: (self.clashes[n] & part).bit_count())
+        without = part & ~(1 << number)
+        taken = self._weights[number] + self._heaviest(without & ~self.clashes[number])
+        found = max(taken, self._heaviest(without))
+        self._known[part] = found
+        return found
+
+    def _obvious(self, free: int) -> tuple[int, int]:
+        """The weight of items that surely are in the best set, and what is left to decide."""
+        total, doubtful = 0, free
+        while doubtful:
+            number = _lowest(doubtful)
+            doubtful &= doubtful - 1
+            if not free >> number & 1:
+                continue
+            near = self.clashes[number] & free
+            worse = self._outdone(number, near, free)
+            if worse:
+                free &= ~worse
+                # Whoever lost a neighbour may have become obvious.
+                doubtful |= self._around(worse) & free
+                near &= ~worse
+            if not near:
+                total += self._weights[number]
+                free &= ~(1 << number)
+        return total, free
+
+    def _outdone(self, number: int, near: int, free: int) -> int:
+        """The neighbours in whose stead `number` could be taken, at no loss, in every set."""
+        own = near | 1 << number
+        worse = 0
+        later = near >> number << number
+        while later:
+            bit = later & -later
+            if not own & ~(self.clashes[bit.bit_length() - 1] & free | bit):
+                worse |= bit
+            later ^= bit
+        return worse
+
+    def _around(self, members: int) -> int:
+        found = 0
+        while members:
+            found |= self.clashes[(members & -members).bit_length() - 1]
+            members &= members - 1
+        return found
+
+    def _parts(self, free: int) -> Iterator[int]:
+        """The connected parts: what clashes with nothing outside its own part."""
+        while free:
+            part, fresh = 0, free & -free
+            while fresh:
+                part |= fresh
+                fresh = self._around(fresh) & free & ~part
+            yield part
+            free &= ~part
+
+    def _numbers(self, weight: int) -> tuple[int, ...]:
+        size = len(self.levels)
+        return tuple(n for n in range(size) if weight >> (size - 1 - n) & 1)
+
+    def _counts(self, weight: int) -> list[int]:
+        counts = [0] * (max(self.levels, default=0) + 1)
+        for number in self._numbers(weight):
+            counts[self.levels[number]] += 1
+        return counts
+
+
+def _cut(counts: Sequence[int], limit: int) -> list[int]:
+    """The counts of the first `limit` items."""
+    cut = []
+    for count in counts:
+        cut.append(min(count, limit))
+        limit -= cut[-1]
+    return cut
+
+
+def _lowest(mask: int) -> int:
+    return (mask & -mask).bit_length() - 1
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        yield _lowest(mask)
+        mask &= mask - 1

@@ -1,0 +1,59 @@
+"""Which secrets a change would publish: those of this machine, and what looks like one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from driver.git import PrivateGit
+from driver.ground import Ground, RepositoryGround
+from driver.outcome import MODE_NESTED, Change
+from tools.known_secrets import secrets_of
+from tools.publishing import objections
+from tools.settings import Settings
+
+_AT_ONCE = 64
+
+
+def disclosed(ground: Ground, changes: Sequence[Change], settings: Settings) -> list[str]:
+    """A sentence for each secret, with its line and without its value.
+
+    In a folder that is in no repository nothing is published, so there is none.
+    """
+    if not isinstance(ground, RepositoryGround):
+        return []
+    known = _known(settings)
+    return [
+        told
+        for change, now, before in _contents(ground.git, changes)
+        for told in objections(change.path, now, known, before)
+    ]
+
+
+def without_secrets(text: str, settings: Settings) -> str:
+    """What another program printed, with the values of this machine's secrets left out."""
+    for name, value in _known(settings).items():
+        text = text.replace(value, f"[{name}]")
+    return text
+
+
+def _known(settings: Settings) -> dict[str, str]:
+    backends = filter(None, (settings.backend, settings.review_backend))
+    return secrets_of(settings.environ, [b.api_key_env for b in backends if b.api_key_env])
+
+
+def _contents(
+    git: PrivateGit, changes: Sequence[Change]
+) -> Iterator[tuple[Change, bytes, bytes | None]]:
+    """What is new or changed, with its bytes now and before, a part of it in memory at a time."""
+    files = [change for change in changes if change.blob and change.mode != MODE_NESTED]
+    for start in range(0, len(files), _AT_ONCE):
+        some = files[start : start + _AT_ONCE]
+        ids = (blob for change in some for blob in (change.blob, _before(change)))
+        held = git.contents(blob for blob in ids if blob)
+        for change in some:
+            before = _before(change)
+            yield change, held[change.blob or ""], held[before] if before else None
+
+
+def _before(change: Change) -> str | None:
+    return None if change.base_mode == MODE_NESTED else change.base_blob

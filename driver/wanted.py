@@ -1,0 +1,77 @@
+"""Which part of a backlog a run was asked for: named items, a label, a lane. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from driver.selection import NOT_ASKED_FOR, Skipped
+from state_store.errors import InputError
+from state_store.item_id import id_of
+
+Item = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`only`: slugs or ids; `labels`: any of them will do; `lane`: the team's. All that are given
+    must hold; what is empty asks for nothing in particular."""
+
+    only: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    lane: str | None = None
+
+    def takes(self, item: Item) -> bool:
+        """Whether the item is asked for."""
+        return (
+            (not self.only or bool(names_of(item) & set(self.only)))
+            and (not self.labels or bool(labels_of(item) & set(self.labels)))
+            and (self.lane is None or item.get("lane") == self.lane)
+        )
+
+    def split(self, items: Iterable[Item]) -> tuple[list[Item], list[Skipped]]:
+        """The items asked for, and the others."""
+        if self == Wanted():
+            return list(items), []
+        asked: list[Item] = []
+        others: list[Skipped] = []
+        for item in items:
+            if self.takes(item):
+                asked.append(item)
+            else:
+                others.append(Skipped(id_of(item) or str(item.get("slug") or ""), NOT_ASKED_FOR))
+        return asked, others
+
+    def check_names(self, items: Sequence[Item]) -> None:
+        """Raises InputError for each of `only` that names no item to do: a slip of the pen must
+        not look like a night without work."""
+        if not self.only:
+            return
+        states = {name: item.get("status") for item in items for name in names_of(item)}
+        states |= {name: "todo" for item in items if item.get("status") == "todo"
+                   for name in names_of(item)}  # fmt: skip
+        missing = [name for name in self.only if name not in states]
+        over = [name for name in self.only if states.get(name, "todo") != "todo"]
+        problems = [
+            f"--only {name}: the tracker has no item of that slug or id" for name in missing
+        ]
+        problems += [f"--only {name}: its status is {states[name]!r}, not 'todo'" for name in over]
+        if problems:
+            raise InputError(problems)
+
+
+def names_of(item: Item) -> set[str]:
+    """What an item answers to: its slug and its id."""
+    slug = item.get("slug")
+    return {name for name in (slug if isinstance(slug, str) else None, id_of(item)) if name}
+
+
+def labels_of(item: Item) -> set[str]:
+    """The texts of `labels`, `tags` and `label`, each a text or a list of them."""
+    found: set[str] = set()
+    for key in ("labels", "tags", "label"):
+        value = item.get(key)
+        entries = value if isinstance(value, list | tuple) else [value]
+        found |= {entry for entry in entries if isinstance(entry, str)}
+    return found

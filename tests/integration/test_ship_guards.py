@@ -1,0 +1,336 @@
+"""What keeps one item out of a ship and leaves the others alone: secrets, ignored files, hooks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.repos import frozen, hook
+from tests.support.secrets import github, noise
+from tests.support.waves import Agent, Scene, Step, built, item, verdicts, writes
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
+FILES = {"a.txt": "base\n", "b.txt": "base\n"}
+A_GOOD, B_GOOD = "grep -q good a.txt", "grep -q good b.txt"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, FILES, remote=True)
+
+
+def everything(folder: Path) -> bytes:
+    """All that a wave wrote down for people: reports are the callers', so not among it."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*.json"))
+
+
+# Secrets
+
+
+def test_a_secret_keeps_its_item_back_and_the_others_ship(scene: Scene) -> None:
+    secret = github()
+    report, _ = scene.play(
+        {"a": writes(a__txt=f"good\nuse {secret}\n"), "b": writes(b__txt="good\n")},
+        [item("a", "a.txt", A_GOOD, repairCap=0), item("b", "b.txt", B_GOOD)],
+    )
+    assert (report["shipped"], verdicts(report)["a"]) == (["b"], "refused")
+    reason = built(report)["a"]["error"]
+    assert "secret found" in reason
+    assert "a.txt:2 github_token" in reason
+    assert secret not in str(report) + scene.said.getvalue()
+    assert secret.encode() not in everything(scene.state)
+    assert scene.remote is not None
+    assert "good" not in scene.remote.git("show", f"{report['branch']}:a.txt")
+
+
+def test_the_agent_is_told_of_the_secret_and_may_take_it_out(scene: Scene) -> None:
+    report, driver = scene.play(
+        {"a": [writes(a__txt=f"good {github()}\n"), writes(a__txt="good\n")]},
+        [item("a", "a.txt", A_GOOD, repairCap=1)],
+    )
+    assert report["shipped"] == ["a"]
+    assert "secret found" in driver.rounds_of("a")[1].prompt
+
+
+def test_a_secret_of_this_machine_is_known_by_its_value(tmp_path: Path) -> None:
+    value = "plain words nobody suspects"
+    scene = Scene(tmp_path, FILES, environ={"MY_SERVICE_TOKEN": value})
+    report, _ = scene.play(
+        {"a": writes(a__txt=f"good {value}\n")}, [item("a", "a.txt", A_GOOD, repairCap=0)]
+    )
+    assert verdicts(report) == {"a": "refused"}
+    assert "MY_SERVICE_TOKEN" in built(report)["a"]["error"]
+    assert value not in str(report)
+
+
+def test_what_the_base_has_published_already_is_nobodys_secret(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"a.txt": f"{github()}\n", "b.txt": "base\n"})
+    report, _ = scene.play(
+        {"a": writes(a__txt=f"good\n{github()}\n")}, [item("a", "a.txt", A_GOOD)]
+    )
+    assert report["shipped"] == ["a"]
+
+
+@pytest.mark.parametrize("found_out", [False, True])
+def test_work_of_an_earlier_run_is_looked_through_too(tmp_path: Path, *, found_out: bool) -> None:
+    value = noise(24)
+    scene = Scene(tmp_path, FILES)
+    work = [item("a", "a.txt", A_GOOD, repairCap=0)]
+    refuses = scene.repo.path / ".git" / "hooks"
+    hook(refuses, "pre-push", "exit 1")
+    scene.repo.git("remote", "add", "origin", str(tmp_path / "nowhere"))
+    first, _ = scene.play({"a": writes(a__txt=f"good {value}\n")}, work)
+    assert verdicts(first) == {"a": "verified"}
+    assert first["shipped"] == []
+    scene.repo.git("remote", "remove", "origin")
+    if found_out:
+        scene.environ["NEW_API_KEY"] = value
+    second, driver = scene.play({"a": writes(a__txt="good\n")}, work, wave_id="w2", resume=True)
+    assert second["shipped"] == ["a"]
+    assert len(driver.rounds_of("a")) == found_out
+    assert (value in scene.repo.git("show", f"{second['branch']}:a.txt")) is not found_out
+
+
+# Files that git ignores
+
+
+def test_an_ignored_file_keeps_its_item_back_before_anything_is_spent(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {**FILES, ".gitignore": "*.log\nmade/\n"}, remote=True)
+    before = frozen(scene.repo.path)
+    owned = ["a.txt", "own.log"]
+    report, driver = scene.play(
+        {"b": writes(b__txt="good\n")},
+        [
+            item("a", owned, A_GOOD),
+            item("c", ["made/"], "true"),
+            item("b", "b.txt", B_GOOD),
+        ],
+    )
+    assert report["shipped"] == ["b"]
+    assert verdicts(report) == {"a": "refused", "c": "refused", "b": "verified"}
+    assert "own.log (.gitignore:1 *.log)" in built(report)["a"]["error"]
+    assert "take them out of ownsFiles" in built(report)["a"]["error"]
+    assert "made/ (.gitignore:2 made/)" in built(report)["c"]["error"]
+    assert not driver.rounds_of("a")
+    after = frozen(scene.repo.path)
+    assert {k: v for k, v in after.items() if "refs/heads/wave" not in k} == before
+
+
+def test_an_ignored_file_that_an_agents_own_rules_hide_is_refused(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES)
+    hides = writes(a__txt="good\n", new__log="x\n", __gitignore="*.log\n")
+    report, _ = scene.play(
+        {"a": hides},
+        [item("a", ["a.txt", "new.log", ".gitignore"], A_GOOD, repairCap=0)],
+    )
+    assert verdicts(report) == {"a": "refused"}
+    assert "new.log (.gitignore:1 *.log)" in built(report)["a"]["error"]
+
+
+def test_what_is_ignored_within_a_folder_of_ones_own_is_left_out(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"src/a.txt": "base\n", ".gitignore": "*.pyc\n"})
+
+    def act(agent: Agent) -> None:
+        agent.write({"src/a.txt": "good\n", "src/made.pyc": "compiled\n"})
+
+    report, _ = scene.play({"a": act}, [item("a", ["src/"], "grep -q good src/a.txt")])
+    assert report["shipped"] == ["a"]
+    assert scene.files_in(report["sha"]) == {"src/a.txt": "M"}
+
+
+# The user's own hooks
+
+
+def hooks_of(scene: Scene) -> Path:
+    return scene.repo.path / ".git" / "hooks"
+
+
+TWO = [item("a", "a.txt", A_GOOD), item("b", "b.txt", B_GOOD)]
+
+
+def both() -> dict[str, Step]:
+    return {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")}
+
+
+def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scene) -> None:
+    seen = scene.folder / "seen"
+    script = f"""git diff --cached --name-only >> {seen}
+        git rev-parse --abbrev-ref HEAD >> {seen}
+        git diff --quiet && ! git diff --cached --name-only | grep -q a.txt && exit 0
+        echo 'a.txt is not tidy'; exit 1"""
+    hook(hooks_of(scene), "pre-commit", script)
+    before = frozen(scene.repo.path)
+    report, _ = scene.play(both(), TWO)
+    assert (report["shipped"], report["exit_code"]) == (["b"], 1)
+    assert verdicts(report)["a"] == "refused"
+    error = built(report)["a"]["error"]
+    assert error == "the pre-commit hook says no (exit 1): a.txt is not tidy"
+    branch = report["branch"]
+    assert seen.read_text().splitlines() == ["a.txt", branch, "b.txt", branch]
+    assert scene.files_in(report["sha"]) == {"b.txt": "M"}
+    after = frozen(scene.repo.path)
+    assert {k: v for k, v in after.items() if "heads/wave" not in k} == before
+
+
+@pytest.mark.parametrize(
+    ("tidies", "named"),
+    [
+        ("echo tidy >> a.txt; exit 1", "a.txt"),
+        ("echo tidy >> a.txt; echo x > new; git add a.txt new", "a.txt, new"),
+        ("echo x > new; git add new", "new"),
+        ("git rm -q --cached b.txt", "b.txt"),
+    ],
+)
+def test_what_a_hook_changes_is_not_taken_and_named(scene: Scene, tidies: str, named: str) -> None:
+    hook(hooks_of(scene), "pre-commit", tidies)
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert report["shipped"] == []
+    assert f"wants to change {named}, which" in built(report)["a"]["error"]
+
+
+def test_a_secret_that_a_hook_prints_is_not_repeated(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, environ={"MY_API_KEY": "something-secret"})
+    hook(hooks_of(scene), "pre-commit", "echo something-secret; exit 1")
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert "[MY_API_KEY]" in built(report)["a"]["error"]
+    assert "something-secret" not in str(report) + scene.said.getvalue()
+
+
+def test_a_hook_that_hangs_is_ended_and_named_and_costs_no_attempt(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config="[ship]\nhook_timeout_s = 0.5\n")
+    hangs = "git diff --cached --name-only | grep -q b.txt || sleep 60"
+    hook(hooks_of(scene), "pre-commit", hangs)
+    report, _ = scene.play(both(), TWO)
+    assert (report["shipped"], verdicts(report)["a"]) == (["b"], "undecided")
+    assert "pre-commit hook did not end within 0.5 s" in built(report)["a"]["error"]
+
+
+def test_a_commit_msg_hook_may_refuse_or_add_to_a_message(scene: Scene) -> None:
+    script = 'grep -q "Item-Slug: a" "$1" && { echo no ticket >&2; exit 1; }; echo "Id: 7" >> "$1"'
+    hook(hooks_of(scene), "commit-msg", script)
+    report, _ = scene.play(both(), TWO)
+    assert report["shipped"] == ["b"]
+    assert "commit-msg hook says no (exit 1): no ticket" in built(report)["a"]["error"]
+    trailers = scene.trailers(report["sha"])
+    assert (trailers["Id"], trailers["Item-Slug"]) == ("7", "b")
+
+
+def test_a_commit_msg_hook_may_not_take_away_what_commits_are_found_by(scene: Scene) -> None:
+    hook(hooks_of(scene), "commit-msg", 'echo "feat: something" > "$1"')
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert report["shipped"] == []
+    assert "takes away trailers" in built(report)["a"]["error"]
+
+
+@pytest.mark.parametrize("mode", ["branch", "current"])
+def test_a_pre_push_hook_is_told_what_git_would_tell_and_may_refuse_it_all(
+    scene: Scene, mode: str
+) -> None:
+    seen = scene.folder / "seen"
+    hook(hooks_of(scene), "pre-push", f'echo "$1 $2" > {seen}; cat >> {seen}; echo not now; exit 3')
+    git = {"expectTopLevel": str(scene.repo.path), "mode": mode}
+    main = scene.repo.git("rev-parse", "main")
+    report, _ = scene.play(both(), TWO, git=git)
+    assert (report["shipped"], report["exit_code"]) == ([], 1)
+    assert report["shipped_repos"][0]["error"] == "hook_refused"
+    told = "the pre-push hook says no (exit 3): not now"
+    assert report["shipped_repos"][0]["error_detail"] == told
+    assert built(report)["a"]["ship_error"] == told
+    assert scene.remote is not None
+    assert scene.remote.git("for-each-ref", "--format=%(refname)") == "refs/heads/main"
+    first, line = seen.read_text().splitlines()
+    assert first == f"origin {scene.remote.path}"
+    ref, tip, there, at = line.split()
+    assert ref == there
+    assert ref.startswith("refs/heads/main" if mode == "current" else "refs/heads/wave/")
+    assert at == (main if mode == "current" else "0" * 40)
+    assert tip != main
+    hook(hooks_of(scene), "pre-push", "exit 0")
+    again, _ = scene.play(both(), TWO, git=git, wave_id="w2")
+    assert again["shipped"] == ["a", "b"]
+
+
+def test_a_hook_can_compare_with_the_remote(scene: Scene) -> None:
+    seen = scene.folder / "seen"
+    script = f"git remote get-url origin > {seen}; git diff --name-only origin/main HEAD >> {seen}"
+    hook(hooks_of(scene), "pre-push", script)
+    report, _ = scene.play(both(), TWO)
+    assert (report["shipped"], report["shipped_repos"][0]["pushed"]) == (["a", "b"], True)
+    assert scene.remote is not None
+    assert seen.read_text().splitlines() == [str(scene.remote.path), "a.txt", "b.txt"]
+
+
+def test_hooks_are_those_of_the_start_and_never_an_agents_version(tmp_path: Path) -> None:
+    ours = "#!/bin/sh\necho the one of the base; exit 1\n"
+    scene = Scene(tmp_path, {**FILES, "tools/pre-commit": ours})
+    (scene.repo.path / "tools" / "pre-commit").chmod(0o755)
+    scene.repo.commit({}, "may be run")
+    scene.repo.git("config", "core.hooksPath", "tools")
+    scene.repo.write({"tools/pre-commit": "#!/bin/sh\nexit 0\n"})
+    report, _ = scene.play(
+        {"a": _writes_a_hook},
+        [item("a", ["a.txt", "tools/pre-commit"], A_GOOD)],
+    )
+    assert report["shipped"] == []
+    assert "the one of the base" in built(report)["a"]["error"]
+
+
+def _writes_a_hook(agent: Agent) -> None:
+    agent.write({"a.txt": "good\n", "tools/pre-commit": "#!/bin/sh\nexit 0\n"})
+
+
+def test_an_agent_that_finds_the_copies_of_the_hooks_stops_the_ship(scene: Scene) -> None:
+    hook(hooks_of(scene), "pre-commit", "exit 1")
+
+    def act(agent: Agent) -> None:
+        agent.write({"a.txt": "good\n"})
+        hook(agent.folder.parents[1] / "hooks" / "hooks", "pre-commit", "exit 0")
+
+    report, _ = scene.play({"a": act}, TWO[:1])
+    assert report["shipped"] == []
+    assert "copies of your hooks" in report["shipped_repos"][0]["error_detail"]
+
+
+def test_a_linked_hook_and_one_without_a_first_line_run(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {**FILES, "tools/check": "echo of the base; exit 1\n"})
+    (scene.repo.path / "tools" / "check").chmod(0o755)
+    scene.repo.commit({}, "may be run")
+    hooks_of(scene).mkdir(exist_ok=True)
+    (hooks_of(scene) / "pre-commit").symlink_to("../../tools/check")
+    scene.repo.write({"tools/check": "exit 0\n"})
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert "of the base" in built(report)["a"]["error"]
+
+
+def test_a_hook_of_a_folder_that_is_not_tracked_reaches_what_is(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {**FILES, ".husky/pre-commit": "echo from husky; exit 1\n"})
+    starts = '. "$(dirname "$0")/../pre-commit"'
+    hook(scene.repo.path / ".husky" / "_", "pre-commit", starts)
+    scene.repo.git("config", "core.hooksPath", ".husky/_")
+    report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
+    assert "from husky" in built(report)["a"]["error"]
+
+
+def test_hooks_can_be_switched_off_and_one_that_may_not_be_run_is_none(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, config='[ship]\nhooks = "off"\n')
+    hook(hooks_of(scene), "pre-commit", "exit 1")
+    report, _ = scene.play(both(), TWO[:1])
+    assert report["shipped"] == ["a"]
+    other = Scene(tmp_path / "other", FILES)
+    hook(hooks_of(other), "pre-commit", "exit 1")
+    (hooks_of(other) / "pre-commit").chmod(0o644)
+    report, _ = other.play(both(), TWO[:1])
+    assert report["shipped"] == ["a"]
+
+
+def test_a_hook_gets_the_variables_that_tests_get_and_no_more(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, FILES, environ={"MY_API_KEY": "something-secret", "LANG": "C"})
+    seen = tmp_path / "seen"
+    hook(hooks_of(scene), "pre-commit", f"env > {seen}")
+    report, _ = scene.play(both(), TWO[:1])
+    assert report["shipped"] == ["a"]
+    told = seen.read_text()
+    assert "something-secret" not in told
+    assert "GIT_AUTHOR_NAME=Tidegate" in told

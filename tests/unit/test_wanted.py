@@ -1,0 +1,53 @@
+"""A run can be asked for a part of the backlog, and a slip in the asking is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from driver.wanted import Wanted
+from state_store.errors import InputError
+
+ITEMS: list[dict[str, Any]] = [
+    {"id": 1, "slug": "a", "status": "todo", "labels": ["ui", "fast"], "lane": "web"},
+    {"id": "T-2", "slug": "b", "status": "todo", "tags": ["ui"], "lane": "core"},
+    {"id": "T-3", "slug": "c", "status": "todo", "label": "slow"},
+    {"id": "T-4", "slug": "d", "status": "done", "labels": "ui"},
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken"),
+    [
+        (Wanted(), "abcd"),
+        (Wanted(only=("a", "c")), "ac"),
+        (Wanted(only=("1", "T-2")), "ab"),
+        (Wanted(labels=("ui",)), "abd"),
+        (Wanted(labels=("fast", "slow")), "ac"),
+        (Wanted(lane="web"), "a"),
+        (Wanted(labels=("ui",), lane="core"), "b"),
+        (Wanted(only=("a",), lane="core"), ""),
+    ],
+)
+def test_all_that_is_asked_for_must_hold(wanted: Wanted, taken: str) -> None:
+    asked, others = wanted.split(ITEMS)
+    assert "".join(item["slug"] for item in asked) == taken
+    assert len(asked) + len(others) == len(ITEMS)
+    assert {left_out.reason for left_out in others} <= {"not_asked_for"}
+
+
+def test_a_name_that_is_no_item_to_do_is_an_error_that_says_which() -> None:
+    Wanted(only=("a", "T-2")).check_names(ITEMS)
+    with pytest.raises(InputError) as caught:
+        Wanted(only=("a", "x", "d")).check_names(ITEMS)
+    assert caught.value.problems == (
+        "--only x: the tracker has no item of that slug or id",
+        "--only d: its status is 'done', not 'todo'",
+    )
+
+
+def test_a_slug_that_was_used_before_is_still_one_to_do() -> None:
+    again = {"id": "T-9", "slug": "d", "status": "todo"}
+    Wanted(only=("d",)).check_names([again, *ITEMS])
+    Wanted(only=("d",)).check_names([*ITEMS, again])

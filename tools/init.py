@@ -1,0 +1,105 @@
+"""Make what a project needs to start with Tidegate: settings, a backlog, a workflow on request.
+
+The command line only; the files are `tools.starter`'s. What is there is never overwritten.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from driver.git import Repository
+    from tools.starter import Step
+
+KINDS = ("github", "gitlab", "cron", "systemd")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    from driver.flags import Parser
+
+    parser = Parser(prog="init.py", description="Make what a project needs to start.")
+    add = parser.add_argument
+    add("--repo", metavar="DIR", help="the repository (default: the one you are in)")
+    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
+    add("--workflow", choices=KINDS, action="append", help="also make what runs it every night")
+    add("--gitignore", action="store_true", help="ignore the state folder for everybody")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code."""
+    args = build_parser().parse_args(argv)
+    from tools.told import told
+
+    return told("init", lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
+    from driver.text import safe_line, typed
+
+    for step in _steps(args):
+        print(safe_line(str(step)), flush=True)
+    run = Path(__file__).resolve().parents[1] / "driver" / "wave_scheduler.py"
+    print("next: write items into the tracker, make one todo, and look what would be done:")
+    print("  " + typed(Path(sys.executable).name, run))
+    return 0
+
+
+def _steps(args: argparse.Namespace) -> Iterator[Step]:
+    from driver.state_folder import check_state_dir, prepare_state_dir
+    from driver.surroundings import surroundings
+    from state_store.errors import InputError
+    from tools import starter
+
+    place = surroundings(args.repo, args.state_dir)
+    if place.repository is None:
+        raise InputError(
+            "this is no git repository to work on: go into one, or name it with --repo"
+        )
+    repo, state_dir = place.repository, place.state_dir
+    check_state_dir(state_dir, repo.top)
+    yield _config(repo)
+    prepare_state_dir(state_dir, place.settings.environ)
+    yield starter.place(state_dir / "tracker.json", starter.tracker_text())
+    yield _hidden(repo, state_dir, shared=args.gitignore)
+    for kind in dict.fromkeys(args.workflow or ()):
+        yield from starter.workflow(kind, repo.top, state_dir)
+
+
+def _config(repo: Repository) -> Step:
+    import tomllib
+
+    from tools.starter import CONFIG, Step, place
+
+    pyproject = repo.top / "pyproject.toml"
+    if pyproject.is_file():
+        tables = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+        if "tidegate" in tables.get("tool", {}):
+            return Step(pyproject, made=False, note="[tool.tidegate] in it holds the settings")
+    return place(repo.top / "tidegate.toml", CONFIG)
+
+
+def _hidden(repo: Repository, state_dir: Path, *, shared: bool) -> Step:
+    from tools.starter import Step, ignore
+
+    top = repo.top.resolve()
+    if not state_dir.is_relative_to(top):
+        return Step(state_dir, made=True, note="outside the repository, so nothing to ignore")
+    inside = f"/{state_dir.relative_to(top).as_posix()}/"
+    if shared:
+        return ignore(repo.top / ".gitignore", inside)
+    # prepare_state_dir has seen to it.
+    return Step(repo.common_dir / "info" / "exclude", made=True, note=f"line {inside}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Bring work from GitHub issues, Markdown files or a CSV file into the tracker, each once.
+
+The command line only: what each kind of file means is in `tools.intake_github`, `intake_markdown`
+and `intake_csv`, what becomes of it in `tools.intake_merge`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from tools.drafts import Drafts, NotConverted
+    from tools.intake_merge import Fate
+
+KINDS = ("github", "markdown", "csv")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    from driver.flags import Parser
+
+    parser = Parser(prog="intake.py", description="Bring work from elsewhere into the tracker.")
+    add = parser.add_argument
+    add("kind", choices=KINDS, help="what the work is described in")
+    add("path", metavar="PATH", help="JSON of gh issue list, a folder of Markdown, a CSV file; -")
+    add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
+    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
+    add("--todo", action="store_true", help="what can be run is to do, not only proposed")
+    add("--dry-run", action="store_true", help="say what would be done and do nothing")
+    add("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code: 1 when something could not be converted."""
+    args = build_parser().parse_args(argv)
+    from tools.told import told
+
+    return told("intake", lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
+    from driver.tracker import validate_item
+    from state_store.tracker_file import read_tracker_file
+    from tools.intake_merge import Item, Plan, plan, write
+    from tools.settings import resolve_state_dir
+
+    drafts = _drafts(args.kind, args.path)
+
+    def decide(items: Sequence[Item]) -> Plan:
+        return plan(items, drafts.found, validate_item, ready=args.todo)
+
+    tracker = Path(args.tracker or resolve_state_dir(args.state_dir) / "tracker.json")
+    if args.dry_run:
+        made = decide(read_tracker_file(tracker).entries if tracker.exists() else ())
+    else:
+        made = write(tracker, decide)
+    _tell(made.fates, drafts.lost, as_json=args.json)
+    return int(any(not one.partly for one in drafts.lost))
+
+
+def _drafts(kind: str, path: str) -> Drafts:
+    from tools import intake_csv, intake_github, intake_markdown
+
+    if kind == "markdown":
+        return intake_markdown.convert(Path(path))
+    text = _text(path)
+    return intake_csv.convert(text) if kind == "csv" else intake_github.convert(_json(path, text))
+
+
+def _text(path: str) -> str:
+    from state_store.errors import InputError
+    from state_store.files import BadFileError, read_text
+
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        return read_text(Path(path))
+    except BadFileError as error:
+        raise InputError(f"{error}: name a file in UTF-8") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"stdin is not UTF-8 (byte {error.start})") from error
+
+
+def _json(path: str, text: str) -> object:
+    from state_store import strict_json
+    from state_store.errors import InputError
+
+    try:
+        return strict_json.parse(text)
+    except ValueError as error:
+        from tools.intake_github import JSON_FIELDS
+
+        made = f"make it with gh issue list --json {JSON_FIELDS}"
+        raise InputError(f"{path} is not valid JSON: {error}; {made}") from error
+
+
+def _tell(fates: Sequence[Fate], lost: Sequence[NotConverted], *, as_json: bool) -> None:
+    from tools.intake_merge import SAME
+
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        document = {"items": list(map(asdict, fates)), "notConverted": list(map(asdict, lost))}
+        print(json.dumps(document))
+        return
+    from driver.text import safe_line
+
+    for fate in fates:
+        if fate.what != SAME:
+            print(safe_line(_line(fate)))
+    for one in lost:
+        print(safe_line(f"{'note' if one.partly else 'not converted'}: {one.what}: {one.why}"))
+    same = sum(fate.what == SAME for fate in fates)
+    refused = sum(not one.partly for one in lost)
+    print(f"{len(fates)} converted, {same} of them unchanged; {refused} not converted")
+
+
+def _line(fate: Fate) -> str:
+    from tools.intake_merge import CHANGED
+
+    line = f"{fate.what}: {fate.id} {fate.slug}: {fate.status}"
+    if fate.what == CHANGED:
+        return f"{line}; the tracker's own text is kept"
+    return f"{line}; to be run it needs: {'; '.join(fate.lacks)}" if fate.lacks else line
+
+
+if __name__ == "__main__":
+    sys.exit(main())

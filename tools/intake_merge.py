@@ -1,0 +1,168 @@
+"""What drafts change in a tracker: which become new items, which are there already. Pure but for
+`write`.
+
+An item remembers the draft it came from in `source`, and in `sourceHash` what that said. Reading
+the same again changes nothing; what changed at its source is taken over while nobody has begun the
+item or edited it here, and otherwise named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from state_store.errors import InputError
+from state_store.files import make_folder, replace_unchanged, write_json_atomic
+from state_store.item_id import id_of
+from state_store.locks import locked
+from state_store.merge import Change
+from state_store.tracker_file import read_tracker_file, real_path, with_changes
+from tools.drafts import PROPOSED, TODO, Draft, slug_of
+
+Item = Mapping[str, Any]
+Problems = Callable[[Item], Sequence[str]]
+
+ADDED, UPDATED, CHANGED, SAME = "new", "updated", "changed at its source", "unchanged"
+# What a source says of an item, and so what tells whether somebody said otherwise since. Notes are
+# not among it, for Tidegate writes some.
+_SAID = ("title", "priority", "createdAt", "labels", "lane", "repo", "workDir", "dependsOn",
+         "prompt", "ownsFiles", "testCmd", "selfCheckCmd", "effort")  # fmt: skip
+_ORDER = ("id", "slug", "title", "status", "priority", "createdAt", "labels", "lane", "repo",
+          "workDir", "dependsOn", "prompt", "ownsFiles", "testCmd")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of one draft: the item's id and slug, one of the words above, the status it has
+    then, and what it lacks to be run."""
+
+    id: str
+    slug: str
+    what: str
+    status: str
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Plan:
+    """New items, changes by id of others, and a fate for each draft, in order."""
+
+    added: list[Item] = field(default_factory=list)
+    changes: dict[str, Change] = field(default_factory=dict)
+    fates: list[Fate] = field(default_factory=list)
+
+
+def plan(
+    items: Sequence[Item], drafts: Iterable[Draft], problems: Problems, *, ready: bool
+) -> Plan:
+    """What to do about `drafts` in a tracker of `items`.
+
+    `problems` says why an item cannot be run. One that can is `todo` with `ready`, or where its
+    source says so itself; all others are `proposed`, which nothing runs.
+    """
+    made = Plan()
+    names = _Names(items)
+    of_source = {item["source"]: item for item in items if isinstance(item.get("source"), str)}
+    for draft in drafts:
+        there = of_source.get(draft.source)
+        if there is None:
+            item, lacks = _new_item(draft, names, problems, ready=ready)
+            made.added.append(item)
+            fate = Fate(item["id"], item["slug"], ADDED, item["status"], lacks)
+        else:
+            fate = _kept(there, draft, problems, made, ready=ready)
+        made.fates.append(fate)
+    return made
+
+
+def write(tracker: Path, decide: Callable[[Sequence[Item]], Plan]) -> Plan:
+    """Change the tracker as `decide` says of its items, or make it; all other text stays.
+
+    Raises InputError for a tracker that cannot be read, CannotRunError when it cannot be written.
+    """
+    tracker = real_path(tracker)
+    make_folder(tracker.parent)
+    with locked(tracker):
+        while True:
+            if not tracker.exists():
+                made = decide(())
+                write_json_atomic(tracker, {"version": 1, "items": made.added})
+                return made
+            file = read_tracker_file(tracker)
+            if file.ambiguous:
+                raise InputError(file.problems)
+            made = decide(file.entries)
+            text = with_changes(file.text, made.changes, made.added)
+            if text == file.text or replace_unchanged(tracker, text.encode(), file.digest):
+                return made
+
+
+def _new_item(
+    draft: Draft, names: _Names, problems: Problems, *, ready: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    fields = {key: value for key, value in draft.fields.items() if key != "status"}
+    slug = names.slug(str(fields.pop("slug", "")) or slug_of(str(fields["title"]), draft.number))
+    item = {"id": names.id(draft.number or slug), "slug": slug, "status": TODO, **fields}
+    item = {key: item[key] for key in (*_ORDER, *item) if key in item}
+    lacks = _lacks(item, problems)
+    item["status"] = _status(draft, lacks, ready=ready)
+    return {**item, "source": draft.source, "sourceHash": digest(draft.fields)}, lacks
+
+
+def _status(draft: Draft, lacks: Sequence[str], *, ready: bool) -> str:
+    wanted = ready or draft.fields.get("status") == TODO
+    return TODO if wanted and not lacks else PROPOSED
+
+
+def _kept(item: Item, draft: Draft, problems: Problems, made: Plan, *, ready: bool) -> Fate:
+    name, status = id_of(item) or "", str(item.get("status"))
+    slug = str(item.get("slug") or "")
+    said, now = item.get("sourceHash"), digest(draft.fields)
+    if said == now:
+        return Fate(name, slug, SAME, status)
+    if status not in (PROPOSED, TODO) or not name or digest(item) != said:
+        return Fate(name, slug, CHANGED, status)
+    fields = {key: draft.fields[key] for key in _SAID if key in draft.fields}
+    gone = tuple(key for key in _SAID if key in item and key not in fields)
+    lacks = _lacks(Change(fields, gone).applied(item), problems)
+    status = _status(draft, lacks, ready=ready or status == TODO)
+    made.changes[name] = Change({**fields, "status": status, "sourceHash": now}, gone)
+    return Fate(name, slug, UPDATED, status, lacks)
+
+
+def _lacks(item: Item, problems: Problems) -> tuple[str, ...]:
+    return tuple(problem.partition(": ")[2] or problem for problem in problems(item))
+
+
+def digest(fields: Item) -> str:
+    """Of what a source says of an item, whatever order it says it in."""
+    said = {key: fields[key] for key in _SAID if key in fields}
+    told = json.dumps(said, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+class _Names:
+    """Ids and slugs that are not taken yet, of a tracker that grows."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._ids = {name for item in items if (name := id_of(item)) is not None}
+        self._slugs = {str(item.get("slug", "")).lower() for item in items}
+
+    def id(self, wanted: str) -> str:
+        return _free(wanted, self._ids)
+
+    def slug(self, wanted: str) -> str:
+        return _free(wanted, self._slugs)
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    name, count = wanted, 1
+    while name in taken or name.lower() in taken:
+        count += 1
+        name = f"{wanted}-{count}"
+    taken |= {name, name.lower()}
+    return name

@@ -1,0 +1,141 @@
+"""Whether bytes hold a secret of this machine, plain or in one of the usual disguises. Pure.
+
+Exact values, so nothing here guesses: what is found is the secret. Which values are secrets is the
+caller's to say; those shorter than `SHORTEST` are passed over, for they would be found anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+SHORTEST = 8
+
+# What git calls a key there is the name of a setting.
+_SECRET_NAME = re.compile(
+    r"(?!GIT_CONFIG_KEY_).*(KEY|TOKEN|SECRET|PASSW|CREDENTIAL)", re.IGNORECASE | re.DOTALL
+)
+# What stands between two characters of a value that a program splits, wraps or quotes.
+_GLUE = re.compile(rb"[\s'\"`+,\\&.()]+")
+_HEX_GLUE = re.compile(rb"(?:\\x|0x|%|[\s:,;'\"-])+", re.IGNORECASE)
+_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([0-7]{3})|([nrt\"'\\/]))")
+_CONTROLS = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+_ENTITY = re.compile(rb"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,10});")
+
+
+class KnownSecret(NamedTuple):
+    """`name` is the secret's, never its value; `disguise` is how it was written."""
+
+    name: str
+    disguise: str
+
+
+def secrets_of(environ: Mapping[str, str], names: Iterable[str] = ()) -> dict[str, str]:
+    """The values of an environment that are secrets by their variables' names, or by `names`."""
+    asked = set(names)
+    return {
+        name: value
+        for name, value in environ.items()
+        if len(value) >= SHORTEST and (name in asked or _SECRET_NAME.match(name))
+    }
+
+
+def scan_known_values(blob: bytes, secrets: Mapping[str, str] | Iterable[str]) -> list[KnownSecret]:
+    """Which of `secrets` (name to value, or bare values, which are called by their number) are in
+    `blob`, each once, with the first disguise it was found in."""
+    named = secrets if isinstance(secrets, Mapping) else dict(_numbered(secrets))
+    wanted = {name: value.encode() for name, value in named.items() if len(value) >= SHORTEST}
+    if not wanted:
+        return []
+    views = list(_views(blob))
+    found = (_disguise(views, secret) for secret in wanted.values())
+    return [KnownSecret(n, how) for n, how in zip(wanted, found, strict=True) if how is not None]
+
+
+def _numbered(secrets: Iterable[str]) -> Iterator[tuple[str, str]]:
+    return ((f"secret {number}", value) for number, value in enumerate(secrets, start=1))
+
+
+def _disguise(views: Iterable[tuple[str, bytes]], secret: bytes) -> str | None:
+    needles = list(_needles(secret))
+    for view, data in views:
+        for spelling, needle in needles:
+            if needle in data:
+                return " in ".join(filter(None, (spelling, view))) or "plain"
+    glued, loose = _GLUE.sub(b"", views_raw(views)), _GLUE.sub(b"", secret)
+    return "split up" if len(loose) >= SHORTEST and loose in glued else None
+
+
+def views_raw(views: Iterable[tuple[str, bytes]]) -> bytes:
+    """The bytes as they are, which are the first of the views."""
+    return next(iter(views))[1]
+
+
+def _views(blob: bytes) -> Iterator[tuple[str, bytes]]:
+    """The blob as it is, and as whoever reads it may undo its quoting."""
+    yield "", blob
+    if b"\0" in blob:
+        yield "UTF-16", blob.replace(b"\0", b"")
+    if b"%" in blob:
+        yield "a URL", unquote_to_bytes(blob.replace(b"+", b" "))
+        yield "a URL", unquote_to_bytes(blob)
+    if b"\\" in blob:
+        yield "escapes", _unescaped(blob)
+    if b"&" in blob:
+        yield "HTML", _ENTITY.sub(_entity, blob)
+    yield "wrapped lines", b"".join(blob.split())
+    yield "split text", re.sub(rb"['\"]\s*[+.&,\\]?\s*['\"]", b"", blob)
+    yield "loose hex", _HEX_GLUE.sub(b"", blob).lower()
+
+
+def _needles(secret: bytes) -> Iterator[tuple[str, bytes]]:
+    """The ways in which other programs write a value down, without what depends on its place."""
+    yield "", secret
+    yield "hex", secret.hex().encode()
+    yield "hex", secret.hex().upper().encode()
+    for spelled, how in ((secret, "base64"), (base64.b64encode(secret), "base64 of base64")):
+        for core in _base64_cores(spelled):
+            yield how, core
+            yield how, core.translate(bytes.maketrans(b"+/", b"-_"))
+    wide = secret.decode("utf-8", "replace").encode("utf-16-le")
+    for core in _base64_cores(wide):
+        yield "base64 of UTF-16", core
+    yield "base32", base64.b32encode(secret).rstrip(b"=")[: len(secret) * 8 // 5]
+    yield "base85", base64.b85encode(secret)[: len(secret) // 4 * 5]
+    yield "reversed", secret[::-1]
+    yield "rot13", secret.translate(_ROT13)
+
+
+def _base64_cores(secret: bytes) -> Iterator[bytes]:
+    """What base64 makes of a value that begins at each of the three places in a group, without
+    the first and last characters, which depend on the neighbours too."""
+    for before in range(3):
+        coded = base64.b64encode(b"\0" * before + secret)
+        last = (before + len(secret)) * 8 // 6
+        yield coded[-(-before * 8 // 6) : last]
+
+
+def _unescaped(blob: bytes) -> bytes:
+    return _ESCAPE.sub(_escape, blob)
+
+
+def _escape(match: re.Match[bytes]) -> bytes:
+    wide, byte, octal, control = match.groups()
+    if control:
+        return _CONTROLS.get(control, control)
+    if wide:
+        return chr(int(wide, 16)).encode("utf-8", "replace")
+    return bytes([int(byte, 16) if byte else int(octal, 8) & 0xFF])
+
+
+def _entity(match: re.Match[bytes]) -> bytes:
+    return html.unescape(match[0].decode("ascii")).encode("utf-8", "replace")
+
+
+_LETTERS = b"abcdefghijklmnopqrstuvwxyz"
+_TURNED = _LETTERS[13:] + _LETTERS[:13]
+_ROT13 = bytes.maketrans(_LETTERS + _LETTERS.upper(), _TURNED + _TURNED.upper())

@@ -1,0 +1,67 @@
+"""Whether a value could be a real secret, or only stands where one would. Pure.
+
+Wrong answers cost differently: a real secret taken for a placeholder is published, so only
+what is plainly made up counts as one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+SHORTEST = 8
+
+_STANDS_IN = re.compile(
+    r"""(?ix) ^ (?:
+        [<\[({%$@] .* [>\])}%]? | .* (?: \$\{ | \{\{ | %\( | <[a-z_ -]+> | \{[a-z_.]*\} ) .*
+      | (?: x{3,} | \*{3,} | \.{3,} | -{3,} | _{3,} | 0{3,} ) .*
+      | (?: your | my | some | this | the | an? | no | new | old ) [-_ ] .*
+      | (?: example | sample | dummy | fake | mock | placeholder | change | replace | insert | enter
+          | redacted | removed | hidden | masked | todo | fixme | tbd | none | null | undefined ) .*
+      | (?: test | testing | foo | bar | baz | demo | default | passw(?:or)?d | pass | pwd? | pw
+          | secret | token | username | user | admin | root | guest | anonymous | postgres | mysql
+          | api[-_]?key ) \W* [0-9]{0,3}
+      | (?: test | foo | demo | unit ) [-_ ] .*
+      | .* (?: example | placeholder | changeme | redacted | not[-_]?a[-_]?real | [-_]here )
+          [-_.]? \w{0,3}
+    ) $"""
+)
+_WORDS = re.compile(r"[A-Za-z]+(?:[-_./: ][A-Za-z]+)*[-_.:]?")
+_BLANKED = re.compile(r"[xX*.#0_-]*")
+_DOCUMENTED = re.compile(r"(?i)example(?:key)?$")
+_PATH_OR_CALL = re.compile(r"^(?:[./~]|[a-z]+://)|[()\[\];]|\\[nrtbdws]|^\w+(?:\.\w+)+$|^\^|\$$")
+
+
+def is_placeholder(value: str) -> bool:
+    """True for what plainly stands in for a secret: `your-key-here`, `<token>`, `xxxx`."""
+    value = value.strip()
+    return len(set(value)) < 3 or _STANDS_IN.match(value) is not None
+
+
+def is_blanked(token: str, prefix: int = 4) -> bool:
+    """True for a token of a known kind whose body is only filled up, or ends in EXAMPLE as
+    those in the providers' own documents do. `prefix` is the length of what all tokens share."""
+    return bool(_BLANKED.fullmatch(token[prefix:]) or _DOCUMENTED.search(token))
+
+
+def is_random_looking(value: str) -> bool:
+    """True for a value that a person would not write as a name, a word or an expression."""
+    if len(value) < SHORTEST or is_placeholder(value) or _PATH_OR_CALL.search(value):
+        return False
+    if _WORDS.fullmatch(value):
+        return len(value) >= 20 and _WORDS.fullmatch(value.strip("_")) is None
+    mixed = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    return mixed and entropy(value) >= 2.5
+
+
+def entropy(value: str) -> float:
+    """Bits a character, from how often each occurs."""
+    counts = [value.count(char) / len(value) for char in set(value)]
+    return -sum(share * math.log2(share) for share in counts)
+
+
+def mask_secret(secret: str) -> str:
+    """Enough to find it again and not enough to use it."""
+    flat = " ".join(secret.split())
+    shown = flat[:4] if len(flat) >= 20 else ""
+    return f"{shown}*** {len(secret)} characters"

@@ -1,0 +1,249 @@
+"""Look for secrets in what is staged, in a range of commits, in all history, or in files.
+
+The command line, and the names that callers import. What a secret is, is in `tools.secret_rules`;
+what git holds is read by `driver.blobs`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from tools.placeholders import is_placeholder, mask_secret
+from tools.secret_rules import (
+    GitScanError,
+    Match,
+    ScanError,
+    has_pragma,
+    is_binary,
+    is_env_file,
+    is_large,
+    scan_blob,
+    scan_content,
+    should_skip_file,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypeVar
+
+    from driver.blobs import Held, Shelf
+
+    T = TypeVar("T")
+
+__all__ = [
+    "GitScanError",
+    "Match",
+    "ScanError",
+    "get_git_blob",
+    "get_history_files",
+    "get_range_files",
+    "get_staged_files",
+    "has_pragma",
+    "is_binary_file",
+    "is_env_file",
+    "is_placeholder",
+    "main",
+    "mask_secret",
+    "scan_blob",
+    "scan_content",
+    "scan_file",
+    "scan_paths",
+    "should_skip_file",
+]
+
+LARGEST_BYTES = 2**31
+CLEAN, FOUND, UNREADABLE = 0, 1, 2
+
+
+def scan_file(path: str | Path) -> list[Match]:
+    """The secrets in one file. Raises ScanError when it cannot be read."""
+    return scan_blob(str(path), _read(Path(path)))
+
+
+def scan_paths(paths: Iterable[str | Path]) -> list[tuple[str, int, str, str, bool]]:
+    """(path, line, rule, match, is_fatal) of every secret in files and below folders.
+
+    Raises ScanError for the first that cannot be read.
+    """
+    return [(str(file), *match) for file in _files(paths) for match in scan_file(file)]
+
+
+def get_staged_files(repo: str | Path) -> list[str]:
+    """What the next commit adds or changes. Raises GitScanError, as do all that ask git."""
+    return [held.path for held in _asked(lambda: _shelf(repo).staged())]
+
+
+def get_range_files(repo: str | Path, commits: str) -> list[str]:
+    """What differs between the ends of `A..B`, but for what is gone at the end."""
+    _check_range(commits)
+    return [held.path for held in _asked(lambda: _shelf(repo).at_tip(commits))]
+
+
+def get_history_files(repo: str | Path) -> list[str]:
+    """Every path at which any ref's history has a file, sorted."""
+    return sorted({held.path for held in _asked(lambda: _shelf(repo).of_history())})
+
+
+def get_git_blob(repo: str | Path, ref: str) -> bytes:
+    """A content by its name: an object id, `:path` as staged, `commit:path`."""
+    return _asked(lambda: [_shelf(repo).content(ref)])[0]
+
+
+def is_binary_file(path: str | Path) -> bool:
+    """Whether a file is no text. Raises ScanError when it cannot be read."""
+    return is_binary(_read(Path(path)))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    from driver.flags import Parser
+
+    parser = Parser(
+        prog="secret_scan.py", description="Look for secrets before they are published."
+    )
+    add = parser.add_argument
+    add("paths", metavar="PATH", nargs="*", help="files, and folders with all below them")
+    add("--staged", action="store_true", help="what the next commit would add")
+    add("--range", metavar="A..B", help="all that these commits brought")
+    add("--history", action="store_true", help="all that any branch or tag leads to")
+    add("--repo", metavar="DIR", default=".", help="the repository (default: the one you are in)")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code: 1 for secrets or when git cannot tell, 2 when a file
+    cannot be read."""
+    parser = build_parser()
+    asked = parser.parse_args(argv)
+    modes = [asked.staged, asked.range is not None, asked.history, bool(asked.paths)]
+    if modes.count(True) != 1:
+        parser.error("name exactly one of --staged, --range A..B, --history and paths")
+    try:
+        return _report_paths(asked.paths) if asked.paths else _report_git(asked)
+    except GitScanError as error:
+        print(f"secret_scan: {error}", file=sys.stderr)
+        return FOUND
+
+
+def _report_git(asked: argparse.Namespace) -> int:
+    shelf = _shelf(asked.repo)
+    tip: set[str] = set()
+    if asked.staged:
+        held = _asked(shelf.staged)
+    elif asked.history:
+        held = _asked(shelf.of_history)
+    else:
+        _check_range(asked.range)
+        held = _asked(lambda: shelf.of_range(asked.range))
+        tip = {one.blob for one in _asked(lambda: shelf.at_tip(asked.range))}
+    count = 0
+    for one, data in _contents(shelf, held):
+        found = scan_blob(one.path, data)
+        where = one.path
+        if found and not asked.staged and one.blob not in tip:
+            where = _placed(shelf, one)
+        count += _tell(where, data, found)
+    return _summed_up(count, f"{len(held)} contents")
+
+
+def _placed(shelf: Shelf, held: Held) -> str:
+    """Where a content is that the working copy need not have any more."""
+    commit = _asked(lambda: [shelf.commit_with(held.blob)])[0]
+    return f"{held.path}@{commit}" if commit else held.path
+
+
+def _report_paths(paths: Sequence[str]) -> int:
+    count = looked_at = 0
+    unreadable = []
+    for file in _files(paths):
+        try:
+            data = _read(file)
+        except ScanError as error:
+            unreadable.append(str(error))
+            continue
+        looked_at += 1
+        count += _tell(str(file), data, scan_blob(str(file), data))
+    for line in unreadable:
+        print(f"secret_scan: {line}", file=sys.stderr)
+    if unreadable:
+        print(f"UNREADABLE: {len(unreadable)} of {looked_at + len(unreadable)} files")
+        return UNREADABLE
+    return _summed_up(count, f"{looked_at} files")
+
+
+def _tell(where: str, data: bytes, found: Sequence[Match]) -> int:
+    from driver.text import safe_line
+
+    if is_large(data):
+        print(safe_line(f"SKIPPED-LARGE {where}: nothing of its {len(data)} bytes was left out"))
+    for match in found:
+        shown = f"HIGH {where}:{match.line} {match.rule} ({mask_secret(match.match)})"
+        print(safe_line(shown))
+    return len(found)
+
+
+def _summed_up(count: int, looked_at: str) -> int:
+    print(f"FOUND: {count} secret(s)" if count else f"CLEAN: no secret in {looked_at}")
+    return FOUND if count else CLEAN
+
+
+def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
+    """The files that are named, and those below folders but for caches; links there are not
+    followed."""
+    for path in map(Path, paths):
+        if not path.is_dir():
+            yield path
+            continue
+        for file in sorted(path.rglob("*")):
+            inside = file.relative_to(path).as_posix()
+            if not should_skip_file(inside) and not file.is_symlink() and not file.is_dir():
+                yield file
+
+
+def _read(path: Path) -> bytes:
+    from state_store.files import BadFileError, read_bytes
+
+    try:
+        return read_bytes(path, LARGEST_BYTES)
+    except BadFileError as error:
+        raise ScanError(str(error)) from error
+
+
+def _shelf(repo: str | Path) -> Shelf:
+    from driver.blobs import Shelf
+    from tools.settings import process_environment
+
+    return Shelf(Path(repo), process_environment())
+
+
+def _contents(shelf: Shelf, held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
+    from state_store.errors import TidegateError
+
+    try:
+        yield from shelf.contents(held)
+    except TidegateError as error:
+        raise GitScanError(str(error)) from error
+
+
+def _asked(ask: Callable[[], list[T]]) -> list[T]:
+    from state_store.errors import TidegateError
+
+    try:
+        return ask()
+    except TidegateError as error:
+        raise GitScanError(str(error)) from error
+
+
+def _check_range(commits: str) -> None:
+    if ".." not in commits or commits.startswith("-"):
+        raise GitScanError(f"{commits!r} is no range of commits: name one as A..B")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""The files that a project starts with, and how they are put there: never over what is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from state_store.errors import CannotRunError
+
+CI_TEMPLATES = Path(__file__).resolve().parent / "ci_templates"
+# Where each file of a workflow goes: into the repository, or beside the state what is a machine's.
+REPOSITORY, STATE = "repository", "state"
+WORKFLOWS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "github": (("github.yml", REPOSITORY, ".github/workflows/tidegate.yml"),),
+    "gitlab": (("gitlab.yml", REPOSITORY, ".gitlab/tidegate.yml"),),
+    "cron": (("crontab", STATE, "tidegate.crontab"),),
+    "systemd": (
+        ("tidegate.service", STATE, "tidegate.service"),
+        ("tidegate.timer", STATE, "tidegate.timer"),
+    ),
+}
+GITLAB_MAIN = ".gitlab-ci.yml"
+GITLAB_INCLUDE = "include:\n  - local: .gitlab/tidegate.yml\n"
+
+CONFIG = """\
+# Settings of Tidegate; each line that is commented out shows its default. All of them, with what
+# they mean: docs/configuration.md of Tidegate. Its tools/doctor.py says whether a wave can run.
+
+[backend]
+# Claude Code, logged in or with ANTHROPIC_API_KEY. Others: docs/drivers.md.
+name = "claude"
+# timeout_s = 1800
+
+[workspace]
+# Run once in each fresh clone, such as ["make deps"].
+setup = []
+
+[verify]
+# timeout_s = 900
+
+[limits]
+# Tokens that one run and one day (UTC) may spend. Without them there is no ceiling.
+max_wave_tokens = 3_000_000
+max_daily_tokens = 6_000_000
+"""
+
+_EXAMPLE = {
+    "id": "EXAMPLE-1",
+    "slug": "say-hello",
+    "title": "An example; nothing runs it before its status is todo",
+    "status": "proposed",
+    "priority": "P3",
+    "prompt": "Write hello.py, which prints: hello",
+    "ownsFiles": ["hello.py"],
+    "testCmd": ["python3", "-c", "import subprocess, sys; sys.exit(subprocess.check_output("
+                "[sys.executable, 'hello.py']) != b'hello\\n')"],
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was done, or was not since it is there already."""
+
+    path: Path
+    made: bool
+    note: str = ""
+
+    def __str__(self) -> str:
+        told = "made" if self.made else "kept, it was there"
+        return f"{told}: {self.path}" + (f"  ({self.note})" if self.note else "")
+
+
+def tracker_text() -> str:
+    """A tracker with one item that nothing runs."""
+    return json.dumps({"version": 1, "items": [_EXAMPLE]}, indent=2) + "\n"
+
+
+def place(path: Path, text: str, note: str = "") -> Step:
+    """Write a file where there is nothing, not even a broken link.
+
+    Raises CannotRunError when it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+    except FileExistsError:
+        return Step(path, made=False, note=note)
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be written: {error.strerror or error}") from error
+    return Step(path, made=True, note=note)
+
+
+def workflow(kind: str, top: Path, state_dir: Path) -> Iterator[Step]:
+    """The files of a workflow, each put in its place."""
+    for template, where, name in WORKFLOWS[kind]:
+        text = (CI_TEMPLATES / template).read_text(encoding="utf-8")
+        note = "" if where == REPOSITORY else "set its paths, then install it"
+        yield place((top if where == REPOSITORY else state_dir) / name, text, note)
+    if kind == "gitlab":
+        step = place(top / GITLAB_MAIN, GITLAB_INCLUDE)
+        included = ".gitlab/tidegate.yml" in (top / GITLAB_MAIN).read_text("utf-8", "replace")
+        note = "" if included else "add to it: include: [{local: .gitlab/tidegate.yml}]"
+        yield Step(step.path, step.made, note)
+
+
+def ignore(path: Path, pattern: str) -> Step:
+    """Add a line to a `.gitignore`, unless it is there; what is there stays as it is.
+
+    Raises CannotRunError when it cannot be written.
+    """
+    try:
+        before = path.read_bytes() if path.exists() else b""
+        if pattern.encode() in before.splitlines():
+            return Step(path, made=False, note=pattern)
+        gap = b"" if not before or before.endswith(b"\n") else b"\n"
+        with path.open("ab") as stream:
+            stream.write(gap + pattern.encode() + b"\n")
+    except OSError as error:
+        raise CannotRunError(f"{path} cannot be written: {error.strerror or error}") from error
+    return Step(path, made=True, note=f"line {pattern}")

@@ -1,0 +1,291 @@
+"""Is the project ready for a wave by hand: repository, branch, halt, signs of life, tracker.
+
+The source's checks under the source's names. Whether this machine can run a wave at all is
+`tools/doctor.py`'s to say; whether a wave's items can be run, the engine's.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+MAIN_BRANCHES = frozenset({"main", "master"})
+HEARTBEAT_S, STATUS_S, AHEAD_S = 200, 300, 120
+NOT_READY = 1
+
+
+def run_checks(
+    root: str | Path, state_dir: str | Path | None = None, config: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """{ready, checks: [{name, ok, detail}]}; a warning is ok, and its detail begins with it."""
+    top = Path(root)
+    folder = resolve_state_dir(top, config) if state_dir is None else Path(state_dir)
+    checks = [
+        {"name": name, "ok": ok, "detail": detail} for name, ok, detail in _looks(top, folder)
+    ]
+    return {"ready": all(check["ok"] for check in checks), "checks": checks}
+
+
+def _looks(top: Path, folder: Path) -> Iterator[tuple[str, bool, str]]:
+    from tools.halt import get_halt_info
+
+    inside = is_git_repo(top)
+    yield "git_repo", inside, str(top) if inside else f"{top} is in no git repository"
+    branch = get_current_branch(top) if inside else None
+    detail = branch or "no branch is checked out"
+    on_main = f"{detail}: work on a branch of its own" if branch in MAIN_BRANCHES else detail
+    yield "feature_branch", branch is not None and branch not in MAIN_BRANCHES, on_main
+    clean = is_working_tree_clean(top) if inside else (False, "no repository")
+    yield "clean_tree", *clean
+    halted = get_halt_info(folder)
+    yield "halt", halted is None, f"halted: {halted['reason']}" if halted else "not halted"
+    yield "phase_drift", True, _drift(top, folder)
+    yield "watchdog_heartbeat", *_heartbeat(folder / ".watchdog-heartbeat", HEARTBEAT_S)
+    status = folder / "orchestrator-status.json"
+    yield "orchestrator_status", *check_orchestrator_status_freshness(status, STATUS_S)
+    yield "tracker", *_tracker(folder / "tracker.json")
+    importable = can_import_secret_scan()
+    yield "secret_scan", importable, "importable" if importable else "cannot be imported"
+
+
+def load_config(root_dir: str | Path) -> dict[str, Any]:
+    """`aesop.config.json` of a project; {} when there is none. Raises InputError for a bad one."""
+    from state_store.errors import InputError
+    from state_store.files import MissingFileError, read_json
+
+    path = Path(root_dir) / "aesop.config.json"
+    try:
+        found = read_json(path)
+    except MissingFileError:
+        return {}
+    if not isinstance(found, dict):
+        raise InputError(f"{path} is no object")
+    return found
+
+
+def resolve_state_dir(root_dir: str | Path, config: Mapping[str, Any] | None = None) -> Path:
+    """The state folder as a run in `root_dir` would find it, or that of a config read before."""
+    from tools import settings
+
+    root = Path(root_dir).absolute()
+    if config is not None:
+        return settings.place_state_dir(config.get("state_root"), cwd=root)
+    return settings.resolve_state_dir(project=root, cwd=root)
+
+
+def parse_state_md_phase(path: str | Path) -> str | None:
+    """The phase in the heading of a STATE.md; None when it has none or cannot be read."""
+    from state_store.errors import InputError
+    from state_store.phase import read_git_phase
+
+    try:
+        return read_git_phase(path)
+    except InputError:
+        return None
+
+
+def parse_orchestrator_status_phase(path: str | Path) -> str | None:
+    """The phase in an orchestrator-status.json; None when it has none or cannot be read."""
+    phase = _object(Path(path)).get("phase")
+    return phase if isinstance(phase, str) and phase else None
+
+
+def check_orchestrator_status_freshness(path: str | Path, s: float = STATUS_S) -> tuple[bool, str]:
+    """Whether the status is at most `s` seconds old; well when there is none, for nobody drives."""
+    from datetime import UTC, datetime
+
+    if not Path(path).exists():
+        return True, "there is none"
+    try:
+        at = datetime.fromisoformat(str(_object(Path(path)).get("updated_at")))
+    except ValueError:
+        return False, "it says no time"
+    return _aged((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), s)
+
+
+def is_git_repo(root: str | Path) -> bool:
+    """Whether a folder lies in a checkout."""
+    from driver.git import toplevel_of
+    from tools.settings import process_environment
+
+    return toplevel_of(Path(root), process_environment()) is not None
+
+
+def get_current_branch(root: str | Path) -> str | None:
+    """The branch that is checked out; None when HEAD is detached or there is no repository."""
+    done = _git(root, "symbolic-ref", "-q", "--short", "HEAD")
+    return done.strip() or None if done is not None else None
+
+
+def is_working_tree_clean(root: str | Path) -> tuple[bool, str]:
+    """Whether no tracked file differs from the last commit; untracked ones may be there."""
+    told = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+    if told is None:
+        return False, "git status failed"
+    changed = [entry[3:] for entry in told.split("\0") if entry[3:]]
+    more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+    return not changed, f"changed: {', '.join(changed[:3])}{more}" if changed else "clean"
+
+
+def can_import_secret_scan() -> bool:
+    """Whether the secret scan is there."""
+    from importlib.util import find_spec
+
+    return find_spec("tools.secret_scan") is not None
+
+
+def scan_backlog_items(
+    tracker: str | Path, work_dir: str | Path, ledger: str | Path | None = None
+) -> dict[str, Any]:
+    """{success, items: [{id, title, flags: [{type, detail}]}], ledger_stats, summary} of the open
+    items with flags: missing_ownership, stale_reference or ownership_overlap."""
+    from tools.backlog_scan import scan
+
+    return scan(Path(tracker), Path(work_dir), Path(ledger) if ledger else None, _overlaps)
+
+
+def _overlaps(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:
+    """Positions and names of what two items would both write, by the engine's own rules."""
+    from driver.item_fields import is_absolute
+    from driver.manifest import ownership_problems
+    from driver.ownership import find_conflicts, parse_owned
+
+    owners = []
+    for number, item in enumerate(items):
+        folder = item.get("workDir") or "."
+        if not ownership_problems(item) and not is_absolute(folder):
+            paths = tuple(parse_owned(entry, folder) for entry in item["ownsFiles"])
+            owners.append((str(number), item.get("repo"), paths))
+    for conflict in find_conflicts(owners):
+        earlier, later = conflict.slugs
+        yield int(later), int(earlier), conflict.file
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    from driver.flags import Parser
+
+    parser = Parser(prog="wave_preflight.py", description="Is the project ready for a wave?")
+    add = parser.add_argument
+    add("--root", metavar="DIR", default=".", help="the project (default: the current folder)")
+    add("--state-root", metavar="DIR", help="its state folder (default: as the runs find it)")
+    add("--tracker", metavar="FILE", help="look through this backlog instead; never fails")
+    add("--ledger", metavar="FILE", help="with --tracker: also sum up this ledger")
+    add("--json", action="store_true", help="print one JSON document")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code: 0 ready, 1 not, 2 usage."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.ledger and not args.tracker:
+        parser.error("--ledger goes with --tracker")
+    from tools.told import told
+
+    return told("wave_preflight", lambda: _advise(args) if args.tracker else _check(args))
+
+
+def _check(args: argparse.Namespace) -> int:
+    import json
+
+    from driver.text import safe_line
+
+    found = run_checks(args.root, args.state_root)
+    if args.json:
+        print(json.dumps(found))
+    else:
+        for check in found["checks"]:
+            mark = "ok  " if check["ok"] else "FAIL"
+            print(safe_line(f"{mark}  {check['name']}  {check['detail']}"))
+        print("ready" if found["ready"] else "not ready")
+    return 0 if found["ready"] else NOT_READY
+
+
+def _advise(args: argparse.Namespace) -> int:
+    import json
+
+    from driver.text import safe_line
+
+    found = scan_backlog_items(args.tracker, args.root, args.ledger)
+    if args.json:
+        print(json.dumps(found))
+        return 0
+    for item in found["items"]:
+        for flag in item["flags"]:
+            print(safe_line(f"{item['id']}  {flag['type']}  {flag['detail']}"))
+    print(safe_line(found.get("error") or found["summary"]))
+    return 0
+
+
+def _drift(top: Path, folder: Path) -> str:
+    told = parse_state_md_phase(folder / "STATE.md") or parse_state_md_phase(top / "STATE.md")
+    lived = parse_orchestrator_status_phase(folder / "orchestrator-status.json")
+    if told and lived and told != lived:
+        return f"warning: STATE.md says {told}, the orchestrator {lived}"
+    return f"phase {told or lived}" if told or lived else "nobody says a phase"
+
+
+def _heartbeat(path: Path, s: float) -> tuple[bool, str]:
+    from state_store.errors import InputError
+    from state_store.files import read_text
+
+    if not path.exists():
+        return True, "there is no watchdog"
+    try:
+        at = float(read_text(path, 2**16).splitlines()[0])
+    except (InputError, IndexError, ValueError):
+        return False, f"{path} says no time"
+    return _aged(at, s)
+
+
+def _aged(at: float, s: float) -> tuple[bool, str]:
+    import time
+
+    age = time.time() - at
+    return -AHEAD_S <= age <= s, f"{age:.0f} seconds old"
+
+
+def _tracker(path: Path) -> tuple[bool, str]:
+    from state_store.errors import InputError
+    from state_store.tracker_file import read_tracker_file
+
+    try:
+        return True, f"{len(read_tracker_file(path).entries)} items"
+    except InputError as error:
+        return False, str(error)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    from state_store.errors import InputError
+    from state_store.files import read_json
+
+    try:
+        found = read_json(path)
+    except InputError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _git(root: str | Path, *args: str) -> str | None:
+    from driver.git_command import GitError, run_git, text, user_environment
+    from tools.settings import process_environment
+
+    try:
+        env = user_environment(process_environment())
+        return text(run_git(args, cwd=Path(root), env=env).stdout)
+    except GitError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""Manifests to begin with: presets for a project that is still empty, and a check of any manifest.
+
+A preset is a manifest in which `{project_name}` and `{base_dir}` stand for what the project has.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+PRESETS = Path(__file__).resolve().parent / "wave_presets"
+PROJECT_NAME, BASE_DIR = "{project_name}", "{base_dir}"
+
+
+def preset_names() -> tuple[str, ...]:
+    """The presets there are."""
+    return tuple(sorted(path.stem for path in PRESETS.glob("*.json")))
+
+
+def load_preset(name: str) -> dict[str, Any]:
+    """A preset as it is, with its placeholders. Raises InputError for a name that is none."""
+    from state_store.errors import InputError
+    from state_store.files import read_json
+
+    if name not in preset_names():
+        raise InputError(f"there is no preset {name!r}; there is {', '.join(preset_names())}")
+    found: dict[str, Any] = read_json(PRESETS / f"{name}.json")
+    return found
+
+
+def instantiate_template(
+    preset: str | Mapping[str, Any], project_name: str, base_dir: str
+) -> dict[str, Any]:
+    """A manifest of a preset, by name or itself, for one project; `base_dir` is in its repository.
+
+    Raises InputError for a project or folder that cannot be one, and a manifest nobody can run.
+    """
+    from state_store.errors import InputError
+
+    _check_names(project_name, base_dir)
+    template = load_preset(preset) if isinstance(preset, str) else preset
+    values = {PROJECT_NAME: project_name, BASE_DIR: base_dir.replace("\\", "/").rstrip("/") or "."}
+    made: dict[str, Any] = _filled(template, values)
+    if problems := validate_manifest(made, allow_placeholders=False):
+        raise InputError(problems)
+    return made
+
+
+def validate_manifest(
+    m: object, allow_placeholders: bool = True, require_testcmd: bool = True
+) -> list[str]:
+    """Everything that keeps a manifest from being run, a sentence each; none when it can be."""
+    import json
+
+    from driver.manifest import ManifestError, parse_manifest
+    from driver.ownership import find_conflicts, parse_owned
+
+    problems = [] if allow_placeholders else _placeholders(json.dumps(m))
+    document = m if require_testcmd else _with_tests(m)
+    try:
+        items = parse_manifest(document, new_wave_id=lambda: "wave").items
+    except ManifestError as error:
+        return [*problems, *error.problems]
+    owners = [
+        (item.slug, item.repo, tuple(parse_owned(e, item.work_dir) for e in item.owns_files))
+        for item in items
+    ]
+    return [*problems, *(conflict.describe() for conflict in find_conflicts(owners))]
+
+
+def validate_presets() -> dict[str, list[str]]:
+    """The problems of each preset, by name."""
+    return {name: validate_manifest(load_preset(name)) for name in preset_names()}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    from driver.flags import Parser
+
+    parser = Parser(prog="wave_templates.py", description="Manifests to begin with.")
+    actions = parser.add_subparsers(dest="action", required=True)
+    check = actions.add_parser("validate", help="check the presets, or one, or a manifest")
+    check.add_argument("--template", metavar="NAME", help="a preset or a JSON file (default: all)")
+    check.add_argument("--json", action="store_true", help="print one JSON document")
+    make = actions.add_parser("instantiate", help="print the manifest of a preset")
+    make.add_argument("preset", metavar="PRESET", help=", ".join(preset_names()))
+    make.add_argument("--project-name", metavar="NAME", required=True)
+    make.add_argument("--base-dir", metavar="DIR", required=True, help="in the repository, or .")
+    make.add_argument("--output", metavar="FILE", help="write it there instead of to stdout")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns the exit code: 1 when what is checked cannot be run."""
+    args = build_parser().parse_args(argv)
+    from tools.told import told
+
+    return told("wave_templates", lambda: (_validate if args.action == "validate" else _make)(args))
+
+
+def _validate(args: argparse.Namespace) -> int:
+    import json
+
+    found = _checked(args.template) if args.template else validate_presets()
+    if args.json:
+        print(json.dumps({"valid": not any(found.values()), "templates": found}))
+    else:
+        for name, problems in found.items():
+            print(
+                "\n".join([f"{name}: ok"] if not problems else [f"{name}: {p}" for p in problems])
+            )
+    return int(any(found.values()))
+
+
+def _checked(template: str) -> dict[str, list[str]]:
+    from state_store.json_document import read_json
+
+    if template in preset_names():
+        return {template: validate_manifest(load_preset(template))}
+    return {template: validate_manifest(read_json(Path(template), "template").value)}
+
+
+def _make(args: argparse.Namespace) -> int:
+    import json
+
+    manifest = instantiate_template(args.preset, args.project_name, args.base_dir)
+    if args.output is None:
+        print(json.dumps(manifest, indent=2))
+        return 0
+    from state_store.files import write_json_atomic
+
+    write_json_atomic(Path(args.output), manifest)
+    return 0
+
+
+def _check_names(project_name: str, base_dir: str) -> None:
+    import re
+
+    from driver.ownership import OwnershipError, parse_owned
+    from state_store.errors import InputError
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", project_name):
+        raise InputError(f"project name {project_name!r}: use letters, digits, '.', '_' and '-'")
+    try:
+        parse_owned(f"{base_dir}/x")
+    except OwnershipError as error:
+        raise InputError(f"base folder {base_dir!r}: {error.reason}") from error
+
+
+def _filled(value: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        for placeholder, text in values.items():
+            value = value.replace(placeholder, text)
+        return value
+    if isinstance(value, list):
+        return [_filled(entry, values) for entry in value]
+    if isinstance(value, dict):
+        return {key: _filled(entry, values) for key, entry in value.items()}
+    return value
+
+
+def _placeholders(text: str) -> list[str]:
+    return [
+        f"{name} stands where a value belongs" for name in (PROJECT_NAME, BASE_DIR) if name in text
+    ]
+
+
+def _with_tests(document: object) -> object:
+    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
+        return document
+    items = [{"testCmd": "true", **i} if isinstance(i, dict) else i for i in document["items"]]
+    return {**document, "items": items}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
