@@ -8,6 +8,7 @@ each file has a process, a function that ends it when it is called.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,7 @@ __all__ = ["Canary", "CanaryVerdict", "Judged", "NotApplicable", "canary_verdict
 
 _NOT_RUN = (126, 127)
 _STOPPED_EARLY = "stopping after "
+_ELSEWHERE = re.compile(r"is not tested: (.+?), but (.+?) is;")
 
 
 class CanaryVerdict(StrEnum):
@@ -31,6 +33,7 @@ class CanaryVerdict(StrEnum):
     RED = "red"  # as it must be
     GREEN = "green"  # the command's green means nothing
     UNSEEN = "unseen"  # the command did not find it: run it alone, if there is a way
+    ELSEWHERE = "elsewhere"  # the tests import another copy of what was changed
     UNDECIDED = "undecided"  # the run says nothing about it: timed out, could not run
 
 
@@ -91,6 +94,9 @@ def canary_verdict(
             CanaryVerdict.UNDECIDED, "the run with the planted test did not end by itself"
         )
     seen = any(name in output for name in canary.names)
+    if exit_code and (other := _ELSEWHERE.search(output)):
+        told = f"the tests import {other[2]} in place of {other[1]}, which was changed"
+        return Judged(CanaryVerdict.ELSEWHERE, told)
     if exit_code == 0:
         return _with_exit_0(seen, now, real)
     if isinstance(now, Counts):
