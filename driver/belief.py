@@ -90,7 +90,7 @@ def of_baseline(
 def of_canary(word: str | None, note: str) -> Judgement | None:
     """A green that a failing test cannot turn red is none. What says nothing stops nobody."""
     if word == CanaryVerdict.ELSEWHERE:
-        remedy = "install nothing that leads to another checkout, or set the import path in the test"
+        remedy = "let no installed package lead elsewhere, or set the import path in the test"
         return Judgement(Verdict.UNDECIDED, f"{note}: {remedy}")
     if word != CanaryVerdict.GREEN:
         return None

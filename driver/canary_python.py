@@ -213,7 +213,9 @@ def _discovered(
     plain = "discover" in options or not options
     more = call.with_more(*alone) if plain and len(named) < 2 else None
     path = posixpath.join(folder, name)
-    return Canary("unittest", path, *_case_only(call, files, changed, path, nonce), call.command, more)
+    return Canary(
+        "unittest", path, *_case_only(call, files, changed, path, nonce), call.command, more
+    )
 
 
 def _unittest_positional(options: tuple[str, ...]) -> list[str]:

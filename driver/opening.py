@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
-from driver.checkout_watch import CheckoutWatch
+from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
 from driver.gates import Gates, check_before_start, halt_command
 from driver.git import PrivateGit, Repository, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
+from driver.neighbourhood import Neighbourhood
 from driver.own_files import is_own_part
 from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_integration, check_ready, preflight
@@ -281,7 +282,12 @@ def _open_repository(
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
     remote = find_remote(repository, settings.environ, settings.ship.remote, processes)
     watch = CheckoutWatch(repository, settings.environ, folder / "watch")
-    tripwire = Tripwire(watch.look, lambda name: is_own_part(repository.top, name, ours))
+    around = Neighbourhood(folder, settings.environ, has_setup=bool(settings.workspace.setup))
+
+    def look() -> CheckoutFingerprint:
+        return CheckoutFingerprint({**watch.look().parts, **around.look()})
+
+    tripwire = Tripwire(look, lambda name: is_own_part(repository.top, name, ours))
     return RepositoryGround(repository, git, workshop, trees, remote, tripwire)
 
 
