@@ -51,15 +51,8 @@ class ProvingPlace(Protocol):
         """Tracked paths that differ from the tree by now."""
 
 
-class Place(Protocol):
-    """One item's place. `top` holds the repository's files, `workdir` is where the agent runs."""
-
-    isolation: str
-    top: Path
-    workdir: Path
-
-    def observe(self) -> Observed:
-        """Compare the files on disk with the base."""
+class Bench(Protocol):
+    """Where trees are tested."""
 
     def proving(
         self, tree: str | None, *, fresh: bool = False
@@ -69,6 +62,17 @@ class Place(Protocol):
 
     def base_with(self, changes: Sequence[Change]) -> str | None:
         """The base's tree with these changes and no other; None in place."""
+
+
+class Place(Bench, Protocol):
+    """One item's place. `top` holds the repository's files, `workdir` is where the agent runs."""
+
+    isolation: str
+    top: Path
+    workdir: Path
+
+    def observe(self) -> Observed:
+        """Compare the files on disk with the base."""
 
     def contents(self, change: Change) -> bytes:
         """The bytes of a changed file; empty for a deletion."""
@@ -127,6 +131,18 @@ class RepositoryGround:
         """A private clone at the base commit, prepared."""
         return _ClonePlace(self, self.workshop.workspace(slug), work_dir, owned)
 
+    @contextmanager
+    def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
+        """For work that has no place any more; see `Bench`."""
+        if tree is None:
+            raise ValueError("a repository's item is proven on a tree")
+        with self.trees.checkout(tree, fresh=fresh) as proving:
+            yield proving
+
+    def base_with(self, changes: Sequence[Change]) -> str | None:
+        """See `Bench`."""
+        return self.git.tree_with(self.base_tree, changes)
+
     def move_trees(self, commit: str) -> None:
         """Have tests run in places that were set up on another commit than the base."""
         self.trees.close()
@@ -168,9 +184,7 @@ class _ClonePlace:
 
     @contextmanager
     def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
-        if tree is None:
-            raise ValueError("a repository's item is proven on a tree")
-        with self._ground.trees.checkout(tree, fresh=fresh) as proving, self._hidden():
+        with self._ground.proving(tree, fresh=fresh) as proving, self._hidden():
             yield proving
 
     @contextmanager
@@ -189,7 +203,7 @@ class _ClonePlace:
                     self._away.close()
 
     def base_with(self, changes: Sequence[Change]) -> str | None:
-        return self._ground.git.tree_with(self._ground.base_tree, changes)
+        return self._ground.base_with(changes)
 
     def contents(self, change: Change) -> bytes:
         return self._ground.git.blob(change.blob) if change.blob else b""

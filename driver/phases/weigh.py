@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from driver import belief
-from driver.ground import Place
+from driver.ground import Bench
 from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.phases.planted import Field, plant
 from driver.phases.prove import Asked, prove
@@ -25,7 +25,7 @@ class Weighed:
     proof: TestRun
 
 
-def weigh(planned: Planned, place: Place, wave: Wave, work: Weighed) -> tuple[Judgement, Evidence]:
+def weigh(planned: Planned, place: Bench, wave: Wave, work: Weighed) -> tuple[Judgement, Evidence]:
     """The verdict of proven work, and what it rests on. Raises WorkspaceError."""
     found = wave.baselines.of(planned, wave)
     judgement = belief.of_proof(work.proof, found.baseline)
@@ -42,7 +42,7 @@ def weigh(planned: Planned, place: Place, wave: Wave, work: Weighed) -> tuple[Ju
 
 
 def _run_again(
-    planned: Planned, place: Place, wave: Wave, work: Weighed, found: Evidence
+    planned: Planned, place: Bench, wave: Wave, work: Weighed, found: Evidence
 ) -> Evidence:
     """With a failing test planted and, beside it, as it is: no longer than one run where there
     are cores for both."""
@@ -78,7 +78,7 @@ def may_write_tests(planned: Planned) -> bool:
 
 
 def _reverted(
-    planned: Planned, place: Place, wave: Wave, work: Weighed, baseline: TestRun | None
+    planned: Planned, place: Bench, wave: Wave, work: Weighed, baseline: TestRun | None
 ) -> TestRun | None:
     """The base with this work's own tests, where the test alone is no witness; they must be red."""
     policy, expected = wave.settings.verify.red_first, planned.item.baseline
