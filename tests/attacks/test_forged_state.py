@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.waves import Scene, built, item, verdicts, writes
+from driver.wave_loop import run_wave
+from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
 
@@ -40,3 +42,58 @@ def test_a_forged_summary_that_hides_the_tests_after_it_is_refused(tmp_path: Pat
     report, _ = scene.play({"a": cheat}, [item("a", "calc.py", IN_CALC, repairCap=0)])
     assert verdicts(report) == {"a": "refused"}
     assert "does not with this change" in built(report)["a"]["error"]
+
+
+def test_a_forged_journal_entry_has_to_pass_all_that_other_work_has(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, CALC)
+    cheating = item("a", "calc.py", IN_CALC, repairCap=0)
+    first, _ = scene.play({"a": writes(calc__py=A_SUMMARY)}, [cheating])
+    assert verdicts(first) == {"a": "refused"}
+    entry = scene.state / "journal" / "a.json"
+    forged = json.loads(entry.read_text(encoding="utf-8"))
+    receipts = built(first)["a"]["attempts"][0]["evidence"]["receipts"]
+    tree = next(run["tree"] for run in receipts if run["purpose"] == "proof")
+    entry.write_text(json.dumps(forged | {"verdict": "verified", "tree": tree}))
+    driver = ScriptedDriver({"a": writes(calc__py="def twice(x): return 1\n")})
+    report = run_wave(
+        driver,
+        {"wave_id": "w1", "items": [cheating]},
+        state_dir=scene.state,
+        git={"expectTopLevel": str(scene.repo.path), "mode": "branch"},
+        options=scene.options(),
+        resume_journal=True,
+    )
+    assert verdicts(report) == {"a": "failed"}
+    assert len(driver.requests) == 1
+
+
+def _forge_baselines(scene: Scene) -> None:
+    kept = scene.state / "baselines.json"
+    document = json.loads(kept.read_text(encoding="utf-8"))
+    for run in document["runs"].values():
+        run["receipt"]["counts"]["ran"] = 1
+    kept.write_text(json.dumps(document), encoding="utf-8")
+
+
+def _fewer_tests(agent: Agent) -> None:
+    tests = (agent.folder / "tests" / "test_calc.py").read_text(encoding="utf-8")
+    agent.write({"calc.py": RIGHT, "tests/test_calc.py": tests.split("    def test_three")[0]})
+
+
+def test_a_baseline_that_was_changed_while_a_wave_ran_is_not_kept(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, CALC)
+    wrong = writes(calc__py="def twice(x): return 1\n")
+    scene.play({"a": wrong}, [item("a", "calc.py", IN_CALC, repairCap=0)], wave_id="w1")
+
+    def forger(agent: Agent) -> None:
+        agent.write({"readme.txt": "good\n"})
+        _forge_baselines(scene)
+
+    test = "grep -q good readme.txt"
+    scene.play({"b": forger}, [item("b", "readme.txt", test, repairCap=0)], wave_id="w2")
+    owned = ["calc.py", "tests/test_calc.py"]
+    report, _ = scene.play(
+        {"c": _fewer_tests}, [item("c", owned, IN_CALC, repairCap=0)], wave_id="w3"
+    )
+    assert verdicts(report) == {"c": "refused"}
+    assert "fewer tests ran" in built(report)["c"]["error"]
