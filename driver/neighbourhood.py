@@ -27,7 +27,7 @@ _BUILD_SETTINGS = (
     *(".npmrc", ".yarnrc", ".yarnrc.yml", ".config/pip/pip.conf", ".pip/pip.conf"),
     *(".cargo/config", ".cargo/config.toml", ".config/go/env", ".m2/settings.xml"),
     *(".gradle/gradle.properties", ".gradle/init.gradle", ".gradle/init.d", ".rspec"),
-    *(".node_modules", ".node_libraries"),
+    *(".node_modules", ".node_libraries", ".config/tidegate/tidegate.toml"),
 )
 _PACKAGES = ("site-packages", "dist-packages")
 

@@ -87,12 +87,18 @@ class Workspace:
     started_ns: int
 
     def collect(self, owned: Sequence[str]) -> Collected:
-        """Everything changed since the set-up, told from the disk; see `PrivateGit.collect`."""
+        """Everything changed since the set-up, told from the disk; see `PrivateGit.collect`.
+
+        Raises WorkspaceError for what somebody else put into git by its name.
+        """
         now = self.git.collect(self.path, self.index, owned, made_after_ns=self.started_ns)
         if self.start == self.base_tree:
             tree = now
         else:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
+        if tree != self.base_tree and (forged := self.git.forged(self.base_tree, tree)):
+            named = ", ".join(forged)
+            raise WorkspaceError(f"objects in git whose content is not what they say: {named}")
         return Collected(tree, self.git.changes(self.base_tree, tree))
 
     @contextlib.contextmanager

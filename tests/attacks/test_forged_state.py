@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,19 @@ def test_a_baseline_that_was_changed_while_a_wave_ran_is_not_kept(tmp_path: Path
     )
     assert verdicts(report) == {"c": "refused"}
     assert "fewer tests ran" in built(report)["c"]["error"]
+
+
+def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, CALC)
+    wrong = "def twice(x):\n    return x  # done\n"
+
+    def agent(agent: Agent) -> None:
+        agent.write({"calc.py": wrong})
+        name = hashlib.sha1(f"blob {len(wrong)}\0{wrong}".encode()).hexdigest()
+        laid = agent.folder.parents[1] / "private.git" / "objects" / name[:2] / name[2:]
+        laid.parent.mkdir()
+        laid.write_bytes(zlib.compress(f"blob {len(RIGHT)}\0{RIGHT}".encode()))
+
+    report, _ = scene.play({"a": agent}, [item("a", "calc.py", IN_CALC, repairCap=0)])
+    assert verdicts(report) == {"a": "undecided"}
+    assert "is not what they say" in built(report)["a"]["error"]
