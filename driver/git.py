@@ -169,6 +169,16 @@ class PrivateGit:
         fields = records(told.stdout)
         return tuple(map(_change, fields[::2], fields[1::2]))
 
+    def filtered(self, work_tree: Path, index: Path, paths: Sequence[str]) -> tuple[str, ...]:
+        """Those of the paths that attributes in `index` give to a filter program, which we never
+        run."""
+        asked = b"".join(raw(path) + b"\0" for path in paths)
+        command = ("check-attr", "--cached", "--stdin", "-z", "filter")
+        fields = records(self._in(work_tree, index, *command, stdin=asked).stdout)
+        without = ("unspecified", "unset", "set", "")
+        told = zip(fields[::3], fields[2::3], strict=True)
+        return tuple(path for path, value in told if value not in without)
+
     def forged(self, base_tree: str, tree: str) -> tuple[str, ...]:
         """The ids of what `tree` has over `base_tree` whose content is another than they say.
 

@@ -32,7 +32,8 @@ IN_PLACE = "in_place"
 class Observed:
     """What is on disk after an agent ran, compared with the base; never what the agent says.
 
-    `git_left` names the branches, tags, stashes and worktrees that it made in its clone.
+    `git_left` names the branches, tags, stashes and worktrees that it made in its clone,
+    `unfiltered` files that would have to pass a filter program of git's.
     """
 
     changes: tuple[Change, ...]
@@ -40,6 +41,7 @@ class Observed:
     head_moved: str = ""
     git_left: tuple[str, ...] = ()
     links_outside: tuple[str, ...] = ()
+    unfiltered: tuple[str, ...] = ()
 
 
 class ProvingPlace(Protocol):
@@ -180,7 +182,12 @@ class _ClonePlace:
             head_moved(self.top, self._ground.base, self._branch),
             tuple(name for name in self._git_left() if name not in self._told),
             tuple(path for path in links if leaves_tree(self.top, path)),
+            self._unfiltered(collected.changes),
         )
+
+    def _unfiltered(self, changes: Sequence[Change]) -> tuple[str, ...]:
+        attributes = any(p.rpartition("/")[2] == ".gitattributes" for p in self._ground.paths)
+        return self._workspace.unfiltered(changes) if attributes and changes else ()
 
     @contextmanager
     def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:

@@ -59,7 +59,8 @@ def of_changes(
 ) -> Judgement | None:
     """Nothing changed, something foreign changed, or something that cannot be shipped as files.
 
-    `protected` is the sentence that names protected files among the changes, "" for none.
+    `protected` is the sentence that names protected files among the changes, "" for none, as that
+    of `unfiltered`.
     """
     problems = [
         *([head_moved + _touching(changes)] if head_moved else []),
@@ -75,6 +76,12 @@ def of_changes(
     if not changes:
         return Judgement(Verdict.NO_CHANGE, "nothing differs from the base commit")
     return None
+
+
+def unfiltered(paths: Sequence[str]) -> str:
+    """The sentence that names files which a filter program of git's has a part in."""
+    told = _named("needs a filter of git's, which is not run (LFS, encryption): ", paths)
+    return "".join(told)
 
 
 def of_strays(judgement: Judgement, accusation: str) -> Judgement:

@@ -43,6 +43,7 @@ _CLONE_CONFIG = f"""\
 [maintenance]
 \tauto = false
 """
+_POINTER = b"version https://git-lfs.github.com/spec/"
 _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
@@ -100,6 +101,14 @@ class Workspace:
             named = ", ".join(forged)
             raise WorkspaceError(f"objects in git whose content is not what they say: {named}")
         return Collected(tree, self.git.changes(self.base_tree, tree))
+
+    def unfiltered(self, changes: Sequence[Change]) -> tuple[str, ...]:
+        """Files that a filter program of the user's would have turned into something else; what
+        stands for a large file is what comes out of it."""
+        there = {change.path: change.blob for change in changes if change.blob}
+        filtered = self.git.filtered(self.path, self.index, [*there])
+        blobs = ((path, there[path]) for path in filtered)
+        return tuple(p for p, b in blobs if b and not self.git.blob(b).startswith(_POINTER))
 
     @contextlib.contextmanager
     def out_of_reach(self) -> Iterator[None]:
