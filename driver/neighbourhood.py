@@ -33,14 +33,14 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 
 class Neighbourhood:
-    """Of the proving trees in `folder`, a wave's own one; `has_setup` says that set-up commands
-    may install Python modules at any time, so these are not looked at."""
+    """Of the proving trees in `folder`, a wave's own one; `may_install` says that set-up or tests
+    install Python modules at any time, so these are not looked at."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], *, has_setup: bool) -> None:
+    def __init__(self, folder: Path, environ: Mapping[str, str], *, may_install: bool) -> None:
         self._folder = folder
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
-        self._path = [] if has_setup else environ.get("PATH", "").split(os.pathsep)
-        self._modules = not has_setup
+        self._path = [] if may_install else environ.get("PATH", "").split(os.pathsep)
+        self._modules = not may_install
 
     def look(self) -> dict[str, str]:
         """What is there by now, by the name that people call it by."""

@@ -26,6 +26,7 @@ from driver.own_files import is_own_part
 from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
+from driver.prompts import command_text
 from driver.recorder import Recorder
 from driver.runs import RUN_VARIABLE, clear_up, noted, run_mark
 from driver.spending import opened as spending_of
@@ -250,7 +251,7 @@ def _open_grounds(
     grounds: dict[str, Ground] = {}
     for home in {planned.home.key: planned.home for planned in plan.items}.values():
         ground: Ground = (
-            _open_repository(home.top, plan.settings, processes, mark, ours, cleanup)
+            _open_repository(home.top, plan, processes, mark, ours, cleanup)
             if home.top
             else FolderGround(home.folder)
         )
@@ -261,12 +262,13 @@ def _open_grounds(
 
 def _open_repository(
     top: Path,
-    settings: Settings,
+    plan: _Plan,
     processes: Processes,
     mark: str,
     ours: tuple[Path, ...],
     cleanup: contextlib.ExitStack,
 ) -> RepositoryGround:
+    settings = plan.settings
     repository = open_repository(top, settings.environ)
     root = workspace_root(settings.workspace.root, settings.environ, repository)
     folder = _fresh_folder(root, f"{safe_slug(mark)[:16]}-")
@@ -282,13 +284,19 @@ def _open_repository(
     trees = workshop.proving_trees(settings.limits.max_parallel_tests or os.cpu_count() or 2)
     remote = find_remote(repository, settings.environ, settings.ship.remote, processes)
     watch = CheckoutWatch(repository, settings.environ, folder / "watch")
-    around = Neighbourhood(folder, settings.environ, has_setup=bool(settings.workspace.setup))
+    around = Neighbourhood(folder, settings.environ, may_install=_may_install(plan))
 
     def look() -> CheckoutFingerprint:
         return CheckoutFingerprint({**watch.look().parts, **around.look()})
 
     tripwire = Tripwire(look, lambda name: is_own_part(repository.top, name, ours))
     return RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+
+
+def _may_install(plan: _Plan) -> bool:
+    """Whether our own commands may change what is installed beside any repository."""
+    tests = (command_text(planned.item.test_command) for planned in plan.items)
+    return bool(plan.settings.workspace.setup) or any("install" in test for test in tests)
 
 
 def _fresh_folder(root: Path, prefix: str) -> Path:
