@@ -5,13 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import time
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from driver.wave_loop import run_wave
-from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
+from tests.support.waves import (
+    PATIENCE_S,
+    Agent,
+    Scene,
+    ScriptedDriver,
+    built,
+    item,
+    verdicts,
+    writes,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
 
@@ -115,3 +126,24 @@ def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(tmp_path
     report, _ = scene.play({"a": agent}, [item("a", "calc.py", IN_CALC, repairCap=0)])
     assert verdicts(report) == {"a": "undecided"}
     assert "is not what they say" in built(report)["a"]["error"]
+
+
+def test_no_agent_helps_the_proof_of_another_item(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, CALC)
+
+    def helper(agent: Agent) -> None:
+        proving = agent.folder.parents[1] / "proving"
+        deadline = time.monotonic() + PATIENCE_S
+        while not (scene.state / "runs/w1/a/canary-1.out").exists():
+            assert time.monotonic() < deadline
+            for tree in proving.glob("[0-9]*"):
+                with suppress(OSError):
+                    (tree / "calc").mkdir(exist_ok=True)
+                    (tree / "calc" / "__init__.py").write_text(RIGHT)
+            time.sleep(0.001)
+
+    agents = {"a": writes(calc__py="def twice(x): return x\n"), "b": helper}
+    items = [item("a", "calc.py", IN_CALC, repairCap=0), item("b", "b.txt", "false", repairCap=0)]
+    report, _ = scene.play(agents, items)
+    assert verdicts(report)["a"] in {"flaky", "failed"}
+    assert report["shipped"] == []
