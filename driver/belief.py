@@ -138,6 +138,9 @@ def of_added_tests(without: TestRun | None) -> Judgement | None:
 
 def of_canary(word: str | None, note: str) -> Judgement | None:
     """A green that a failing test cannot turn red is none. What says nothing stops nobody."""
+    if word == CanaryVerdict.ELSEWHERE:
+        remedy = "let no installed package lead elsewhere, or set the import path in the test"
+        return Judgement(Verdict.UNDECIDED, f"{note}: {remedy}")
     if word != CanaryVerdict.GREEN:
         return None
     return Judgement(Verdict.REFUSED, f"canary passed: {note}")

@@ -48,6 +48,7 @@ _COPIED = re.compile(
 
 _NOT_RUN = (126, 127)
 _STOPPED_EARLY = "stopping after "
+_ELSEWHERE = re.compile(r"is not tested: (.+?), but (.+?) is;")
 
 
 class CanaryVerdict(StrEnum):
@@ -56,6 +57,7 @@ class CanaryVerdict(StrEnum):
     RED = "red"  # as it must be
     GREEN = "green"  # the command's green means nothing
     UNSEEN = "unseen"  # the command did not find it: run it alone, if there is a way
+    ELSEWHERE = "elsewhere"  # the tests import another copy of what was changed
     UNDECIDED = "undecided"  # the run says nothing about it: timed out, could not run
 
 
@@ -136,6 +138,9 @@ def canary_verdict(
             CanaryVerdict.UNDECIDED, "the run with the planted test did not end by itself"
         )
     seen = any(name in output for name in canary.names)
+    if exit_code and (other := _ELSEWHERE.search(output)):
+        told = f"the tests import {other[2]} in place of {other[1]}, which was changed"
+        return Judged(CanaryVerdict.ELSEWHERE, told)
     if exit_code == 0:
         return _with_exit_0(seen, now, real)
     if isinstance(now, Counts):

@@ -28,16 +28,30 @@ _UNITTEST_TAKES_VALUE = ("-s", "-p", "-t", "-k", "--start-directory", "--pattern
 
 _TEXT = """\
 import importlib
+import os
 import unittest
 
+_home = os.path.dirname(os.path.abspath(__file__))
+_top = os.path.realpath(os.path.join(_home, {top!a}))
+_tree = os.path.realpath(os.path.join(_home, {tree!a})) + os.sep
+_elsewhere = []
 for _names, _path in {modules}:
+    _found = ""
     for _name in _names:
         try:
             _module = importlib.import_module(_name)
         except (Exception, SystemExit):
             continue
-        if str(getattr(_module, "__file__", "")).replace("\\\\", "/").endswith(_path):
+        _file = os.path.realpath(str(getattr(_module, "__file__", "")))
+        if _file == os.path.realpath(os.path.join(_top, _path)):
+            _found = ""
             break
+        _ends = ("/" + _name.replace(".", "/") + _end for _end in (".py", "/__init__.py"))
+        _same = "." in _name and _file.replace("\\\\", "/").endswith(tuple(_ends))
+        if _same and (not _file.startswith(_tree) or "site-packages" in _file):
+            _found = _file
+    if _found:
+        _elsewhere.append("{nonce} is not tested: " + _path + ", but " + _found + " is;")
 
 
 def _holds(check):
@@ -62,7 +76,7 @@ def _fail_if_all_can():
         lambda: case.fail("planted"),
     )
     if all([_holds(check) for check in checks]):
-        raise AssertionError("planted to fail")
+        raise AssertionError("\\n".join(["planted to fail", *_elsewhere]))
 
 """
 _FUNCTION = """
@@ -97,7 +111,7 @@ def plan_pytest(
     path = posixpath.join(found, f"test_{nonce}.py")
     plain = "" if "python_functions" in config else _FUNCTION.format(nonce=nonce)
     names = (f"test_{nonce}_plain", f"test_{nonce}_case")[0 if plain else 1 :]
-    text = _text(call, files, changed) + plain + _CASE.format(nonce=nonce)
+    text = _text(call, files, changed, path, nonce) + plain + _CASE.format(nonce=nonce)
     added = call.with_more("--maxfail=0", call.below(path))
     if single and added is None:
         return NotApplicable("the command names single files, and none can be added to it")
@@ -176,7 +190,7 @@ def plan_unittest(
     command = call.with_more(call.below(path).removesuffix(".py").replace("/", "."))
     if command is None:
         return NotApplicable("the command names single modules, and none can be added to it")
-    return Canary("unittest", path, *_case_only(call, files, changed, nonce), command, None)
+    return Canary("unittest", path, *_case_only(call, files, changed, path, nonce), command, None)
 
 
 def _discovered(
@@ -199,7 +213,9 @@ def _discovered(
     plain = "discover" in options or not options
     more = call.with_more(*alone) if plain and len(named) < 2 else None
     path = posixpath.join(folder, name)
-    return Canary("unittest", path, *_case_only(call, files, changed, nonce), call.command, more)
+    return Canary(
+        "unittest", path, *_case_only(call, files, changed, path, nonce), call.command, more
+    )
 
 
 def _unittest_positional(options: tuple[str, ...]) -> list[str]:
@@ -235,12 +251,15 @@ def _module_home(word: str, call: Call, files: Collection[str]) -> str | None:
 
 
 def _case_only(
-    call: Call, files: Collection[str], changed: Collection[str], nonce: str
+    call: Call, files: Collection[str], changed: Collection[str], path: str, nonce: str
 ) -> tuple[str, tuple[str, ...]]:
-    return _text(call, files, changed) + _CASE.format(nonce=nonce), (f"test_{nonce}_case",)
+    text = _text(call, files, changed, path, nonce)
+    return text + _CASE.format(nonce=nonce), (f"test_{nonce}_case",)
 
 
-def _text(call: Call, files: Collection[str], changed: Collection[str]) -> str:
+def _text(
+    call: Call, files: Collection[str], changed: Collection[str], path: str, nonce: str
+) -> str:
     top = f"{call.folder}/" if call.folder else ""
     there = {file.removeprefix(top) for file in files}
     modules = tuple(
@@ -248,7 +267,9 @@ def _text(call: Call, files: Collection[str], changed: Collection[str]) -> str:
         for path in sorted(file.removeprefix(top) for file in changed)
         if _imported(path)
     )
-    return _TEXT.format(modules=ascii(modules))
+    home = posixpath.dirname(path) or "."
+    up, tree = posixpath.relpath(call.folder or ".", home), posixpath.relpath(".", home)
+    return _TEXT.format(modules=ascii(modules), top=up, tree=tree, nonce=nonce)
 
 
 def _imported(path: str) -> bool:

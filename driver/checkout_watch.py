@@ -40,6 +40,7 @@ REF = "ref "
 TAG = "ref refs/tags/"
 WORKTREE = "worktree "
 STATE = "state "  # not of the checkout, but watched like it
+AROUND = "around the tests "  # likewise
 HOOKS = "hooks"
 _INFO = ("info/attributes", "info/exclude", "info/grafts", "info/sparse-checkout")
 _ALTERNATES = "objects/info/alternates"
@@ -58,7 +59,7 @@ def is_grave(name: str) -> bool:
     if name.startswith(CONFIG):
         return not _EVERYDAY_CONFIG.fullmatch(name)
     others = (HOOKS, _INFO[0], _INFO[2], _ALTERNATES)
-    return name in others or name.startswith((STATE, _REPLACED))
+    return name in others or name.startswith((STATE, AROUND, _REPLACED))
 
 
 @dataclass(frozen=True, slots=True)

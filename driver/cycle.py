@@ -32,6 +32,7 @@ from driver.dry_run import describe_dry_run
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
 from driver.opening import check
+from driver.proof_terms import changed_terms, proof_terms
 from driver.recording import RecordingWriter
 from driver.selection import Selection, Skipped
 from driver.state_folder import prepare_state_dir
@@ -140,10 +141,16 @@ def _run_claimed(
 ) -> dict[str, Any]:
     wave_id = str(manifest["wave_id"])
     status.enter(cycle_status.DISPATCH)
+    terms = proof_terms(cycle.tracker)
     results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
     places = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
     status.enter(cycle_status.TRACKER)
+    warning = changed_terms(terms, proof_terms(cycle.tracker))
+    if warning:
+        cycle.progress.say(warning)
     update = update_tracker(backlog, places, results, wave_id)
+    if warning:
+        update["tracker_warning"] = warning
     backend = adapted(cycle.driver).name
     return concluded(wave_id, selection, results, update=update, backend=backend)
 

@@ -24,6 +24,7 @@ from driver.git_command import (
     run_git,
     text,
 )
+from driver.objects import misnamed
 from driver.outcome import MODE_NESTED, Change
 from driver.process import Captured
 from driver.remote import PushResult, Remote, find_remote, push_commit
@@ -197,6 +198,29 @@ class PrivateGit:
         told = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree, tree)
         fields = records(told.stdout)
         return tuple(map(_change, fields[::2], fields[1::2]))
+
+    def filtered(self, work_tree: Path, index: Path, paths: Sequence[str]) -> tuple[str, ...]:
+        """Those of the paths that attributes in `index` give to a filter program, which we never
+        run."""
+        asked = b"".join(raw(path) + b"\0" for path in paths)
+        command = ("check-attr", "--cached", "--stdin", "-z", "filter")
+        fields = records(self._in(work_tree, index, *command, stdin=asked).stdout)
+        without = ("unspecified", "unset", "set", "")
+        told = zip(fields[::3], fields[2::3], strict=True)
+        return tuple(path for path, value in told if value not in without)
+
+    def forged(self, base_tree: str, tree: str) -> tuple[str, ...]:
+        """The ids of what `tree` has over `base_tree` whose content is another than they say.
+
+        Git never looks, and does not write what it has by name: whoever lays down an object first
+        decides what is read for it.
+        """
+        told = self._git("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", base_tree, tree)
+        fields = records(told.stdout)
+        entries = map(_change, fields[::2], fields[1::2])
+        new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
+        asked = "".join(f"{one}\n" for one in sorted(new)).encode()
+        return misnamed(self._git("cat-file", "--batch", stdin=asked).stdout)
 
     def patch(self, base_tree: str, tree: str) -> bytes:
         """A patch `git apply` takes. Attributes in the trees cannot hide text from it."""

@@ -34,7 +34,8 @@ class Observed:
     """What is on disk after an agent ran, compared with the base; never what the agent says.
 
     `git_left` names the branches, tags, stashes and worktrees that it made in its clone, `ignored`
-    the new files that git leaves out of commits, each with the rule.
+    the new files that git leaves out of commits, each with the rule, `unfiltered` files that would
+    have to pass a filter program of git's.
     """
 
     changes: tuple[Change, ...]
@@ -43,6 +44,7 @@ class Observed:
     git_left: tuple[str, ...] = ()
     links_outside: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    unfiltered: tuple[str, ...] = ()
 
 
 class ProvingPlace(Protocol):
@@ -54,7 +56,20 @@ class ProvingPlace(Protocol):
         """Tracked paths that differ from the tree by now."""
 
 
-class Place(Protocol):
+class Bench(Protocol):
+    """Where trees are tested."""
+
+    def proving(
+        self, tree: str | None, *, fresh: bool = False
+    ) -> AbstractContextManager[ProvingPlace]:
+        """A checkout of `tree` for a test; waits while all are in use. In a `fresh` one no test
+        ever ran."""
+
+    def base_with(self, changes: Sequence[Change]) -> str | None:
+        """The base's tree with these changes and no other; None in place."""
+
+
+class Place(Bench, Protocol):
     """One item's place. `top` holds the repository's files, `workdir` is where the agent runs."""
 
     isolation: str
@@ -66,15 +81,6 @@ class Place(Protocol):
 
     def ignored(self) -> tuple[str, ...]:
         """What of its own this place could never commit, as git leaves it out, with the rules."""
-
-    def proving(
-        self, tree: str | None, *, fresh: bool = False
-    ) -> AbstractContextManager[ProvingPlace]:
-        """A checkout of `tree` for a test; waits while all are in use. In a `fresh` one no test
-        ever ran."""
-
-    def base_with(self, changes: Sequence[Change]) -> str | None:
-        """The base's tree with these changes and no other; None in place."""
 
     def contents(self, change: Change) -> bytes:
         """The bytes of a changed file; empty for a deletion."""
@@ -146,6 +152,18 @@ class RepositoryGround:
         """A private clone at the base commit, prepared."""
         return _ClonePlace(self, self.workshop.workspace(slug), work_dir, owned)
 
+    @contextmanager
+    def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
+        """For work that has no place any more; see `Bench`."""
+        if tree is None:
+            raise ValueError("a repository's item is proven on a tree")
+        with self.trees.checkout(tree, fresh=fresh) as proving:
+            yield proving
+
+    def base_with(self, changes: Sequence[Change]) -> str | None:
+        """See `Bench`."""
+        return self.git.tree_with(self.base_tree, changes)
+
     def move_trees(self, commit: str) -> None:
         """Have tests run in places that were set up on another commit than the base."""
         self.trees.close()
@@ -189,6 +207,7 @@ class _ClonePlace:
             tuple(name for name in self._git_left() if name not in self._told),
             tuple(path for path in links if leaves_tree(self.top, path)),
             self._ignored([c.path for c in collected.changes if c.base_mode is None]),
+            self._unfiltered(collected.changes),
         )
 
     def ignored(self) -> tuple[str, ...]:
@@ -202,11 +221,13 @@ class _ClonePlace:
         found = self._workspace.ignored(paths)
         return tuple(f"{path} ({rule})" for path, rule in found.items())
 
+    def _unfiltered(self, changes: Sequence[Change]) -> tuple[str, ...]:
+        attributes = any(p.rpartition("/")[2] == ".gitattributes" for p in self._ground.paths)
+        return self._workspace.unfiltered(changes) if attributes and changes else ()
+
     @contextmanager
     def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
-        if tree is None:
-            raise ValueError("a repository's item is proven on a tree")
-        with self._ground.trees.checkout(tree, fresh=fresh) as proving, self._hidden():
+        with self._ground.proving(tree, fresh=fresh) as proving, self._hidden():
             yield proving
 
     @contextmanager
@@ -225,7 +246,7 @@ class _ClonePlace:
                     self._away.close()
 
     def base_with(self, changes: Sequence[Change]) -> str | None:
-        return self._ground.git.tree_with(self._ground.base_tree, changes)
+        return self._ground.base_with(changes)
 
     def contents(self, change: Change) -> bytes:
         return self._ground.git.blob(change.blob) if change.blob else b""

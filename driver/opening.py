@@ -16,17 +16,19 @@ from typing import Any
 
 from driver.agent_driver import ROLE_VERIFY, AgentDriver
 from driver.backend_config import of_reviewer, review_driver_from
-from driver.checkout_watch import CheckoutWatch
+from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
 from driver.gates import Gates, check_before_start, halt_command
 from driver.git import PrivateGit, Repository, find_remote, open_repository
 from driver.ground import FolderGround, Ground, RepositoryGround
 from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
+from driver.neighbourhood import Neighbourhood
 from driver.own_files import is_own_part
 from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.process import Command, Processes, child_environment, could_not_run_reason
+from driver.prompts import command_text
 from driver.recorder import Recorder
 from driver.reviews import is_required
 from driver.runs import RUN_VARIABLE, clear_up, noted, run_mark
@@ -309,7 +311,7 @@ def _open_grounds(
     grounds: dict[str, Ground] = {}
     for home in {planned.home.key: planned.home for planned in plan.items}.values():
         ground: Ground = (
-            _open_repository(home.top, plan.settings, started, mark, ours, cleanup)
+            _open_repository(home.top, plan, started, mark, ours, cleanup)
             if home.top
             else FolderGround(home.folder)
         )
@@ -320,12 +322,13 @@ def _open_grounds(
 
 def _open_repository(
     top: Path,
-    settings: Settings,
+    plan: _Plan,
     started: _Started,
     mark: str,
     ours: tuple[Path, ...],
     cleanup: contextlib.ExitStack,
 ) -> RepositoryGround:
+    settings = plan.settings
     repository = open_repository(top, settings.environ)
     root = workspace_root(settings.workspace.root, settings.environ, repository)
     folder = _fresh_folder(root, f"{safe_slug(mark)[:16]}-")
@@ -341,7 +344,12 @@ def _open_repository(
     trees = workshop.proving_trees(_parallel_tests(settings))
     remote = find_remote(repository, settings.environ, settings.ship.remote, started.talks)
     watch = CheckoutWatch(repository, settings.environ, folder / "watch")
-    tripwire = Tripwire(watch.look, lambda name: is_own_part(repository.top, name, ours))
+    around = Neighbourhood(folder, settings.environ, may_install=_may_install(plan))
+
+    def look() -> CheckoutFingerprint:
+        return CheckoutFingerprint({**watch.look().parts, **around.look()})
+
+    tripwire = Tripwire(look, lambda name: is_own_part(repository.top, name, ours))
     ground = RepositoryGround(repository, git, workshop, trees, remote, tripwire)
     if settings.ship.hooks == "run":
         ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
@@ -350,6 +358,12 @@ def _open_repository(
 
 def _parallel_tests(settings: Settings) -> int:
     return settings.limits.max_parallel_tests or os.cpu_count() or 2
+
+
+def _may_install(plan: _Plan) -> bool:
+    """Whether our own commands may change what is installed beside any repository."""
+    tests = (command_text(planned.item.test_command) for planned in plan.items)
+    return bool(plan.settings.workspace.setup) or any("install" in test for test in tests)
 
 
 def _fresh_folder(root: Path, prefix: str) -> Path:

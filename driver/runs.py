@@ -21,6 +21,7 @@ from driver.workplace import save_unfinished, sentence
 from state_store.files import BadFileError, read_json, write_json_atomic
 
 RECORD = "run.json"
+BASELINES = "baselines.json"
 RUN_VARIABLE = "TIDEGATE_RUN"
 
 
@@ -77,6 +78,8 @@ def clear_up(state_dir: Path, environ: Mapping[str, str]) -> Iterator[str]:
     for dead in dead_runs(state_dir):
         yield f"wave {dead.wave_id} ended without saying so"
         yield from _clear_up_one(dead, environ)
+        # Nobody looked whether it is still what that run found.
+        (state_dir / BASELINES).unlink(missing_ok=True)
         dead.record.unlink(missing_ok=True)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from driver.checkout_watch import FILE, TAG, CheckoutFingerprint, is_grave
+from driver.checkout_watch import AROUND, FILE, TAG, CheckoutFingerprint, is_grave
 from driver.ownership import OwnedPath, covers
 
 # What is not an item, but runs what items wrote: their tests on one tree.
@@ -150,7 +150,9 @@ def accusation(strays: Iterable[Stray]) -> str:
     alone = (
         "while only this item was at work" if len(others) == 1 else "while this item was at work"
     )
-    return f"the user's own checkout changed {alone}: {told(found)}"
+    beyond = all(stray.name.startswith(AROUND) for stray in found)
+    what = "what all tests run with" if beyond else "the user's own checkout"
+    return f"{what} changed {alone}: {told(found)}"
 
 
 def warning(strays: Iterable[Stray]) -> str | None:

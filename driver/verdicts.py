@@ -67,7 +67,8 @@ def of_changes(
 ) -> Judgement | None:
     """Nothing changed, something foreign changed, or something that cannot be shipped as files.
 
-    `protected` is the sentence that names protected files among the changes, "" for none.
+    `protected` is the sentence that names protected files among the changes, "" for none, as that
+    of `unfiltered`.
     """
     problems = [
         *([head_moved + _touching(changes)] if head_moved else []),
@@ -96,6 +97,12 @@ def of_secrets(found: Sequence[str]) -> Judgement | None:
     """What must not be published, told without its value."""
     told = _named("secret found, which is never shipped: ", found)
     return Judgement(Verdict.REFUSED, told[0]) if told else None
+
+
+def unfiltered(paths: Sequence[str]) -> str:
+    """The sentence that names files which a filter program of git's has a part in."""
+    told = _named("needs a filter of git's, which is not run (LFS, encryption): ", paths)
+    return "".join(told)
 
 
 def of_strays(judgement: Judgement, accusation: str) -> Judgement:

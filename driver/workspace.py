@@ -43,6 +43,7 @@ _CLONE_CONFIG = f"""\
 [maintenance]
 \tauto = false
 """
+_POINTER = b"version https://git-lfs.github.com/spec/"
 _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
@@ -87,12 +88,18 @@ class Workspace:
     started_ns: int
 
     def collect(self, owned: Sequence[str]) -> Collected:
-        """Everything changed since the set-up, told from the disk; see `PrivateGit.collect`."""
+        """Everything changed since the set-up, told from the disk; see `PrivateGit.collect`.
+
+        Raises WorkspaceError for what somebody else put into git by its name.
+        """
         now = self.git.collect(self.path, self.index, owned, made_after_ns=self.started_ns)
         if self.start == self.base_tree:
             tree = now
         else:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
+        if tree != self.base_tree and (forged := self.git.forged(self.base_tree, tree)):
+            named = ", ".join(forged)
+            raise WorkspaceError(f"objects in git whose content is not what they say: {named}")
         return Collected(tree, self.git.changes(self.base_tree, tree))
 
     def put(self, tree: str) -> None:
@@ -108,6 +115,14 @@ class Workspace:
     def ignored(self, paths: Sequence[str]) -> dict[str, str]:
         """Which of `paths` git leaves out of commits, with the rule of each."""
         return self.git.ignored(self.path, self.index, paths)
+
+    def unfiltered(self, changes: Sequence[Change]) -> tuple[str, ...]:
+        """Files that a filter program of the user's would have turned into something else; what
+        stands for a large file is what comes out of it."""
+        there = {change.path: change.blob for change in changes if change.blob}
+        filtered = self.git.filtered(self.path, self.index, [*there])
+        blobs = ((path, there[path]) for path in filtered)
+        return tuple(p for p, b in blobs if b and not self.git.blob(b).startswith(_POINTER))
 
     @contextlib.contextmanager
     def out_of_reach(self) -> Iterator[None]:

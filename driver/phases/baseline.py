@@ -1,7 +1,8 @@
 """An item's test on the base commit: run beside the agent, once for all who ask the same.
 
 Kept in `<state>/baselines.json` as well, for later waves on the same base. That file is a cache:
-what it does not hold, or holds no longer, is run again.
+what it does not hold, or holds no longer, is run again. What others wrote there while the wave ran
+is not kept: it may be an agent's.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from driver.outcome import BASELINE, Evidence, RunKind, TestRun
 from driver.phases.prove import run_test, test_environment
 from driver.pool import Beside
 from driver.prompts import command_text
-from driver.runs import RUN_VARIABLE
+from driver.runs import BASELINES, RUN_VARIABLE
 from driver.subject import digest
 from driver.wave_context import Planned, Wave
+from state_store import strict_json
 from state_store.errors import TidegateError
-from state_store.files import BadFileError, read_json, write_json_atomic
+from state_store.files import BadFileError, read_text, write_json_atomic
 
-CACHE = "baselines.json"
 OFF = "off"
 _KEPT = 500
 _FRESH_S = 7 * 86_400  # what is installed around the repository changes, and no key says so
@@ -38,10 +39,12 @@ class WaveBaselines:
     """The baselines of one wave; `state_dir` None keeps none of them. Safe to use from threads."""
 
     def __init__(self, state_dir: Path | None) -> None:
-        self._file = state_dir / CACHE if state_dir else None
+        self._file = state_dir / BASELINES if state_dir else None
         self._lock = threading.Lock()
         self._running: dict[str, Beside[Evidence]] = {}
-        self._kept = _load(self._file) if self._file else {}
+        self._text = _text(self._file)
+        self._entries = _entries(self._text)
+        self._kept = _load(self._entries)
         self._news: dict[str, dict[str, Any]] = {}
         self._closed = False
 
@@ -95,9 +98,9 @@ class WaveBaselines:
         return Evidence(run)
 
     def _save(self) -> None:
-        if self._file is None or not self._news:
+        if self._file is None or not (self._news or _text(self._file) != self._text):
             return
-        runs = {**_entries(self._file), **self._news}
+        runs = {**self._entries, **self._news}
         newest = sorted(runs.items(), key=lambda pair: float(pair[1]["at"]))[-_KEPT:]
         try:
             write_json_atomic(self._file, {"version": _VERSION, "runs": dict(newest)})
@@ -127,16 +130,23 @@ def _not_run(planned: Planned, ground: Ground, why: str) -> TestRun:
     )
 
 
-def _load(path: Path) -> dict[str, Evidence]:
-    found = {key: receipt.from_json(entry["receipt"]) for key, entry in _entries(path).items()}
+def _load(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Evidence]:
+    found = {key: receipt.from_json(entry["receipt"]) for key, entry in entries.items()}
     return {key: Evidence(replace(run, cached=True)) for key, run in found.items() if run}
 
 
-def _entries(path: Path) -> dict[str, dict[str, Any]]:
-    """What the file holds and is young enough."""
+def _text(path: Path | None) -> str:
     try:
-        document = read_json(path)
+        return read_text(path) if path else ""
     except BadFileError:
+        return ""
+
+
+def _entries(text: str) -> dict[str, dict[str, Any]]:
+    """What the file's text holds and is young enough."""
+    try:
+        document = strict_json.parse(text)
+    except ValueError:
         return {}
     runs = document.get("runs") if isinstance(document, Mapping) else None
     oldest = time.time() - _FRESH_S

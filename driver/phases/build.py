@@ -140,13 +140,14 @@ def _judge(
     seen: Observed,
     strays: Strays,
 ) -> tuple[Judgement, TestRun | None, Evidence]:
+    touched = refusal(wave.protection(planned).touched(seen.changes, planned.owned))
     changes = verdicts.of_changes(
         seen.changes,
         planned.owned,
         head_moved=seen.head_moved,
         git_left=seen.git_left,
         links_outside=seen.links_outside,
-        protected=refusal(wave.protection(planned).touched(seen.changes, planned.owned)),
+        protected="; ".join(filter(None, (verdicts.unfiltered(seen.unfiltered), touched))),
     )
     # Foreign files are named even when the agent crashed as well; an empty diff is its own news
     # only when the agent says that it worked.

@@ -15,7 +15,7 @@ from driver.belief import ALLOW
 from driver.git import CommitSpec
 from driver.ground import RepositoryGround
 from driver.guilty import Answer, Blame, Items, Question
-from driver.outcome import INTEGRATION, Change, ItemOutcome, RunKind, TestRun, Verdict
+from driver.outcome import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.phases.prove import Test, run_on
 from driver.pool import Leaving, run_all
 from driver.prompts import command_text
@@ -80,11 +80,30 @@ class Integration:
         trial = _Trial(self, fitting)
         found = guilty.find_guilty(trial.owners, trial.ask)
         left_out += [trial.blamed(blame, self.moved) for blame in found.blamed]
+        kept = found.kept
+        if doubted := self._after_all(trial, kept):
+            left_out, kept = [*left_out, doubted], ()
         for outcome in left_out:
             self._wave.recorder.say(f"{outcome.slug}: left out: {outcome.reason}")
-        told = [(fitting[item][0], trial.with_runs(item, found.kept)) for item in found.kept]
-        trees = [trial.tree(frozenset(found.kept[: at + 1])) for at in range(len(told))]
+        told = [(fitting[item][0], trial.with_runs(item, kept)) for item in kept]
+        trees = [trial.tree(frozenset(kept[: at + 1])) for at in range(len(told))]
         return Line(tuple(told), tuple(trees), tuple(left_out))
+
+    def _after_all(self, trial: _Trial, kept: Sequence[int]) -> ItemOutcome | None:
+        """The outcome of one who is left alone and whose only proof was made while others' agents
+        were at work, where it is not green again now; they could have had a hand in it."""
+        if len(kept) != 1 or len(self._wave.plan) == 1:
+            return None
+        key, outcome = trial.proof_of(kept[0])
+        if self._runs[key].purpose != PROOF:
+            return None
+        run = self._run_all([key], again=False)[key]
+        if (answer := _answer(run)) is Answer.GREEN:
+            self._runs[key] = run
+            return None
+        verdict = Verdict.UNDECIDED if answer is Answer.SILENT else Verdict.FLAKY
+        reason = f"green while other agents were at work, and then {run.reason or run.kind}"
+        return replace(outcome, verdict=verdict, reason=reason, together=(run,))
 
     def _fitting(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[ItemOutcome]]:
         """The entries that can stand on the head, and the others with their reason."""
@@ -210,6 +229,10 @@ class _Trial:
         runs = [self._run_of(items, self._own[item]) for items in places]
         known = tuple(run for run in runs if run is not None)
         return replace(self._entries[item][1], together=known)
+
+    def proof_of(self, item: int) -> tuple[_Key, ItemOutcome]:
+        """The item's own test on the tree that has it alone, and its outcome."""
+        return self._key(frozenset({item}), self._own[item]), self._entries[item][1]
 
     def blamed(self, blame: Blame, moved: bool) -> ItemOutcome:
         """The outcome of an item that is left out."""

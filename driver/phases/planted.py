@@ -20,7 +20,7 @@ from driver.canary import (
     may_plan,
     plan_canary,
 )
-from driver.ground import Place, ProvingPlace
+from driver.ground import Bench, ProvingPlace
 from driver.outcome import CANARY, Change, Evidence, TestRun
 from driver.phases.prove import printed, run_test
 from driver.runners.summary import Counts, Doubt
@@ -37,7 +37,7 @@ class Field:
     """Where the test is planted: an item's proven work."""
 
     planned: Planned
-    place: Place
+    place: Bench
     wave: Wave
     changes: Sequence[Change]
     proof: TestRun
@@ -65,12 +65,31 @@ def _plant(field: Field, tree: str) -> Evidence:
         if isinstance(canary, NotApplicable):
             return _none(canary.reason)
         found = _run(field, proving, canary, field.proof.counts, f"canary-{field.number}")
+    if found.canary_word != CanaryVerdict.UNSEEN:
+        return found
+    found = _with_base(field, canary, found)
     if found.canary_word != CanaryVerdict.UNSEEN or canary.alone is None:
         return found
     with field.place.proving(tree) as proving:
         alone = replace(canary, command=canary.alone)
         again = _run(field, proving, alone, None, f"canary-{field.number}-alone")
     return replace(again, canaries=(*found.canaries, *again.canaries))
+
+
+def _with_base(field: Field, canary: Canary, found: Evidence) -> Evidence:
+    """What it means that the planted test was not seen, by what the same command does on the base:
+    tests that it runs there and not here are hidden by the work."""
+    tree = field.place.base_with(())
+    if tree is None:
+        return found
+    there = replace(field, proof=replace(field.proof, tree=tree))
+    with field.place.proving(tree) as proving:
+        base = _run(there, proving, canary, None, f"canary-{field.number}-base")
+    found = replace(found, canaries=(*found.canaries, *base.canaries))
+    if base.canary_word != CanaryVerdict.RED:
+        return found
+    told = "the command runs a planted test on the base, and does not with this change"
+    return replace(found, canary_word=CanaryVerdict.GREEN, canary_note=told)
 
 
 def _plan(field: Field, texts: Mapping[str, str]) -> Canary | NotApplicable:

@@ -9,7 +9,7 @@ from pathlib import Path
 from driver import wave_bridge
 from driver.agent_driver import CommandLimits, CommandResult
 from driver.belief import ALLOW
-from driver.ground import Place, ProvingPlace
+from driver.ground import Bench, ProvingPlace
 from driver.outcome import PROOF, TestRun
 from driver.process import child_environment
 from driver.prompts import command_text
@@ -38,7 +38,7 @@ class Asked:
     fresh: bool = False
 
 
-def prove(planned: Planned, place: Place, tree: str | None, wave: Wave, ask: Asked) -> TestRun:
+def prove(planned: Planned, place: Bench, tree: str | None, wave: Wave, ask: Asked) -> TestRun:
     """The test command of `planned` on `tree`, in a place that no agent has seen.
 
     Raises WorkspaceError when the place cannot be prepared.

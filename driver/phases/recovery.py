@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import Usage
-from driver.belief import of_counts
 from driver.git import GitError, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.disclosure import disclosed
-from driver.phases.prove import run_test
+from driver.phases.prove import Asked, prove
 from driver.phases.watched import watched
+from driver.phases.weigh import Weighed, weigh
 from driver.protected import refusal
 from driver.reviews import Review, ReviewWord, from_json
 from driver.saved_work import REVIEWED, WORK
 from driver.ship_names import on_the_way
 from driver.subject import Subject
-from driver.verdicts import of_changes, of_test
+from driver.verdicts import of_changes
 from driver.wave_context import Planned, Wave
 from state_store.errors import CannotRunError
 from state_store.journal import load_entries, safe_slug
@@ -180,14 +180,14 @@ def _prove_again(
     barred = of_changes(changes, planned.owned, protected=protected)
     if barred is not None or disclosed(ground, changes, wave.settings):
         return None
-    with ground.trees.checkout(tree) as proving, watched(planned, wave) as strays:
-        output = wave.scratch(planned.slug) / "test-resumed"
-        test = run_test(planned, proving, tree, wave, output)
+    # An entry is not believed, so a proof that ends here has to pass all that any other has.
+    wave.baselines.begin(planned, wave)
+    with watched(planned, wave) as strays:
+        test = prove(planned, ground, tree, wave, Asked("test-resumed"))
+        wave.recorder.tested(planned.slug, test)
+        judgement, found = weigh(planned, ground, wave, Weighed(1, changes, test))
         reached_out = bool(strays())
-    wave.recorder.tested(planned.slug, test)
-    if reached_out or of_test(test).verdict is not Verdict.VERIFIED:
-        return None
-    if of_counts(test, None, planned.item.allowance) is not None:
+    if reached_out or judgement.verdict is not Verdict.VERIFIED:
         return None
     again = Attempt(
         number=max(1, memory.attempts),
@@ -197,6 +197,7 @@ def _prove_again(
         tree=tree,
         changes=changes,
         test=test,
+        evidence=found,
     )
     return _outcome(planned, Verdict.VERIFIED, (again,), tree=tree, commit=None)
 

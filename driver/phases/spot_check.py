@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from driver.belief import is_chosen
-from driver.ground import Place
+from driver.ground import Bench
 from driver.outcome import SPOT_CHECK, RunKind, TestRun
 from driver.phases.prove import Asked, prove
 from driver.wave_context import Planned, Wave
@@ -12,7 +12,7 @@ _ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 
 
 def spot_check(
-    planned: Planned, place: Place, tree: str | None, wave: Wave, number: int
+    planned: Planned, place: Bench, tree: str | None, wave: Wave, number: int
 ) -> tuple[TestRun, ...]:
     """The further runs: none for an item that was not chosen, two where the first is not green."""
     if tree is None or not is_chosen(wave.wave_id, planned.slug, planned.policy.spot_check_frac):
@@ -23,7 +23,7 @@ def spot_check(
     return tuple(runs)
 
 
-def _again(planned: Planned, place: Place, tree: str, wave: Wave, label: str) -> TestRun:
+def _again(planned: Planned, place: Bench, tree: str, wave: Wave, label: str) -> TestRun:
     run = prove(planned, place, tree, wave, Asked(label, SPOT_CHECK, fresh=True))
     wave.recorder.say(f"{planned.slug}: spot check {run.kind} after {run.duration_s:.1f} s")
     return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from driver import belief
-from driver.ground import Place
+from driver.ground import Bench
 from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.phases.added_tests import without_added_tests
 from driver.phases.planted import Field, plant
@@ -26,7 +26,7 @@ class Weighed:
     proof: TestRun
 
 
-def weigh(planned: Planned, place: Place, wave: Wave, work: Weighed) -> tuple[Judgement, Evidence]:
+def weigh(planned: Planned, place: Bench, wave: Wave, work: Weighed) -> tuple[Judgement, Evidence]:
     """The verdict of proven work, and what it rests on. Raises WorkspaceError."""
     found = wave.baselines.of(planned, wave)
     judgement = belief.of_proof(work.proof, found.baseline)
@@ -45,7 +45,7 @@ def weigh(planned: Planned, place: Place, wave: Wave, work: Weighed) -> tuple[Ju
 
 
 def _run_again(
-    planned: Planned, place: Place, wave: Wave, work: Weighed, found: Evidence
+    planned: Planned, place: Bench, wave: Wave, work: Weighed, found: Evidence
 ) -> Evidence:
     """With a failing test planted, without the tests it adds and as it is, beside each other: no
     longer than one run where there are cores for them."""
@@ -83,7 +83,7 @@ def may_write_tests(planned: Planned) -> bool:
 
 
 def _reverted(
-    planned: Planned, place: Place, wave: Wave, work: Weighed, baseline: TestRun | None
+    planned: Planned, place: Bench, wave: Wave, work: Weighed, baseline: TestRun | None
 ) -> TestRun | None:
     """The base with this work's own tests, where the test alone is no witness; they must be red."""
     policy, expected = wave.settings.verify.red_first, planned.item.baseline

@@ -100,3 +100,23 @@ def test_a_shipped_file_that_the_set_up_makes_too_cannot_be_rewritten_by_its_tes
     honest = [item("a", "made.txt", "grep -q good made.txt", repairCap=0)]
     report, _ = scene.play({"a": writes(made__txt="good\n")}, honest, wave_id="w2")
     assert report["shipped"] == ["a"]
+
+
+def test_a_file_that_a_filter_would_encrypt_is_never_shipped_as_it_is(tmp_path: Path) -> None:
+    attributes = "*.key filter=git-crypt\n*.txt -filter\n"
+    scene = Scene(tmp_path, FILES | {".gitattributes": attributes})
+    agents = {
+        "a": lambda agent: agent.write({"new.key": "in plain text\n"}),
+        "b": lambda agent: agent.write(
+            {"big.key": "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"}
+        ),
+        "c": writes(a__txt="good\n"),
+    }
+    items = [
+        item("a", "new.key", "test -s new.key", repairCap=0),
+        item("b", "big.key", "test -s big.key"),
+        item("c", "a.txt", A_GOOD),
+    ]
+    report, _ = scene.play(agents, items)
+    assert verdicts(report) == {"a": "refused", "b": "verified", "c": "verified"}
+    assert "needs a filter of git's" in built(report)["a"]["error"]

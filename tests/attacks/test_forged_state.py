@@ -1,0 +1,149 @@
+"""A green that rests on what an agent wrote down itself: a summary, a journal entry, a baseline."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from driver.wave_loop import run_wave
+from tests.support.waves import (
+    PATIENCE_S,
+    Agent,
+    Scene,
+    ScriptedDriver,
+    built,
+    item,
+    verdicts,
+    writes,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
+
+CALC = {
+    "calc.py": "def twice(x):\n    return x\n",
+    "readme.txt": "base\n",
+    "tests/__init__.py": "",
+    "tests/test_calc.py": """
+import unittest
+from calc import twice
+class Twice(unittest.TestCase):
+    def test_two(self): self.assertEqual(twice(2), 4)
+    def test_three(self): self.assertEqual(twice(3), 6)
+""",
+}
+IN_CALC = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
+RIGHT = "def twice(x):\n    return 2 * x\n"
+# Ends the run in the first test, under the summary of a run that was green.
+A_SUMMARY = """
+import os
+def twice(x):
+    os.write(2, b"\\n" + b"-" * 70 + b"\\nRan 2 tests in 0.001s\\n\\nOK\\n")
+    os._exit(0)
+"""
+
+
+def test_a_forged_summary_that_hides_the_tests_after_it_is_refused(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, CALC)
+    cheat = writes(calc__py=A_SUMMARY)
+    report, _ = scene.play({"a": cheat}, [item("a", "calc.py", IN_CALC, repairCap=0)])
+    assert verdicts(report) == {"a": "refused"}
+    assert "does not with this change" in built(report)["a"]["error"]
+
+
+def test_a_forged_journal_entry_has_to_pass_all_that_other_work_has(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, CALC)
+    cheating = item("a", "calc.py", IN_CALC, repairCap=0)
+    first, _ = scene.play({"a": writes(calc__py=A_SUMMARY)}, [cheating])
+    assert verdicts(first) == {"a": "refused"}
+    entry = scene.state / "journal" / "a.json"
+    forged = json.loads(entry.read_text(encoding="utf-8"))
+    receipts = built(first)["a"]["attempts"][0]["evidence"]["receipts"]
+    tree = next(run["tree"] for run in receipts if run["purpose"] == "proof")
+    entry.write_text(json.dumps(forged | {"verdict": "verified", "tree": tree}))
+    driver = ScriptedDriver({"a": writes(calc__py="def twice(x): return 1\n")})
+    report = run_wave(
+        driver,
+        {"wave_id": "w1", "items": [cheating]},
+        state_dir=scene.state,
+        git={"expectTopLevel": str(scene.repo.path), "mode": "branch"},
+        options=scene.options(),
+        resume_journal=True,
+    )
+    assert verdicts(report) == {"a": "failed"}
+    assert len(driver.requests) == 1
+
+
+def _forge_baselines(scene: Scene) -> None:
+    kept = scene.state / "baselines.json"
+    document = json.loads(kept.read_text(encoding="utf-8"))
+    for run in document["runs"].values():
+        run["receipt"]["counts"]["ran"] = 1
+    kept.write_text(json.dumps(document), encoding="utf-8")
+
+
+def _fewer_tests(agent: Agent) -> None:
+    tests = (agent.folder / "tests" / "test_calc.py").read_text(encoding="utf-8")
+    agent.write({"calc.py": RIGHT, "tests/test_calc.py": tests.split("    def test_three")[0]})
+
+
+def test_a_baseline_that_was_changed_while_a_wave_ran_is_not_kept(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, CALC)
+    wrong = writes(calc__py="def twice(x): return 1\n")
+    scene.play({"a": wrong}, [item("a", "calc.py", IN_CALC, repairCap=0)], wave_id="w1")
+
+    def forger(agent: Agent) -> None:
+        agent.write({"readme.txt": "good\n"})
+        _forge_baselines(scene)
+
+    test = "grep -q good readme.txt"
+    scene.play({"b": forger}, [item("b", "readme.txt", test, repairCap=0)], wave_id="w2")
+    owned = ["calc.py", "tests/test_calc.py"]
+    report, _ = scene.play(
+        {"c": _fewer_tests}, [item("c", owned, IN_CALC, repairCap=0)], wave_id="w3"
+    )
+    assert verdicts(report) == {"c": "refused"}
+    assert "fewer tests ran" in built(report)["c"]["error"]
+
+
+def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, CALC)
+    wrong = "def twice(x):\n    return x  # done\n"
+
+    def agent(agent: Agent) -> None:
+        agent.write({"calc.py": wrong})
+        name = hashlib.sha1(f"blob {len(wrong)}\0{wrong}".encode()).hexdigest()
+        laid = agent.folder.parents[1] / "private.git" / "objects" / name[:2] / name[2:]
+        laid.parent.mkdir()
+        laid.write_bytes(zlib.compress(f"blob {len(RIGHT)}\0{RIGHT}".encode()))
+
+    report, _ = scene.play({"a": agent}, [item("a", "calc.py", IN_CALC, repairCap=0)])
+    assert verdicts(report) == {"a": "undecided"}
+    assert "is not what they say" in built(report)["a"]["error"]
+
+
+def test_no_agent_helps_the_proof_of_another_item(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, CALC)
+
+    def helper(agent: Agent) -> None:
+        proving = agent.folder.parents[1] / "proving"
+        deadline = time.monotonic() + PATIENCE_S
+        while not (scene.state / "runs/w1/a/canary-1.out").exists():
+            assert time.monotonic() < deadline
+            for tree in proving.glob("[0-9]*"):
+                with suppress(OSError):
+                    (tree / "calc").mkdir(exist_ok=True)
+                    (tree / "calc" / "__init__.py").write_text(RIGHT)
+            time.sleep(0.001)
+
+    agents = {"a": writes(calc__py="def twice(x): return x\n"), "b": helper}
+    items = [item("a", "calc.py", IN_CALC, repairCap=0), item("b", "b.txt", "false", repairCap=0)]
+    report, _ = scene.play(agents, items)
+    assert verdicts(report)["a"] in {"flaky", "failed"}
+    assert report["shipped"] == []

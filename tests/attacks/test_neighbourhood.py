@@ -1,0 +1,122 @@
+"""What lies around a proving tree, and makes a test green that is red anywhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.waves import Agent, Scene, built, item, verdicts, writes
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
+
+PRICE = """
+import unittest
+from shop.price import price
+class Price(unittest.TestCase):
+    def test_price(self): self.assertEqual(price(2), 2)
+"""
+SHOP = {
+    "src/shop/__init__.py": "",
+    "src/shop/price.py": "def price(x):\n    return x\n",
+    "tests/test_price.py": PRICE,
+}
+UNITTEST = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "tests"]
+
+
+@pytest.mark.parametrize("command", [UNITTEST, PYTEST])
+def test_a_test_that_imports_another_checkout_proves_nothing(
+    tmp_path: Path, command: list[str]
+) -> None:
+    scene = Scene(
+        tmp_path,
+        SHOP,
+        config='[verify]\nenv = ["PYTHONPATH"]\n',
+        environ={"PYTHONPATH": str(tmp_path / "repo" / "src")},
+    )
+    broken = lambda agent: agent.write({"src/shop/price.py": "no Python\n"})  # noqa: E731
+    report, _ = scene.play({"a": broken}, [item("a", "src/shop/price.py", command)])
+    assert verdicts(report) == {"a": "undecided"}
+    assert f"{tmp_path}/repo/src/shop/price.py in place of" in built(report)["a"]["error"]
+
+
+@pytest.mark.parametrize("command", [UNITTEST, PYTEST])
+def test_a_test_that_imports_the_tree_is_believed(tmp_path: Path, command: list[str]) -> None:
+    scene = Scene(tmp_path, SHOP, config='[verify]\nenv = ["PYTHONPATH"]\n')
+    scene.environ["PYTHONPATH"] = "src"
+    better = lambda agent: agent.write({"src/shop/price.py": "def price(x): return +x\n"})  # noqa: E731
+    report, _ = scene.play({"a": better}, [item("a", "src/shop/price.py", command)])
+    assert verdicts(report) == {"a": "verified"}
+
+
+CALC = {
+    "tests/__init__.py": "",
+    "calc.py": "def twice(x):\n    return x\n",
+    "tests/test_calc.py": """
+import unittest
+from calc import twice
+class Twice(unittest.TestCase):
+    def test_twice(self): self.assertEqual(twice(2), 4)
+""",
+}
+IN_CALC = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
+A_FILTER = """
+[filter "cheat"]
+\tsmudge = sed 's/return x/return x + x/'
+\tclean = sed 's/return x + x/return x/'
+"""
+MODULES = f".local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+
+
+def _private_filter(agent: Agent, scene: Scene) -> None:
+    del scene
+    agent.write({"calc.py": "def twice(x):\n    return x  # done\n"})
+    git = agent.folder.parents[1] / "private.git"
+    (git / "info").mkdir(exist_ok=True)
+    (git / "info" / "attributes").write_text("calc.py filter=cheat\n")
+    with (git / "config").open("a") as config:
+        config.write(A_FILTER)
+
+
+def _conftest_above(agent: Agent, scene: Scene) -> None:
+    del scene
+    agent.write({"calc.py": "def twice(x):\n    return x  # done\n"})
+    above = agent.folder.parents[1] / "proving"
+    (above / "pytest.ini").write_text("[pytest]\n")
+    (above / "conftest.py").write_text("import calc\ncalc.twice = lambda x: x + x\n")
+
+
+def _module_at_home(agent: Agent, scene: Scene) -> None:
+    home = Path(scene.environ["HOME"], MODULES)
+    home.mkdir(parents=True)
+    (home / "twice_at_home.py").write_text("def twice(x):\n    return x + x\n")
+    agent.write({"calc.py": "from twice_at_home import twice\n"})
+
+
+@pytest.mark.parametrize(
+    ("attack", "command"),
+    [
+        (_private_filter, IN_CALC),
+        (_conftest_above, [sys.executable, "-m", "pytest", "-q", "tests"]),
+        (_module_at_home, IN_CALC),
+    ],
+)
+def test_who_changes_what_all_tests_run_with_is_refused(
+    tmp_path: Path, attack: Callable[[Agent, Scene], None], command: list[str]
+) -> None:
+    scene = Scene(tmp_path, CALC)
+    owned = item("a", "calc.py", command, repairCap=0)
+    report, _ = scene.play({"a": lambda agent: attack(agent, scene)}, [owned])
+    assert verdicts(report) == {"a": "refused"}
+    assert "what all tests run with changed" in built(report)["a"]["error"]
+
+
+def test_set_up_commands_may_install_modules(tmp_path: Path) -> None:
+    commands = f"mkdir -p $HOME/{MODULES} && date >> $HOME/{MODULES}/made.txt"
+    scene = Scene(tmp_path, CALC, config=f"[workspace]\nsetup = ['{commands}']\n")
+    right = writes(calc__py="def twice(x):\n    return 2 * x\n")
+    report, _ = scene.play({"a": right}, [item("a", "calc.py", IN_CALC)])
+    assert verdicts(report) == {"a": "verified"}
