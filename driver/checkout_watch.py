@@ -48,6 +48,7 @@ _HASHED_WHOLE = 1 << 20  # larger files are told apart by their stat data
 
 # By its own everyday commands git writes these, and so do editors for a branch's base.
 _EVERYDAY_CONFIG = re.compile(rf"{CONFIG}branch\..*\.(?!pushremote$)[^.]+", re.IGNORECASE)
+_HARMLESS = ("user.", "safe.", "init.", "color.", "advice.", "push.", "pull.", "branch.")
 _REPLACED = f"{REF}refs/replace/"
 # Fetched in the background by any editor, or made by a wave, ours or another one.
 _NOT_WATCHED = ("refs/remotes/", "refs/tidegate/", "refs/heads/wave/", "refs/heads/wave-")
@@ -111,9 +112,18 @@ class CheckoutWatch:
     def _config(self) -> dict[str, str]:
         own = (self._repo.common_dir / "config", self._repo.git_dir / "config.worktree")
         found: dict[str, str] = {}
-        for path in own:
-            found |= self._known(f"keys {path}", _signature(path), lambda p=path: self._keys(p))  # type: ignore[misc]
+        for path in (*own, *self._everywhere()):
+            keys = self._known(f"keys {path}", _signature(path), lambda p=path: self._keys(p))  # type: ignore[misc]
+            found |= keys if path in own else _of_every_repository(keys)
         return found
+
+    def _everywhere(self) -> tuple[Path, ...]:
+        """The user's own git configuration, which counts in each repository."""
+        home = self._environ.get("HOME", "")
+        settings = self._environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+        named = self._environ.get("GIT_CONFIG_GLOBAL")
+        paths = [named] if named else [f"{home}/.gitconfig", f"{settings}/git/config"]
+        return tuple(path for path in map(Path, paths) if path.is_file())
 
     def _keys(self, path: Path) -> dict[str, str]:
         env = user_environment(self._environ)
@@ -188,6 +198,12 @@ class CheckoutWatch:
         found = read()
         self._kept[name] = signature, found
         return found
+
+
+def _of_every_repository(keys: Mapping[str, str]) -> dict[str, str]:
+    """Without what only says who somebody is and how git looks; agents set their name anywhere."""
+    told = ((name.removeprefix(CONFIG), digest) for name, digest in keys.items())
+    return {f"{CONFIG}--global {key}": d for key, d in told if not key.startswith(_HARMLESS)}
 
 
 def _below(folder: Path, depth: int = 20) -> list[Path]:

@@ -120,3 +120,23 @@ def test_set_up_commands_may_install_modules(tmp_path: Path) -> None:
     right = writes(calc__py="def twice(x):\n    return 2 * x\n")
     report, _ = scene.play({"a": right}, [item("a", "calc.py", IN_CALC)])
     assert verdicts(report) == {"a": "verified"}
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+@pytest.mark.parametrize(
+    ("key", "verdict"), [("core.hooksPath", "refused"), ("user.email", "verified")]
+)
+def test_git_configuration_of_every_repository_is_watched_but_for_names(
+    tmp_path: Path, key: str, verdict: str, was_there: bool
+) -> None:
+    scene = Scene(tmp_path, CALC)
+    mine = Path(scene.environ["HOME"], ".gitconfig")
+    if not was_there:
+        mine.unlink(missing_ok=True)
+
+    def agent(agent: Agent) -> None:
+        agent.write({"calc.py": "def twice(x):\n    return 2 * x\n"})
+        scene.repo.git("config", "--global", key, "/tmp/hooks")
+
+    report, _ = scene.play({"a": agent}, [item("a", "calc.py", IN_CALC, repairCap=0)])
+    assert verdicts(report) == {"a": verdict}
