@@ -92,7 +92,8 @@ def test_a_proving_tree_replaced_by_the_users_checkout_harms_nothing(scene: Scen
 def test_a_shipped_file_that_the_set_up_makes_too_cannot_be_rewritten_by_its_test(
     tmp_path: Path,
 ) -> None:
-    scene = Scene(tmp_path, FILES, config='[workspace]\nsetup = ["echo made > made.txt"]\n')
+    files = {name: text for name, text in FILES.items() if name != ".gitignore"}
+    scene = Scene(tmp_path, files, config='[workspace]\nsetup = ["echo made > made.txt"]\n')
     cheat = "echo good > made.txt; grep -q good made.txt"
     items = [item("a", "made.txt", cheat, repairCap=0)]
     report, _ = scene.play({"a": writes(made__txt="bad\n")}, items)

@@ -873,11 +873,11 @@ def test_what_cannot_be_announced_in_the_journal_is_not_shipped(scene: Scene) ->
 def test_a_key_of_the_parent_reaches_neither_agent_nor_test_unless_named(tmp_path: Path) -> None:
     secrets = {"GH_TOKEN": "canary-1", "NAMED_KEY": "canary-2", "TEST_KEY": "canary-3"}
     scene = Scene(tmp_path, FILES, config='[verify]\nenv = ["TEST_KEY"]\n', environ=secrets)
-    agent = "env > a.txt; env | grep -o 'canary-.' | sort > seen.txt"
+    agent = "date > a.txt; env | grep -o 'canary-.' | cut -d- -f2 | sort > seen.txt"
     driver = CommandDriver(["sh", "-c", agent], tier=1, env=["NAMED_KEY"], environ=scene.environ)
     report = scene.run(driver, [item("a", ["a.txt", "seen.txt"], f"env > {tmp_path}/test-env")])
     assert report["shipped"] == ["a"]
-    assert scene.repo.git("show", f"{report['sha']}:seen.txt") == "canary-2"
+    assert scene.repo.git("show", f"{report['sha']}:seen.txt") == "2"
     seen_by_test = (tmp_path / "test-env").read_text()
     assert "canary-3" in seen_by_test
     assert "canary-1" not in seen_by_test
