@@ -80,7 +80,7 @@ def cycle_report(
         [item["id"] for item in selection.selected],
         success=success,
         items_skipped=skipped,
-        **more,
+        **{"exit_code": int(ExitCode.DONE if success else ExitCode.NOT_ALL_SHIPPED), **more},
     )
 
 

@@ -21,6 +21,7 @@ from driver.pool import Beside
 from driver.prompts import command_text
 from driver.runs import RUN_VARIABLE
 from driver.subject import digest
+from driver.text import run_said
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import BadFileError, read_json, write_json_atomic
@@ -87,7 +88,7 @@ class WaveBaselines:
                 run = run_test(planned, proving, ground.base_tree, wave, output, purpose=BASELINE)
         except (TidegateError, OSError) as trouble:
             run = _not_run(planned, ground, f"the base could not be tested: {trouble}")
-        told = f"{run.kind} after {run.duration_s:.1f} s"
+        told = run_said(run.kind, run.duration_s)
         wave.recorder.say(f"{planned.slug}: test on the base {told}")
         if run.kind in _ANSWERS and not wave.settings.workspace.copy:
             with self._lock:
