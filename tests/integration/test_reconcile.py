@@ -22,6 +22,7 @@ from state_store.phase import (
     write_store_phase,
 )
 from state_store.reconcile import STREAM, identified, merge_events, reconcile_stores
+from tools.reconcile import main
 
 
 def event(uid: str, ts: float) -> Event:
