@@ -74,10 +74,10 @@ class DriverCapabilities:
             )
             if present
         ]
-        models = ", ".join(self.available_models) or "unnamed"
+        accuracy = f"accuracy {self.tool_use_accuracy:.2f}, " if self.tool_use_accuracy else ""
+        models = f"models {', '.join(self.available_models)}, " if self.available_models else ""
         line = (
-            f"{self.name}: tier {self.recommended_verification_tier}, "
-            f"accuracy {self.tool_use_accuracy:.2f}, models {models}, "
+            f"{self.name}: tier {self.recommended_verification_tier}, {accuracy}{models}"
             f"abilities {', '.join(abilities) or 'none'}"
         )
         return line.encode("ascii", "replace").decode("ascii")

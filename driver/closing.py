@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from driver.selection import NOT_ASKED_FOR, PATIENT
-from driver.text import typed, verdict_said
+from driver.text import counted, typed, verdict_said, without_remedy
 
 Json = Mapping[str, Any]
 
@@ -31,7 +31,7 @@ def closing_lines(report: Json) -> tuple[str, ...]:
 
 
 def _count(built: Sequence[Json], shipped: Sequence[str] | None) -> str:
-    items = "1 item" if len(built) == 1 else f"{len(built)} items"
+    items = counted(len(built), "item")
     if shipped is not None:
         return f"shipped {len(shipped)} of {items}"
     verified = sum(bool(record["verified"]) for record in built)
@@ -39,7 +39,7 @@ def _count(built: Sequence[Json], shipped: Sequence[str] | None) -> str:
 
 
 def _unshipped(record: Json) -> str:
-    why = record.get("ship_error") or record.get("error")
+    why = without_remedy(record.get("ship_error") or record.get("error") or "")
     line = f"{record['slug']}: {verdict_said(record['verdict'], why)}"
     if record.get("savedWork"):
         return f"{line}; its work: {record['savedWork']}"

@@ -81,7 +81,7 @@ def cycle_report(
         success=success,
         items_skipped=skipped,
         selection=None if selection.exact else "greedy",
-        **more,
+        **{"exit_code": int(ExitCode.DONE if success else ExitCode.NOT_ALL_SHIPPED), **more},
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from driver.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.stop import InterruptedWaveError, Stop
-from driver.text import typed
+from driver.text import GO_ON, typed
 from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
 from tools import budget, cost_ceiling, halt
 from tools.ceilings import Decision, Limits
@@ -218,7 +218,7 @@ def halt_reason(state_dir: Path) -> str:
     """Why the switch is set, and how to clear it."""
     info = halt.get_halt_info(state_dir) or {}
     go_on = halt_command(state_dir, "--clear")
-    return f"halted: {info.get('reason') or 'no reason given'}; to go on: {go_on}"
+    return f"halted: {info.get('reason') or 'no reason given'}{GO_ON}{go_on}"
 
 
 def halt_command(state_dir: Path, *words: str) -> str:

@@ -17,6 +17,7 @@ from driver.dependencies import waiting
 from driver.opening import check
 from driver.phases.preflight import PreflightError
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
+from driver.text import counted
 from driver.tracker import tracker_problems, validate_item
 from driver.wave_bridge import build_manifest_item
 from state_store.errors import InputError
@@ -111,7 +112,7 @@ def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, A
     return {
         "wave_id": wave_id,
         "items": items,
-        "wave_description": f"{len(items)} items from {cycle.tracker.name}",
+        "wave_description": f"{counted(len(items), 'item')} from {cycle.tracker.name}",
     }
 
 

@@ -37,6 +37,7 @@ from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
 from driver.stop import Stop
 from driver.survey import Survey
+from driver.text import counted
 from driver.tripwire import Tripwire
 from driver.users_hooks import take_hooks
 from driver.wave_context import Planned, Reviewer, Shipping, Wave, WaveOptions
@@ -260,14 +261,14 @@ def _announce(wave: Wave, state_dir: Path | None) -> None:
 
 def _first_lines(wave: Wave, state_dir: Path | None) -> Iterator[str]:
     caps = wave.driver.probe_capabilities()
-    items = "1 item" if len(wave.plan) == 1 else f"{len(wave.plan)} items"
+    items = counted(len(wave.plan), "item")
     tier = caps.recommended_verification_tier
     stop = f"; or anywhere: {halt_command(state_dir, 'set', 'REASON')}" if state_dir else ""
     told = f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
     yield f"{told}; to stop it, press Ctrl-C here{stop}"
     if wave.reviewer and any(map(wave.wants_review, wave.plan)):
         model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
-        yield f"what needs a review is read by {wave.reviewer.driver.name}{model}"
+        yield f"what needs a review is read by backend {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
 
 

@@ -22,7 +22,7 @@ from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.progress import Progress
 from driver.reviews import Review
 from driver.subject import Subject
-from driver.text import verdict_said
+from driver.text import run_said, verdict_said
 from state_store import journal
 from state_store.errors import CannotRunError
 from state_store.files import PreparedFile
@@ -129,7 +129,7 @@ class Recorder:
 
     def tested(self, slug: str, test: TestRun) -> None:
         """A test run ended."""
-        self.say(f"{slug}: test {test.kind} after {test.duration_s:.1f} s")
+        self.say(f"{slug}: test {run_said(test.kind, test.duration_s)}")
 
     def judged(self, subject: Subject, attempt: Attempt, *, final: bool) -> None:
         """An attempt has its verdict; `final` when no further round will follow it.

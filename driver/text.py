@@ -35,6 +35,24 @@ def verdict_said(verdict: str, reason: str | None) -> str:
     return reason if reason.startswith(f"{verdict}: ") else f"{verdict}: {reason}"
 
 
+def counted(number: int, what: str) -> str:
+    """`1 item`, `2 items`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+GO_ON = "; to go on: "
+
+
+def without_remedy(reason: str) -> str:
+    """Why a run was stopped, without the command that ends it, which is told once for all."""
+    return reason.partition(GO_ON)[0]
+
+
+def run_said(kind: str, duration_s: float) -> str:
+    """How a test run ended, for people."""
+    return f"{kind.replace('_', ' ')} after {duration_s:.1f} s"
+
+
 def typed(*words: str | Path) -> str:
     """A command as one would type it into this system's shell."""
     return " ".join(_quoted(str(word)) for word in words)

@@ -11,6 +11,7 @@ from typing import Any
 
 from driver.backlog import Backlog
 from driver.outcome import Verdict
+from driver.text import without_remedy
 from driver.tracker import Edit
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
@@ -83,4 +84,5 @@ def _tried(record: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]
     attempts = before if isinstance(before, int) else 0
     if record.get("verdict") not in _NO_ATTEMPT:
         attempts += 1
-    return {"attempts": attempts, "lastError": record.get("ship_error") or record.get("error")}
+    why = record.get("ship_error") or record.get("error")
+    return {"attempts": attempts, "lastError": without_remedy(why) if why else None}

@@ -53,7 +53,7 @@ def of_dispatch(result: WorkerResult) -> Judgement | None:
     verdict = _FAILURE_VERDICTS.get(result.failure, Verdict.FAILED)
     if (result.error or "").startswith("out-of-scope:"):
         verdict = Verdict.REFUSED
-    return Judgement(verdict, f"dispatch_worker failed: {result.error or 'no reason given'}")
+    return Judgement(verdict, result.error or "the agent failed and gave no reason")
 
 
 def of_changes(

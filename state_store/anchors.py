@@ -16,6 +16,7 @@ from typing import Any
 from state_store import journal
 from state_store.errors import CannotRunError
 from state_store.integrity import Head, Problem
+from state_store.sqlite_errors import rebuild_command
 from state_store.store import EventStore
 
 TRAILER = "State-Anchor"
@@ -94,7 +95,7 @@ def check_kept(store: EventStore, state_dir: Path) -> None:
 def rebuild_hint(state_dir: Path, repo: Path | None = None) -> str:
     """How to go on without what is lost; what only commits tell of is given up with `repo`."""
     there = f" --repo {repo}" if repo else ""
-    return f"rebuild it: python tools/verify_state.py --rebuild --state-dir {state_dir}{there}"
+    return f"rebuild it: {rebuild_command(state_dir)}{there}"
 
 
 def _given_up(store: EventStore) -> Iterator[Anchor]:

@@ -42,12 +42,13 @@ class Member:
     value_end: int
 
 
-def read_json(path: Path, what: str) -> JsonDocument:
-    """Read a whole file; `what` names its role in errors; every fault is an InputError."""
+def read_json(path: Path, what: str, absent: str = "name an existing file") -> JsonDocument:
+    """Read a whole file; `what` names its role in errors, `absent` is what to do where it is not
+    there; every fault is an InputError."""
     try:
         return parse_json(read_bytes(path, MAX_BYTES))
     except BadFileError as fault:
-        remedy = "name an existing file" if isinstance(fault, MissingFileError) else "correct it"
+        remedy = absent if isinstance(fault, MissingFileError) else "correct it"
         raise InputError(f"the {what} {path} {fault.why}; {remedy}") from fault
     except InputError as fault:
         raise InputError(f"the {what} {path} is not usable JSON: {fault}; correct it") from fault

@@ -100,6 +100,9 @@ def look(path: Path) -> None:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as opened:
             opened.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
             check_ours(opened, path)
+            said = opened.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if said != "ok":
+                raise DamagedStoreError(path, said)
     for file in (path, lock_path(path), path.with_name(f"{path.name}-wal")):
         if file.exists() and not os.access(file, os.W_OK):
             raise CannotRunError(f"{file} may not be written; allow it")

@@ -11,6 +11,12 @@ from state_store.errors import CannotRunError
 from state_store.locks import LockHeld
 
 
+def rebuild_command(state_dir: Path) -> str:
+    """What to type, wherever one is, to have the database of this state folder mended."""
+    tool = Path(__file__).resolve().parents[1] / "tools" / "verify_state.py"
+    return f"python {tool} --rebuild --state-dir {state_dir}"
+
+
 class DamagedStoreError(CannotRunError):
     """The database is there and is not whole; nothing was changed. `path` is the file."""
 
@@ -18,7 +24,7 @@ class DamagedStoreError(CannotRunError):
         self.path, self.why = path, why
         super().__init__(
             f"the database {path} is damaged: {why}; put back a copy of it, or rebuild it: "
-            f"python tools/verify_state.py --rebuild --state-dir {path.parent}"
+            f"{rebuild_command(path.parent)}"
         )
 
 

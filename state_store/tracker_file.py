@@ -44,7 +44,7 @@ def read_tracker_file(path: Path) -> TrackerFile:
 
     Raises InputError; TrackerShapeError, a TypeError too, when there is no list of items.
     """
-    read = read_json(path, "tracker")
+    read = read_json(path, "tracker", "write it as README.md shows, or name yours with --tracker")
     listed = _listed(path, read.value)
     entries = tuple(item for item in listed if isinstance(item, dict))
     named = [(id_of(item), item) for item in entries]

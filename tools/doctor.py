@@ -90,7 +90,7 @@ def _places(
     project = top or Path(args.repo or ".").absolute()
     settings = load(project=project, config=config, flags={"state_dir": args.state_dir})
     if top is None:
-        why = f"{Path.cwd()} is in none to work on" if has_git else "not looked for without git"
+        why = f"{Path.cwd()} is in no git repository" if has_git else "not looked for without git"
         remedy = "go into the one to work on, or name it with --repo"
         return Places(settings), (warned("repository", why, remedy),)
     repository, opened = repository_at(top, settings)

@@ -46,11 +46,15 @@ def summed(rows: Sequence[Row]) -> dict[str, Any]:
 
 def as_text(found: dict[str, Any]) -> str:
     """What `summed` gives, for people."""
-    lines = [f"{found['rows']} rows, {found['tokens']} tokens, {found['unmetered']} unmetered"]
+    lines = [f"{_rows(found)}, {found['tokens']} tokens, {found['unmetered']} unmetered"]
     for kind in KINDS:
         for name, sums in found[f"by_{kind}"].items():
-            lines.append(f"{kind} {name}: {sums['rows']} rows, {sums['tokens']} tokens")
+            lines.append(f"{kind} {name}: {_rows(sums)}, {sums['tokens']} tokens")
     return "\n".join(lines)
+
+
+def _rows(sums: dict[str, Any]) -> str:
+    return "1 row" if sums["rows"] == 1 else f"{sums['rows']} rows"
 
 
 def _by(kind: str, rows: Sequence[Row]) -> dict[str, dict[str, int]]:

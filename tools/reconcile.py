@@ -62,6 +62,12 @@ def _act(asked: argparse.Namespace) -> int:
 
 
 def _phases(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:
+    state_md = Path(asked.state_md).absolute()
+    if not state_md.exists():
+        raise InputError(
+            f"{state_md} does not exist: name yours with --state-md; "
+            f"a run writes one to {_db(asked).with_name('STATE.md')}"
+        )
     if not asked.resolve:
         found = detect_drift(asked.state_md, _db(asked))
         return found, not found["drift"]

@@ -22,6 +22,7 @@ from driver.pool import Beside
 from driver.prompts import command_text
 from driver.runs import BASELINES, RUN_VARIABLE
 from driver.subject import digest
+from driver.text import run_said
 from driver.wave_context import Planned, Wave
 from state_store import strict_json
 from state_store.errors import TidegateError
@@ -90,7 +91,7 @@ class WaveBaselines:
                 run = run_test(planned, proving, ground.base_tree, wave, output, purpose=BASELINE)
         except (TidegateError, OSError) as trouble:
             run = _not_run(planned, ground, f"the base could not be tested: {trouble}")
-        told = f"{run.kind} after {run.duration_s:.1f} s"
+        told = run_said(run.kind, run.duration_s)
         wave.recorder.say(f"{planned.slug}: test on the base {told}")
         if run.kind in _ANSWERS and not wave.settings.workspace.copy:
             with self._lock:

@@ -31,6 +31,7 @@ from driver.protected import refusal
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.recorded import Recorded, RecordedFile
 from driver.saved_work import WORK, Origin, headed
+from driver.text import without_remedy
 from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
@@ -78,7 +79,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
         except OSError as trouble:  # folders without rights, too deep for a path, a full disk
             judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     if judgement.verdict is Verdict.HALTED and (cause := wave.gates.stop.cause):
-        judgement = replace(judgement, reason=f"{judgement.reason}: {cause}")
+        judgement = replace(judgement, reason=f"{judgement.reason}: {without_remedy(str(cause))}")
     if blamed:
         judgement = verdicts.of_strays(judgement, accusation(blamed))
     final = any(stray.grave for stray in blamed)

@@ -23,6 +23,7 @@ from driver.runners.summary import Counts
 from driver.subject import digest
 from driver.target import Head, are_there, conflicts
 from driver.test_counts import judge_counts
+from driver.text import run_said
 from driver.wave_context import Planned, Wave
 
 Entry = tuple[Planned, ItemOutcome]
@@ -182,7 +183,7 @@ class Integration:
         output = self._wave.scratch(together.FOLDER) / (f"{name}-again" if again else name)
         with self._ground.trees.checkout(tree) as proving:
             run = run_on(test, proving, tree, self._wave, output, purpose=INTEGRATION)
-        said = f"together: {run.command}: {run.kind} after {run.duration_s:.1f} s"
+        said = f"together: {run.command}: {run_said(run.kind, run.duration_s)}"
         self._wave.recorder.say(f"{said}, at a second look" if again else said)
         return run
 

@@ -6,6 +6,7 @@ from driver.belief import is_chosen
 from driver.ground import Bench
 from driver.outcome import SPOT_CHECK, RunKind, TestRun
 from driver.phases.prove import Asked, prove
+from driver.text import run_said
 from driver.wave_context import Planned, Wave
 
 _ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
@@ -25,5 +26,5 @@ def spot_check(
 
 def _again(planned: Planned, place: Bench, tree: str, wave: Wave, label: str) -> TestRun:
     run = prove(planned, place, tree, wave, Asked(label, SPOT_CHECK, fresh=True))
-    wave.recorder.say(f"{planned.slug}: spot check {run.kind} after {run.duration_s:.1f} s")
+    wave.recorder.say(f"{planned.slug}: spot check {run_said(run.kind, run.duration_s)}")
     return run

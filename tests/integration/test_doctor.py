@@ -233,6 +233,19 @@ def test_a_shallow_clone_is_told_with_the_setting_of_ci(place: Place, tmp_path: 
     assert "fetch-depth: 0" in told
 
 
+def test_a_database_that_is_damaged_inside_fails(place: Place) -> None:
+    database = place.project.state / "tracker_events.db"
+    with EventStore(database) as store:
+        for number in range(400):
+            store.append("s", "t", {"number": number, "text": "x" * 100})
+    body = bytearray(database.read_bytes())
+    body[9000:29000] = b"\xa5" * 20000
+    database.write_bytes(body)
+    level, told = place.level("database")
+    assert level == "fail"
+    assert "verify_state.py --rebuild" in told
+
+
 def test_a_set_halt_switch_is_told_with_the_command_that_clears_it(place: Place) -> None:
     place.project.state.mkdir()
     (place.project.state / ".HALT").write_text('{"reason": "lunch"}', encoding="utf-8")

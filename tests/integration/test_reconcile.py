@@ -22,6 +22,7 @@ from state_store.phase import (
     write_store_phase,
 )
 from state_store.reconcile import STREAM, identified, merge_events, reconcile_stores
+from tools.reconcile import main
 
 
 def event(uid: str, ts: float) -> Event:
@@ -260,3 +261,13 @@ def test_drift_is_resolved_towards_the_authority(
 def test_a_missing_state_md_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         detect_drift(tmp_path / "STATE.md", tmp_path / "x.db")
+
+
+def test_a_missing_state_md_is_told_with_the_one_that_runs_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "STATE.md"
+    assert main(["--state-md", str(gone), "--state-dir", str(tmp_path / "state")]) == 2
+    told = capsys.readouterr().err
+    assert f"{gone} does not exist: name yours with --state-md" in told
+    assert str(tmp_path / "state" / "STATE.md") in told

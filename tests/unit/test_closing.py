@@ -36,6 +36,12 @@ def repository(**more: Any) -> dict[str, Any]:
             id="no ship asked",
         ),
         pytest.param(
+            {"built": [record("a", "halted", error="halted: lunch; to go on: halt.py --clear",
+                              savedWork="/s/a.patch")], "shipped": []},
+            ["shipped 0 of 1 item", "a: halted: lunch; its work: /s/a.patch"],
+            id="halted: the command to go on is told once for all, not for each item",
+        ),
+        pytest.param(
             {"built": [record("a", ship_error="rejected")], "shipped": [],
              "shipped_repos": [repository(error="git_push_failed")]},
             ["shipped 0 of 1 item", "a: verified: rejected", "branch wave/1: kept, not shipped",

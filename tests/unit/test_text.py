@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from driver.text import bounded, safe_line, safe_text
+from driver.text import bounded, counted, run_said, safe_line, safe_text
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,15 @@ def test_a_long_text_keeps_its_head_and_its_tail_and_counts_the_rest() -> None:
     assert text.endswith("t" * 500)
     assert "[... 200 characters left out ...]" in text
     assert bounded("short", 1000) == "short"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("green", "green after 0.1 s"), ("could_not_run", "could not run after 0.1 s")],
+)
+def test_how_a_test_ended_is_told_in_words(kind: str, said: str) -> None:
+    assert run_said(kind, 0.1) == said
+
+
+def test_one_is_counted_as_one() -> None:
+    assert [counted(number, "item") for number in (0, 1, 2)] == ["0 items", "1 item", "2 items"]

@@ -48,7 +48,7 @@ def test_a_dispatch_that_failed_is_judged_by_why(
     judgement = of_dispatch(WorkerResult("w", ok=False, failure=failure, error=error))
     assert judgement is not None
     assert judgement.verdict is verdict
-    assert judgement.reason.startswith("dispatch_worker failed: ")
+    assert judgement.reason == (error or "the agent failed and gave no reason")
 
 
 def test_what_could_not_run_never_costs_a_repair_round() -> None:
