@@ -45,9 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from state_store.errors import ExitCode
-    from tools.told import require_current_folder
 
-    require_current_folder()
     checks = []
     for check in _checks(args):
         checks.append(check)
