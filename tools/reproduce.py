@@ -38,13 +38,9 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
-    from state_store.errors import TidegateError
+    from tools.told import told
 
-    try:
-        return _run(args)
-    except TidegateError as error:
-        print(f"reproduce: {error}", file=sys.stderr)
-        return error.exit_code
+    return told("reproduce", lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -12,11 +12,18 @@ from state_store.errors import CannotRunError, TidegateError
 def told(program: str, work: Callable[[], int]) -> int:
     """The exit code of `work`; what a TidegateError says goes to stderr behind the name."""
     try:
-        require_current_folder()
-        return work()
+        return _from_here(work)
     except TidegateError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return error.exit_code
+
+
+def _from_here(work: Callable[[], int]) -> int:
+    try:
+        return work()
+    except FileNotFoundError:
+        require_current_folder()  # the likely cause, which Python's own error does not name
+        raise
 
 
 def require_current_folder() -> None:

@@ -79,7 +79,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
         except OSError as trouble:  # folders without rights, too deep for a path, a full disk
             judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     if judgement.verdict is Verdict.HALTED and (cause := wave.gates.stop.cause):
-        judgement = replace(judgement, reason=f"{judgement.reason}: {without_remedy(str(cause))}")
+        judgement = replace(judgement, reason=without_remedy(str(cause)))
     if blamed:
         judgement = verdicts.of_strays(judgement, accusation(blamed))
     final = any(stray.grave for stray in blamed)

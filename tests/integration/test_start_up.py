@@ -162,10 +162,20 @@ def test_the_demo_needs_an_empty_folder(program: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "home"}
 
 
+LOOKERS = {
+    "doctor.py": [],
+    "gc.py": ["--dry-run"],
+    "recover.py": ["list"],
+    "reproduce.py": ["w", "a"],
+    "state.py": ["items"],
+    "verify_state.py": [],
+}
+
+
 @links
-@pytest.mark.parametrize("program", [*PROGRAMS, ROOT / "tools" / "doctor.py"])
+@pytest.mark.parametrize("program", [*PROGRAMS, *(ROOT / "tools" / name for name in LOOKERS)])
 def test_a_current_folder_that_is_gone_is_one_sentence(program: Path, tmp_path: Path) -> None:
-    words = ["--execute"] if program == SCHEDULER else []
+    words = ["--execute"] if program == SCHEDULER else LOOKERS.get(program.name, [])
     gone = tmp_path / "gone"
     gone.mkdir()
     script = 'rmdir "$PWD" && exec "$@"'
