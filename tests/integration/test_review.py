@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from driver.agent_driver import FAILURE_CANCELLED, FAILURE_COULD_NOT_RUN, Usage, WorkerResult
+from driver.progress import Progress
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
@@ -303,12 +305,23 @@ def test_work_that_could_not_be_shown_for_a_trouble_of_ours_is_kept(scene: Scene
     assert resumed(scene, driver)["shipped"] == ["a"]
 
 
-def test_a_halt_before_a_review_loses_nothing_that_was_proven(scene: Scene) -> None:
-    def works_and_halts(agent: Agent) -> None:
-        agent.write({"a.txt": "good\n"})
-        halt.halt("enough", scene.state)
+class HaltsOnceVerified(io.StringIO):
+    """What a wave says of itself; somebody who reads it halts the wave at the first verdict."""
 
-    first = play(scene, works_and_halts)
+    def __init__(self, state: Path) -> None:
+        super().__init__()
+        self.state = state
+
+    def write(self, text: str) -> int:
+        if "a: verified" in text:
+            halt.halt("enough", self.state)
+        return super().write(text)
+
+
+def test_a_halt_before_a_review_loses_nothing_that_was_proven(scene: Scene) -> None:
+    driver = ScriptedDriver({"a": [writes(a__txt="good\n")]}, tier=3, environ=scene.environ)
+    told = Progress(HaltsOnceVerified(scene.state))
+    first = scene.run(driver, [item("a", "a.txt", A_GOOD)], progress=told)
     assert (verdicts(first), first["exit_code"]) == ({"a": "halted"}, 3)
     halt.clear_halt(scene.state)
     driver = ScriptedDriver({"a": [APPROVES]}, tier=3, environ=scene.environ)
