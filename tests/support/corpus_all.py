@@ -32,6 +32,7 @@ DEFENCES = {
     "canary": "planted test",
     "spot check": "spot check",
     "tampered tree": "the tree after the run",
+    "exit code": "what git ignores is left out",
 }
 SAMPLED = (python.PYTEST, python.UNITTEST, python.COMMAND)
 

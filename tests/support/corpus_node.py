@@ -138,7 +138,7 @@ NPM_ATTACKS = (
     Case(
         "a program among the modules that git is told to ignore",
         {"node_modules/.bin/node": "#!/bin/sh\nexit 0\n", ".gitignore": "node_modules\n"},
-        "protected",
+        "exit code",
         script="chmod +x node_modules/.bin/node",
     ),
     Case(
