@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,12 +73,6 @@ class CheckoutFingerprint:
         mine, theirs = self.parts, other.parts
         names = sorted(mine.keys() | theirs.keys())
         return tuple(name for name in names if mine.get(name) != theirs.get(name))
-
-
-def checkout_fingerprint(repo: Repository, environ: Mapping[str, str]) -> CheckoutFingerprint:
-    """A single look."""
-    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        return CheckoutWatch(repo, environ, Path(folder)).look()
 
 
 class CheckoutWatch:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from driver.checkout_watch import checkout_fingerprint
 from driver.git import (
     CommitSpec,
     GitError,
@@ -24,7 +23,15 @@ from driver.git import (
 )
 from driver.outcome import Change
 from state_store.errors import CannotRunError, InputError
-from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
+from tests.support.repos import (
+    Checkout,
+    checkout_fingerprint,
+    frozen,
+    hook,
+    make_bare,
+    make_repo,
+    user_environ,
+)
 
 ODD = ["with space", 'quo"te\\', "\u00fcmlaut/\u00e9.txt", "-dash", "line\nbreak", ":(top)x", "*"]
 

@@ -13,13 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from driver.checkout_watch import checkout_fingerprint
 from driver.folders import remove_tree
 from driver.git import PrivateGit, Repository, open_repository
 from driver.proving import ProvingTree
 from driver.workspace import Preparation, Workshop, Workspace, WorkspaceError, workspace_root
 from state_store.errors import InputError
-from tests.support.repos import Checkout, frozen, hook, make_repo, user_environ
+from tests.support.repos import (
+    Checkout,
+    checkout_fingerprint,
+    frozen,
+    hook,
+    make_repo,
+    user_environ,
+)
 
 FILES = {"a.txt": "one\n", "src/b.py": "B = 1\n", "run.sh": "#!/bin/sh\n", ".gitignore": "out/\n"}
 

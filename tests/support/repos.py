@@ -6,9 +6,13 @@ import hashlib
 import os
 import stat
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
+from driver.git import Repository
 
 
 def user_environ(home: Path, **more: str) -> dict[str, str]:
@@ -96,3 +100,9 @@ def frozen(top: Path) -> dict[str, str]:
             body = path.read_bytes() if stat.S_ISREG(mode) else body
             found[str(path.relative_to(top))] = f"{mode:o} {hashlib.sha256(body).hexdigest()}"
     return found
+
+
+def checkout_fingerprint(repo: Repository, environ: Mapping[str, str]) -> CheckoutFingerprint:
+    """A single look at a user's checkout."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        return CheckoutWatch(repo, environ, Path(folder)).look()
