@@ -4,45 +4,35 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import shutil
 import tempfile
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import ROLE_VERIFY, AgentDriver
 from driver.backend_config import of_reviewer, review_driver_from
-from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
 from driver.gates import Gates, check_before_start, halt_command
-from driver.git import PrivateGit, Repository, find_remote, open_repository
-from driver.ground import FolderGround, Ground, RepositoryGround
+from driver.git import Repository
+from driver.ground import RepositoryGround
+from driver.grounds import GroundWork, Started, parallel_tests
 from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
-from driver.neighbourhood import Neighbourhood
-from driver.own_files import is_own_part
 from driver.phases.baseline import WaveBaselines
 from driver.phases.preflight import check_integration, check_ready, preflight
-from driver.process import Command, Processes, child_environment, could_not_run_reason
-from driver.prompts import command_text
 from driver.recorder import Recorder
 from driver.reviews import is_required
-from driver.runs import RUN_VARIABLE, clear_up, noted, run_mark
+from driver.runs import clear_up, noted, run_mark
 from driver.spending import opened as spending_of
 from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
-from driver.stop import Stop
 from driver.survey import Survey
 from driver.text import counted
-from driver.tripwire import Tripwire
-from driver.users_hooks import take_hooks
 from driver.wave_context import Planned, Reviewer, Shipping, Wave, WaveOptions
-from driver.workplace import sign
-from driver.workspace import Preparation, Workshop, workspace_root
 from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError
@@ -72,22 +62,6 @@ class _Plan:
     items: tuple[Planned, ...]
     settings: Settings
     survey: Survey
-
-
-@dataclass(frozen=True, slots=True)
-class _Started:
-    """What is run for a wave besides agents and tests: set-ups, and who talks to the remote."""
-
-    setups: Processes = field(default_factory=Processes)
-    talks: Processes = field(default_factory=Processes)
-
-    def end_with(self, stop: Stop, drivers: Sequence[AgentDriver]) -> None:
-        """End all of it when the wave is to end. A halt lets a push go on that was begun: what is
-        sent cannot be recalled, and half sent nobody knows whether it arrived."""
-        stop.on_set(self.setups.cancel)
-        stop.on_set(self.talks.cancel, only_by_signal=True)
-        for driver in drivers:
-            stop.on_set(driver.cancel)
 
 
 def wave_id_of(manifest: object) -> str:
@@ -129,7 +103,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     drivers = (request.driver, *([reviewing] if reviewing else []))
     gates = _open_gates(request, plan.settings, drivers)
     gates.check_dispatch()
-    started = _Started()
+    started = Started()
     started.end_with(request.options.stop, drivers)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
@@ -139,7 +113,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             mark = run_mark(run_dir, manifest.wave_id)
-            grounds = _open_grounds(plan, started, mark, _own_places(request), cleanup)
+            work = GroundWork(plan.items, plan.settings, started, mark, _own_places(request))
+            grounds = work.open(cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -154,7 +129,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             processes=started.setups,
             options=request.options,
             baselines=WaveBaselines(request.state_dir),
-            test_slots=threading.Semaphore(_parallel_tests(plan.settings)),
+            test_slots=threading.Semaphore(parallel_tests(plan.settings)),
             state_dir=request.state_dir,
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
@@ -300,98 +275,3 @@ def _own_places(request: WaveRequest) -> tuple[Path, ...]:
     recording = request.options.recording
     found = (request.state_dir, recording.path if recording else None, *request.options.own_paths)
     return tuple(path for path in found if path is not None)
-
-
-def _open_grounds(
-    plan: _Plan,
-    started: _Started,
-    mark: str,
-    ours: tuple[Path, ...],
-    cleanup: contextlib.ExitStack,
-) -> dict[str, Ground]:
-    grounds: dict[str, Ground] = {}
-    for home in {planned.home.key: planned.home for planned in plan.items}.values():
-        ground: Ground = (
-            _open_repository(home.top, plan, started, mark, ours, cleanup)
-            if home.top
-            else FolderGround(home.folder)
-        )
-        cleanup.callback(ground.close)
-        grounds[home.key] = ground
-    return grounds
-
-
-def _open_repository(
-    top: Path,
-    plan: _Plan,
-    started: _Started,
-    mark: str,
-    ours: tuple[Path, ...],
-    cleanup: contextlib.ExitStack,
-) -> RepositoryGround:
-    settings = plan.settings
-    repository = open_repository(top, settings.environ)
-    root = workspace_root(settings.workspace.root, settings.environ, repository)
-    folder = _fresh_folder(root, f"{safe_slug(mark)[:16]}-")
-    cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-    sign(folder, mark, repository)
-    git = PrivateGit.create(folder / "private.git", repository, settings.environ)
-    prepare = Preparation(
-        settings.workspace.copy,
-        settings.workspace.setup,
-        functools.partial(run_setup, settings, started.setups, mark),
-    )
-    workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
-    trees = workshop.proving_trees(_parallel_tests(settings))
-    remote = find_remote(repository, settings.environ, settings.ship.remote, started.talks)
-    watch = CheckoutWatch(repository, settings.environ, folder / "watch")
-    around = Neighbourhood(folder, settings.environ, may_install=_may_install(plan))
-
-    def look() -> CheckoutFingerprint:
-        return CheckoutFingerprint({**watch.look().parts, **around.look()})
-
-    tripwire = Tripwire(look, lambda name: is_own_part(repository.top, name, ours))
-    ground = RepositoryGround(repository, git, workshop, trees, remote, tripwire)
-    if settings.ship.hooks == "run":
-        ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
-    return ground
-
-
-def _parallel_tests(settings: Settings) -> int:
-    return settings.limits.max_parallel_tests or os.cpu_count() or 2
-
-
-def _may_install(plan: _Plan) -> bool:
-    """Whether our own commands may change what is installed beside any repository."""
-    tests = (command_text(planned.item.test_command) for planned in plan.items)
-    return bool(plan.settings.workspace.setup) or any("install" in test for test in tests)
-
-
-def _fresh_folder(root: Path, prefix: str) -> Path:
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=prefix, dir=root))
-    except OSError as trouble:
-        why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
-        raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
-
-
-def run_setup(
-    settings: Settings,
-    processes: Processes,
-    mark: str,
-    command: str | tuple[str, ...],
-    folder: Path,
-) -> str:
-    """Run one set-up command in a fresh place: "" or the sentence that says what went wrong."""
-    extra = {RUN_VARIABLE: mark}
-    environment = child_environment(settings.environ, settings.verify.env, extra)
-    limit = settings.workspace.setup_timeout_s
-    done = processes.run(Command(command, folder, environment, limit))
-    if done.exit_code == 0:
-        return ""
-    if could_not_run := could_not_run_reason(done):
-        return could_not_run
-    why = done.reason or f"it ended with exit {done.exit_code}"
-    said = (done.stderr or done.stdout)[-500:].strip()
-    return f"{why}: {said}" if said else why

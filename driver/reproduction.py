@@ -19,7 +19,7 @@ from driver.belief import ALLOW
 from driver.folders import remove_tree
 from driver.git import PrivateGit, Repository
 from driver.git_command import private_environment, run_git, text
-from driver.opening import run_setup
+from driver.grounds import run_setup
 from driver.outcome import RunKind, TestRun
 from driver.phases.prove import counts_of, output_digest, test_environment
 from driver.process import Command, Processes

@@ -1,0 +1,143 @@
+"""Open the repositories and folders that a wave works on, and prepare the places in them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from driver.agent_driver import AgentDriver
+from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
+from driver.git import PrivateGit, Repository, find_remote, open_repository
+from driver.ground import FolderGround, Ground, RepositoryGround
+from driver.neighbourhood import Neighbourhood
+from driver.own_files import is_own_part
+from driver.process import Command, Processes, child_environment, could_not_run_reason
+from driver.prompts import command_text
+from driver.runs import RUN_VARIABLE
+from driver.stop import Stop
+from driver.tripwire import Tripwire
+from driver.users_hooks import take_hooks
+from driver.wave_context import Planned
+from driver.workplace import sign
+from driver.workspace import Preparation, Workshop, workspace_root
+from state_store.errors import CannotRunError
+from state_store.journal import safe_slug
+from tools.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What is run for a wave besides agents and tests: set-ups, and who talks to the remote."""
+
+    setups: Processes = field(default_factory=Processes)
+    talks: Processes = field(default_factory=Processes)
+
+    def end_with(self, stop: Stop, drivers: Sequence[AgentDriver]) -> None:
+        """End all of it when the wave is to end. A halt lets a push go on that was begun: what is
+        sent cannot be recalled, and half sent nobody knows whether it arrived."""
+        stop.on_set(self.setups.cancel)
+        stop.on_set(self.talks.cancel, only_by_signal=True)
+        for driver in drivers:
+            stop.on_set(driver.cancel)
+
+
+@dataclass(frozen=True, slots=True)
+class GroundWork:
+    """What the grounds of a wave are made from. `mark` is what all processes of the run bear;
+    changes of the user's checkout in or below `ours` are nobody's fault."""
+
+    plan: Sequence[Planned]
+    settings: Settings
+    started: Started
+    mark: str
+    ours: tuple[Path, ...]
+
+    def open(self, cleanup: contextlib.ExitStack) -> dict[str, Ground]:
+        """A ground for each home, by its key; `cleanup` closes and removes it.
+
+        Raises CannotRunError where no workspaces can be made.
+        """
+        grounds: dict[str, Ground] = {}
+        for home in {planned.home.key: planned.home for planned in self.plan}.values():
+            ground: Ground = (
+                self._repository(home.top, cleanup) if home.top else FolderGround(home.folder)
+            )
+            cleanup.callback(ground.close)
+            grounds[home.key] = ground
+        return grounds
+
+    def _repository(self, top: Path, cleanup: contextlib.ExitStack) -> RepositoryGround:
+        settings = self.settings
+        repository = open_repository(top, settings.environ)
+        root = workspace_root(settings.workspace.root, settings.environ, repository)
+        folder = _fresh_folder(root, f"{safe_slug(self.mark)[:16]}-")
+        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+        sign(folder, self.mark, repository)
+        git = PrivateGit.create(folder / "private.git", repository, settings.environ)
+        setup = functools.partial(run_setup, settings, self.started.setups, self.mark)
+        prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
+        workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
+        trees = workshop.proving_trees(parallel_tests(settings))
+        talks = self.started.talks
+        remote = find_remote(repository, settings.environ, settings.ship.remote, talks)
+        tripwire = self._tripwire(repository, folder)
+        ground = RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+        if settings.ship.hooks == "run":
+            ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
+        return ground
+
+    def _tripwire(self, repository: Repository, folder: Path) -> Tripwire:
+        environ = self.settings.environ
+        watch = CheckoutWatch(repository, environ, folder / "watch")
+        around = Neighbourhood(folder, environ, may_install=self._may_install())
+
+        def look() -> CheckoutFingerprint:
+            return CheckoutFingerprint({**watch.look().parts, **around.look()})
+
+        return Tripwire(look, lambda name: is_own_part(repository.top, name, self.ours))
+
+    def _may_install(self) -> bool:
+        """Whether our own commands may change what is installed beside any repository."""
+        tests = (command_text(planned.item.test_command) for planned in self.plan)
+        return bool(self.settings.workspace.setup) or any("install" in test for test in tests)
+
+
+def parallel_tests(settings: Settings) -> int:
+    """How many tests may run at once."""
+    return settings.limits.max_parallel_tests or os.cpu_count() or 2
+
+
+def _fresh_folder(root: Path, prefix: str) -> Path:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=root))
+    except OSError as trouble:
+        why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
+        raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
+
+
+def run_setup(
+    settings: Settings,
+    processes: Processes,
+    mark: str,
+    command: str | tuple[str, ...],
+    folder: Path,
+) -> str:
+    """Run one set-up command in a fresh place: "" or the sentence that says what went wrong."""
+    extra = {RUN_VARIABLE: mark}
+    environment = child_environment(settings.environ, settings.verify.env, extra)
+    limit = settings.workspace.setup_timeout_s
+    done = processes.run(Command(command, folder, environment, limit))
+    if done.exit_code == 0:
+        return ""
+    if could_not_run := could_not_run_reason(done):
+        return could_not_run
+    why = done.reason or f"it ended with exit {done.exit_code}"
+    said = (done.stderr or done.stdout)[-500:].strip()
+    return f"{why}: {said}" if said else why
