@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from driver.checkout_watch import checkout_fingerprint
 from driver.git import (
     CommitSpec,
     PrivateGit,
@@ -16,7 +15,14 @@ from driver.git import (
     open_repository,
 )
 from driver.workspace import Preparation, Workshop, Workspace
-from tests.support.repos import Checkout, hook, make_bare, make_repo, user_environ
+from tests.support.repos import (
+    Checkout,
+    checkout_fingerprint,
+    hook,
+    make_bare,
+    make_repo,
+    user_environ,
+)
 
 
 @pytest.fixture
