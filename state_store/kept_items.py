@@ -17,6 +17,7 @@ from state_store.item_id import id_of
 
 Item = dict[str, Any]
 _BLOCK = 1000
+_MERGES = None  # stands for the type of an event that merges, in rows read for a replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,21 +91,27 @@ def replayed(
     """The items as the events alone give them."""
     found: dict[str, Kept] = {}
     with collector_paused():
-        for rows in _in_written_order(connection, stream):
-            _replay_block(found, fold, decode_rows(rows, unreadable))
+        for rows in _in_written_order(connection, stream, fold.merges):
+            decoded = decode_rows(rows, lambda row, why: unreadable(_whole(connection, row), why))
+            _replay_block(found, fold, decoded, connection)
     return found
 
 
-def _replay_block(found: dict[str, Kept], fold: Fold, rows: Iterable[tuple[Row, Any]]) -> None:
+def _replay_block(
+    found: dict[str, Kept],
+    fold: Fold,
+    rows: Iterable[tuple[Row, Any]],
+    connection: sqlite3.Connection,
+) -> None:
     """`replay` for each row; a million times, so what `fold.merges` names is done right here."""
     shared: dict[str, str] = {}  # equal texts as one object, or all of memory is walked through
     for row, payload in rows:
         kept = None
-        if row[4] == fold.merges and type(payload) is dict:
+        if row[4] is _MERGES and type(payload) is dict:
             name = payload.get("id")
             kept = found.get(name) if type(name) is str else None
         if kept is None:
-            replay(found, fold, row, payload)
+            replay(found, fold, _whole(connection, row), payload)
             continue
         item, kept.version = kept.item, row[6]
         if type(item.get("id")) is str:
@@ -196,15 +203,27 @@ def fetch(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -
         connection.text_factory = str
 
 
-def _in_written_order(connection: sqlite3.Connection, stream: str) -> Iterator[list[Row]]:
+def _in_written_order(
+    connection: sqlite3.Connection, stream: str, merges: str | None
+) -> Iterator[list[Row]]:
+    """A stream's rows; of those of the type `merges` only id, payload and version, as to make
+    objects of the others takes longer than to read them (`_whole` brings them)."""
     query = (  # through the table: by way of the index each row would be looked up
-        f"SELECT {COLUMNS} FROM events NOT INDEXED WHERE id > ? AND stream = ? "
-        f"ORDER BY id LIMIT {_BLOCK}"
+        "SELECT id, iif(type = ?1, NULL, ts), iif(type = ?1, NULL, actor), "
+        "iif(type = ?1, NULL, stream), iif(type = ?1, NULL, type), payload, version "
+        f"FROM events NOT INDEXED WHERE id > ?2 AND stream = ?3 ORDER BY id LIMIT {_BLOCK}"
     )
     after = 0
-    while rows := fetch(connection, query, (after, stream)):
+    while rows := fetch(connection, query, (merges, after, stream)):
         yield rows
         after = rows[-1][0]
+
+
+def _whole(connection: sqlite3.Connection, row: Row) -> Row:
+    if row[4] is not _MERGES:
+        return row
+    [whole] = fetch(connection, f"SELECT {COLUMNS} FROM events WHERE id = ?", (row[0],))
+    return tuple(whole)
 
 
 @contextmanager

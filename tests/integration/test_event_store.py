@@ -213,6 +213,19 @@ def test_a_rebuild_writes_what_is_not_so_already_and_nothing_else(store: EventSt
     assert store.items() == kept
 
 
+def test_a_rebuild_names_the_stream_of_an_update_that_it_cannot_read(
+    store: EventStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.append("tracker", "item_created", {"id": "a", "p": 1})
+    store.append("tracker", "item_updated", {"id": "a", "p": 2})
+    with closing(sqlite3.connect(store.path)) as other:
+        other.execute("DROP TRIGGER events_never_change")
+        other.execute("UPDATE events SET payload = '{' WHERE version = 2")
+        other.commit()
+    assert store.rebuild_items() == 1
+    assert "event 2 of stream tracker is left out" in capsys.readouterr().err
+
+
 def test_what_a_note_put_in_place_is_flushed_or_the_events_are_kept_out(
     store: EventStore, tmp_path: Path
 ) -> None:
