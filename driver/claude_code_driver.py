@@ -23,14 +23,9 @@ from driver.agent_driver import (
 from driver.backends.agent_reply import result_of
 from driver.backends.claude_stream import read_stream
 from driver.backends.cli_checks import examine_cli, login_of_claude
+from driver.backends.cli_driver import CliDriver
 from driver.backends.endings import not_run, printed_lines
-from driver.backends.local_driver import (
-    DEFAULT_STALL_S,
-    AgentCall,
-    LocalDriver,
-    LocalOptions,
-    dispatch_folder,
-)
+from driver.backends.local_driver import AgentCall, LocalOptions, dispatch_folder
 from driver.check import Check, failed_as
 from driver.process import child_environment
 from state_store.errors import InputError
@@ -69,10 +64,12 @@ BOUNDS = {
 }
 
 
-class ClaudeCodeDriver(LocalDriver):
+class ClaudeCodeDriver(CliDriver):
     """Runs Claude Code once per dispatch; file edits inside the workspace are allowed."""
 
     name = "claude-code"
+    program = PROGRAM
+    install = ("Claude Code", "@anthropic-ai/claude-code")
 
     def __init__(
         self,
@@ -90,28 +87,16 @@ class ClaudeCodeDriver(LocalDriver):
         """
         if max_turns < 1:  # the CLI silently takes 0 for "no limit"
             raise InputError(f"[backend] max_turns must be at least 1, not {max_turns}")
-        options.setdefault("stall_s", DEFAULT_STALL_S)
-        super().__init__(**options)
-        self._models = {**MODELS, **(model_map or {})}
-        self._extra_args = tuple(extra_args)
+        models = {**MODELS, **(model_map or {})}
+        super().__init__(models, extra_args=extra_args, program=program, tier=tier, **options)
         self._max_turns = max_turns
-        self._program = (program,) if isinstance(program, str) else tuple(program)
-        self._tier = tier
 
     def probe_capabilities(self) -> DriverCapabilities:
         """Everything, without contacting anything."""
-        return DriverCapabilities(
-            name=self.name,
-            parallel_dispatch=True,
-            worker_filesystem_access=True,
-            worker_shell_access=True,
-            structured_output=True,
-            worktree_isolation=True,
-            native_cost_tracking=True,
-            native_stall_detection=True,
-            tool_use_accuracy=0.99,
-            recommended_verification_tier=self._tier,
-            available_models=("haiku", "sonnet", "opus"),
+        return self.capabilities(
+            accuracy=0.99,
+            models=("haiku", "sonnet", "opus"),
+            native_cost=True,
             notes="claude -p; models without a known price are reckoned by the CLI like Opus",
         )
 
@@ -119,35 +104,29 @@ class ClaudeCodeDriver(LocalDriver):
         """Every answer of the program has its own figure."""
         return True
 
-    def resolve_model(self, role: str) -> str:
-        """The model for a role; an unknown role gets the worker's."""
-        return self._models.get(role, self._models[ROLE_WORKER])
-
     def command_line(self) -> tuple[str, ...]:
         """The call for a request that asks for nothing special; the prompt comes on stdin."""
         return (*self._program, *self._arguments(WorkerRequest(prompt="")))
 
     def readiness_problems(self) -> tuple[str, ...]:
         """Says so when the program is missing; whether it is logged in shows at the first use."""
-        found = self.find_program(self._program[0])
-        return () if found else (self._missing(),)
+        return () if self.found() else (self.missing(),)
 
     def examine(self) -> tuple[Check, ...]:
         """The program, its version and its login, as an agent would find them."""
-        found = self.find_program(self._program[0])
+        found = self.found()
         if found is None:
-            return (failed_as("program", self._missing()),)
-        ask = self.asking((found, *self._program[1:]), PARENT_NAMES)
-        return examine_cli(found, ask, login_of_claude)
+            return (failed_as("program", self.missing()),)
+        return examine_cli(found[0], self.asking(found, PARENT_NAMES), login_of_claude)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the CLI once and read its result line."""
-        found = self.find_program(self._program[0])
+        found = self.found()
         if found is None:
-            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self.missing())
         with dispatch_folder(request) as folder:
             call = AgentCall(
-                argv=(found, *self._program[1:], *self._arguments(request)),
+                argv=(*found, *self._arguments(request)),
                 folder=folder,
                 names=PARENT_NAMES,
                 extra=self._bounds(),
@@ -174,10 +153,3 @@ class ClaudeCodeDriver(LocalDriver):
     def _bounds(self) -> dict[str, str]:
         given = child_environment(self.environ, self.env_names)
         return {name: value for name, value in BOUNDS.items() if name not in given}
-
-    def _missing(self) -> str:
-        named = "" if self._program[0] == PROGRAM else ", named in [backend] command,"
-        return (
-            f"the program {self._program[0]!r}{named} was not found; install Claude Code "
-            "(npm install -g @anthropic-ai/claude-code), or set [backend] name to another backend"
-        )

@@ -17,25 +17,19 @@ from typing import Unpack
 from driver.agent_driver import (
     FAILURE_COULD_NOT_RUN,
     ROLE_VERIFY,
-    ROLE_WORKER,
     DriverCapabilities,
     Usage,
     WorkerRequest,
     WorkerResult,
 )
 from driver.backends.agent_reply import Reply, result_of
-from driver.backends.cli_checks import Ask, examine_cli, login_of_codex
+from driver.backends.cli_checks import examine_cli, login_of_codex
+from driver.backends.cli_driver import CliDriver
 from driver.backends.codex_events import read_events
 from driver.backends.endings import not_run, printed_lines, tail
 from driver.backends.fault_words import fault_in
 from driver.backends.json_lines import answer_in
-from driver.backends.local_driver import (
-    DEFAULT_STALL_S,
-    AgentCall,
-    LocalDriver,
-    LocalOptions,
-    dispatch_folder,
-)
+from driver.backends.local_driver import AgentCall, LocalOptions, dispatch_folder
 from driver.check import Check, failed_as
 from driver.model_table import CODEX_MODELS, cost_of
 from driver.process import Finished
@@ -70,10 +64,12 @@ _SEEN_BY_COMMANDS = (
 _PATIENCE = {"request_max_retries": 1, "stream_max_retries": 1, "stream_idle_timeout_ms": 180_000}
 
 
-class CodexCliDriver(LocalDriver):
+class CodexCliDriver(CliDriver):
     """Runs `codex exec` once per dispatch; its sandbox lets it write in the workspace only."""
 
     name = "codex-cli"
+    program = PROGRAM
+    install = ("Codex", "@openai/codex")
 
     def __init__(
         self,
@@ -87,36 +83,19 @@ class CodexCliDriver(LocalDriver):
         **options: Unpack[LocalOptions],
     ) -> None:
         """`base_url` is a server that speaks Responses; the program's own account serves without.
-
-        `program` is a name, a path or a whole argument prefix.
-        """
-        options.setdefault("stall_s", DEFAULT_STALL_S)
-        super().__init__(**options)
-        self._models = {**CODEX_MODELS, **(model_map or {})}
+        `program` is as CliDriver takes it."""
+        models = {**CODEX_MODELS, **(model_map or {})}
+        super().__init__(models, extra_args=extra_args, program=program, tier=tier, **options)
         self._base_url, self._key_name = base_url, api_key_env
-        self._extra_args = tuple(extra_args)
-        self._program = (program,) if isinstance(program, str) else tuple(program)
-        self._tier = tier
 
     def probe_capabilities(self) -> DriverCapabilities:
         """Everything but a cost of its own, without contacting anything."""
-        return DriverCapabilities(
-            name=self.name,
-            parallel_dispatch=True,
-            worker_filesystem_access=True,
-            worker_shell_access=True,
-            structured_output=True,
-            worktree_isolation=True,
-            native_stall_detection=True,
-            tool_use_accuracy=0.97,
-            recommended_verification_tier=self._tier,
-            available_models=tuple(dict.fromkeys(self._models.values())),
+        return self.capabilities(
+            accuracy=0.97,
+            models=tuple(dict.fromkeys(self._models.values())),
+            native_cost=False,
             notes="codex exec in its own sandbox; the cost is reckoned from its tokens",
         )
-
-    def resolve_model(self, role: str) -> str:
-        """The model for a role; an unknown role gets the worker's."""
-        return self._models.get(role, self._models[ROLE_WORKER])
 
     def command_line(self) -> tuple[str, ...]:
         """The call for a request that asks for nothing special; the prompt comes on stdin."""
@@ -125,28 +104,26 @@ class CodexCliDriver(LocalDriver):
     def readiness_problems(self) -> tuple[str, ...]:
         """Says so when the program or the named key is missing; whether it is logged in shows at
         the first use."""
-        found = self.find_program(self._program[0])
-        return tuple(filter(None, (None if found else self._missing(), self._without_key())))
+        missing = None if self.found() else self.missing()
+        return tuple(filter(None, (missing, self._without_key())))
 
     def examine(self) -> tuple[Check, ...]:
         """The program, its version and its login, as an agent would find them."""
-        found = self.find_program(self._program[0])
+        found = self.found()
         if found is None:
-            return (failed_as("program", self._missing()),)
+            return (failed_as("program", self.missing()),)
+        ask = self.asking(found, PARENT_NAMES)
         if problem := self._without_key():
-            return (*examine_cli(found, self._asking(found)), failed_as("key", problem))
+            return (*examine_cli(found[0], ask), failed_as("key", problem))
         has_key = bool(self._key_name or self.environ.get(KEY_OF_THE_PROGRAM))
         login = None if self._base_url else partial(login_of_codex, has_key=has_key)
-        return examine_cli(found, self._asking(found), login)
-
-    def _asking(self, found: str) -> Ask:
-        return self.asking((found, *self._program[1:]), PARENT_NAMES)
+        return examine_cli(found[0], ask, login)
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Run the program once and read its events."""
-        found = self.find_program(self._program[0])
+        found = self.found()
         if found is None:
-            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self.missing())
         if missing := self._without_key():
             result = not_run(worker_id, FAILURE_COULD_NOT_RUN, missing)
             result.fault = ProviderFault(FaultKind.BAD_KEY, missing)
@@ -154,7 +131,7 @@ class CodexCliDriver(LocalDriver):
         with dispatch_folder(request) as folder:
             schema = _schema_file(request, folder)
             call = AgentCall(
-                argv=(found, *self._program[1:], *self._arguments(request, schema)),
+                argv=(*found, *self._arguments(request, schema)),
                 folder=folder,
                 names=PARENT_NAMES,
                 extra=self._key(),
@@ -205,13 +182,6 @@ class CodexCliDriver(LocalDriver):
         return (
             f"the variable {self._key_name}, named in [backend] api_key_env, is not set; "
             "put the key into it, or leave the setting out to use the program's own login"
-        )
-
-    def _missing(self) -> str:
-        named = "" if self._program[0] == PROGRAM else ", named in [backend] command,"
-        return (
-            f"the program {self._program[0]!r}{named} was not found; install Codex "
-            "(npm install -g @openai/codex), or set [backend] name to another backend"
         )
 
     def _result(
