@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from driver.commits import CommitSpec
 from driver.git import GitError, PrivateGit, Repository, is_ancestor, open_repository, tip_of
 from driver.saved_work import INTERRUPTED, WORK, Origin, origin_of
 from driver.wave_branches import HEADS
-from driver.wave_records import Json, PastWave, past_waves
+from driver.wave_records import REPORT, Json, PastWave, past_waves
 from state_store import journal
 from state_store.errors import CannotRunError, InputError, TidegateError
 from state_store.files import read_bytes, write_bytes_atomic
@@ -31,7 +31,8 @@ _SHOWN = 8
 class Leftover:
     """A patch, or a branch that is in this repository only. `name` is what people call it by:
     `WAVE/ITEM`, or `WAVE/ITEM/interrupted` for what an agent that was killed had not handed in.
-    `written` is in seconds since the epoch."""
+    `written` is in seconds since the epoch; `shipped_since` is the later wave that shipped the
+    item, "" where none did."""
 
     name: str
     kind: str
@@ -45,6 +46,7 @@ class Leftover:
     patch: Path | None = None
     branch: str | None = None
     commit: str | None = None
+    shipped_since: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As programs get it."""
@@ -62,6 +64,7 @@ class Leftover:
             "patch": str(self.patch) if self.patch else None,
             "branch": self.branch,
             "commit": self.commit,
+            "shippedSince": self.shipped_since or None,
         }
 
 
@@ -69,21 +72,36 @@ def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
     """All that is left, the newest first."""
     entries, _ = journal.load_entries(state_dir)
     found: list[Leftover] = []
-    for wave in past_waves(state_dir):
+    waves = list(past_waves(state_dir))
+    shipped = [one for wave in waves for one in _shipped(wave)]
+    for wave in waves:
         known = _items(wave, entries.values())
-        found += (_patch(wave, path, known.get(path.parent.name, {})) for path in wave.patches)
+        patches = (_patch(wave, path, known.get(path.parent.name, {})) for path in wave.patches)
+        found += (replace(one, shipped_since=_since(one, shipped)) for one in patches)
         found += _branches(wave, known, environ)
     return sorted(found, key=lambda one: -one.written)
 
 
 def find(found: Sequence[Leftover], name: str) -> Leftover:
-    """The newest leftover called `name`, or of the item `name`. Raises InputError."""
-    for one in found:
-        if name in (one.name, f"{one.wave}/{one.item}"):
-            return one
+    """The newest leftover called `name`, or with a wave that begins like it and no other does.
+    Raises InputError."""
+    begins, _, rest = name.partition("/")
+    called = [one for one in found if rest in (_rest(one), one.item)]
+    same = [one for one in called if one.wave == begins]
+    alike = [one for one in called if begins and one.wave.startswith(begins)]
+    if waves := dict.fromkeys(one.wave for one in same or alike):
+        if len(waves) == 1:
+            return (same or alike)[0]
+        raise InputError(
+            f"{name!r} may be of waves {', '.join(waves)}: write more of the wave's id"
+        )
     names = ", ".join(one.name for one in found[:_SHOWN]) or "nothing"
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     raise InputError(f"nothing is left of {name!r}; there is {names}{more}")
+
+
+def _rest(one: Leftover) -> str:
+    return one.name.removeprefix(f"{one.wave}/")
 
 
 def restore_patch(one: Leftover, target: Path) -> None:
@@ -145,6 +163,24 @@ def _spec(one: Leftover, changes: tuple[Any, ...]) -> CommitSpec:
     date = f"{int(one.written)} +0000"
     message = f"Recovered: {one.item}\n\nNot proven. From wave {one.wave}.\n"
     return CommitSpec(message, changes, "tidegate", "tidegate@localhost", date)
+
+
+def _shipped(wave: PastWave) -> Iterator[tuple[str, PastWave]]:
+    """The folders of the items that a wave shipped."""
+    slugs = wave.report.get("shipped")
+    for record in wave.built:
+        if isinstance(slugs, list) and record.get("slug") in slugs:
+            yield _folder_of(record), wave
+
+
+def _since(one: Leftover, shipped: Sequence[tuple[str, PastWave]]) -> str:
+    """The later wave that shipped this item in this repository; "" where there is none."""
+    for item, wave in shipped:
+        later = (wave.folder / REPORT).stat().st_mtime > one.written
+        repos = {str(shipment.get("repo")) for shipment in wave.shipments}
+        if item == one.item and later and str(one.origin.top) in repos:
+            return wave.folder.name
+    return ""
 
 
 def _items(wave: PastWave, entries: Any) -> dict[str, Json]:

@@ -66,8 +66,15 @@ class Reproduction:
 
 
 def find(repo: Repository, settings: Settings, wave: str, item: str) -> Shipped:
-    """What `wave` shipped of `item`, by slug or id. Raises InputError when there is none."""
-    known = dict(_commits_of(repo, settings, wave))
+    """What `wave` shipped of `item`, by slug or id; the beginning of the wave's id is enough.
+    Raises InputError when there is none, or more than one wave of that beginning."""
+    begun = dict(_commits_of(repo, settings, wave)) if wave else {}
+    waves = {said["Wave-Id"] for said in begun.values()}
+    if len(waves - {wave}) > 1 and wave not in waves:
+        told = ", ".join(sorted(waves))
+        raise InputError(f"{wave!r} may be any of {told}: write more of the wave's id")
+    wave = wave if wave in waves or not waves else waves.pop()
+    known = {commit: said for commit, said in begun.items() if said["Wave-Id"] == wave}
     receipts = tuple(_receipts(settings.state_dir, wave, item))
     named = [c for c, said in known.items() if item in (said["Item-Slug"], said["Item-Id"])]
     if not named:
@@ -153,7 +160,8 @@ def _differences(shipped: Shipped, now: TestRun) -> Iterator[str]:
 def _commits_of(
     repo: Repository, settings: Settings, wave: str
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """The commits of a wave on any branch, the newest first, with their trailers and `tree`."""
+    """The commits, on any branch, of waves whose ids begin so, the newest first, with their
+    trailers and `tree`."""
     trailers = "%(trailers:only=true,unfold=true,separator=%x1F)"
     asked = (f"--git-dir={repo.git_dir}", "log", "--all", "-z", "--fixed-strings",
              f"--grep=Wave-Id: {wave}", f"--format=%H%x1E%T%x1E{trailers}")  # fmt: skip
@@ -164,7 +172,7 @@ def _commits_of(
         commit, tree, lines = told.split("\x1e", 2)
         said = dict(line.partition(": ")[::2] for line in lines.strip().split("\x1f"))
         needed = {"Item-Slug", "Item-Id", "Test-Command", "Proved-Tree"}
-        if said.get("Wave-Id") == wave and needed <= said.keys():
+        if said.get("Wave-Id", "").startswith(wave) and needed <= said.keys():
             yield commit, {**said, "tree": tree}
 
 

@@ -26,11 +26,15 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="recover.py", description="Bring back work that was not shipped.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|restore")
-    _places(verbs.add_parser("list", help="what there is, the newest first"))
+    listing = verbs.add_parser("list", help="what there is, the newest first")
+    listing.add_argument("--all", action="store_true", help="what was shipped since, too")
+    _places(listing)
     show = verbs.add_parser("show", help="one of them, with its patch")
     restore = verbs.add_parser("restore", help="make a branch of it, or write the patch out")
     for verb in (show, restore):
-        verb.add_argument("name", metavar="WAVE/ITEM", help="as list names it")
+        verb.add_argument(
+            "name", metavar="WAVE/ITEM", help="as list names it; WAVE may be cut short"
+        )
         _places(verb)
     way = restore.add_mutually_exclusive_group()
     way.add_argument("--branch", metavar="NAME", help="default: recover/ITEM")
@@ -60,7 +64,7 @@ def _run(args: argparse.Namespace) -> int:
     place = surroundings(args.repo, args.state_dir)
     found = leftovers(existing_state(place), place.settings.environ)
     if args.verb == "list":
-        _list(found, as_json=args.json)
+        _list([one for one in found if args.all or not one.shipped_since], as_json=args.json)
         return 0
     one = find(found, args.name)
     if args.verb == "show":
@@ -86,6 +90,7 @@ def _line(one: Leftover) -> str:
     age = f"{said['ageS'] / 86400:.1f} days" if said["ageS"] >= 86400 else f"{said['ageS']} s"
     size = "" if one.size is None else f", {one.size} bytes"
     why = verdict_said(one.verdict, one.reason) if one.verdict else one.reason
+    why += f" (shipped since by wave {one.shipped_since})" if one.shipped_since else ""
     return safe_line(f"{one.name}  ({one.kind}, {age} old{size})  {why}")
 
 

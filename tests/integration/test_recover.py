@@ -67,6 +67,20 @@ def test_a_failed_item_is_listed_with_all_that_is_known(failed: Project) -> None
     assert (told.code, len(told.out.splitlines())) == (0, 2)
 
 
+def test_the_beginning_of_a_waves_id_is_enough(failed: Project) -> None:
+    assert "patch:" in recover(failed, "show", "w/a").out
+
+
+def test_what_a_later_wave_shipped_is_listed_on_demand_only(project: Project) -> None:
+    red = item("a", testCmd=["false"])
+    project.loop("--manifest", project.manifest(red, wave_id="red"))
+    assert "red/a" in listed(project)
+    project.loop("--manifest", project.manifest(item("a"), wave_id="green"), "--git")
+    assert "red/a" not in listed(project)
+    known = json.loads(recover(project, "list", "--all", "--json").out)
+    assert ("red/a", "green") in [(one["name"], one["shippedSince"]) for one in known]
+
+
 def test_a_restored_branch_is_the_base_with_the_work_and_nothing_else(failed: Project) -> None:
     base = failed.git("rev-parse", "HEAD").strip()
     failed.git("checkout", "-q", "-b", "elsewhere")

@@ -50,6 +50,23 @@ def test_a_shipped_commit_is_as_green_as_it_was(shipped: Project, name: str) -> 
     assert found["now"]["workDir"] == ("sub" if name == "b" else ".")
 
 
+def test_the_beginning_of_a_waves_id_is_enough(shipped: Project) -> None:
+    assert told(shipped, "w", "a", "--state-dir", shipped.state)["same"] is True
+
+
+def test_a_beginning_that_two_waves_share_is_told_with_both(shipped: Project) -> None:
+    trailers = "\n".join(f"{name}: x" for name in ("Item-Slug", "Item-Id", "Test-Command"))
+    tree = shipped.git("rev-parse", "HEAD^{tree}").strip()
+    message = f"other\n\nWave-Id: w2\n{trailers}\nProved-Tree: {tree}\n"
+    other = shipped.git("commit-tree", tree, "-m", message).strip()
+    shipped.git("update-ref", "refs/heads/other", other)
+    try:
+        assert "w1, w2" in reproduce(shipped, "w", "a", code=2).err
+        assert told(shipped, "w1", "a", "--state-dir", shipped.state)["same"] is True
+    finally:
+        shipped.git("update-ref", "-d", "refs/heads/other")
+
+
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_without_the_state_folder_the_commit_says_enough(
     shipped: Project, tmp_path: Path, name: str
@@ -96,7 +113,7 @@ def test_what_cannot_be_run_here_says_so(shipped: Project, tmp_path: Path) -> No
     assert "set-up" in done.err
 
 
-@pytest.mark.parametrize("words", [("w1", "c"), ("w2", "a"), ("w", "a")])
+@pytest.mark.parametrize("words", [("w1", "c"), ("w2", "a"), ("", "a")])
 def test_what_was_never_shipped_is_no_commit(shipped: Project, words: tuple[str, str]) -> None:
     done = reproduce(shipped, *words, "--state-dir", shipped.state, code=2)
     assert "no commit here" in done.err
