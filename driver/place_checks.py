@@ -6,7 +6,7 @@ Looks and changes nothing, but for a nameless file to see whether a folder can b
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +18,12 @@ from driver.machine_checks import check_disk, nearest_folder
 from driver.remote import Remote, why_unreachable
 from driver.state_folder import check_state_dir
 from driver.text import typed
+from driver.tracker import tracker_problems, validate_item
 from driver.workspace import workspace_root
 from state_store.errors import CannotRunError, InputError, TidegateError
 from state_store.schema import look
-from state_store.write_api import STATE_DB_FILENAME
+from state_store.tracker_file import read_tracker_file
+from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
 from tools.halt import get_halt_info
 from tools.settings import Settings
 
@@ -97,10 +99,13 @@ def check_places(places: Places, *, network: bool) -> Iterator[Check]:
     yield check_state(places)
     yield check_database(places.state_dir)
     yield check_halt(places.state_dir)
+    yield check_tracker(places.state_dir / TRACKER_FILENAME)
     yield check_disk("disk.state", places.state_dir)
     if places.workspaces is not None:
         yield check_disk("disk.workspaces", places.workspaces)
     if places.repository is not None:
+        if copied := places.settings.workspace.copy:
+            yield check_copied(places.repository.top, copied)
         yield check_history(places.repository)
         yield check_remote(places.settings, places.repository, network=network)
     yield check_identity(places.settings)
@@ -153,6 +158,32 @@ def check_halt(state_dir: Path) -> Check:
         return passed("halt", "not set")
     clear = typed("python", TOOLS / "halt.py", "--clear", "--state-dir", state_dir)
     return warned("halt", f"set: {info['reason']}; no run starts", clear)
+
+
+def check_tracker(path: Path) -> Check:
+    """The backlog that runs take from where `--tracker` names no other, and what is to do in it."""
+    if not path.exists():
+        made = typed("python", TOOLS / "init.py")
+        return warned("tracker", f"{path} is not there", f"{made} makes one, or name yours")
+    try:
+        items = read_tracker_file(path).entries
+    except InputError as error:
+        return failed_as("tracker", error)
+    todo = [item for item in items if item.get("status") == "todo"]
+    told = f"{path}: {len(todo)} of {len(items)} items to do"
+    problems = [*tracker_problems(items), *(p for item in todo for p in validate_item(item))]
+    if not problems:
+        return passed("tracker", told)
+    return warned("tracker", f"{told}; {problems[0]}", f"{len(problems)} such: run a dry run")
+
+
+def check_copied(top: Path, paths: Sequence[str]) -> Check:
+    """What `[workspace] copy` names lies in the checkout."""
+    gone = [path for path in paths if not (top / path).exists()]
+    if not gone:
+        return passed("copy", ", ".join(paths))
+    remedy = "make it, or take it out of [workspace] copy"
+    return failed("copy", f"not in {top}: {', '.join(gone)}", remedy)
 
 
 def check_history(repository: Repository) -> Check:

@@ -100,12 +100,37 @@ def test_where_all_is_well_nothing_fails_and_nothing_is_changed(place: Place) ->
     assert checks["backend.program"]["detail"].endswith("/claude: 9.8.7 (Claude Code)")
     assert checks["backend.login"]["detail"] == "by api_key"
     assert list(checks) == [
-        *("git", "repository", "workspaces", "state", "database", "halt"),
+        *("git", "repository", "workspaces", "state", "database", "halt", "tracker"),
         *("disk.state", "disk.workspaces"),
         *("history", "remote", "identity", "clock", "cores", "sandbox"),
         *("backend.program", "backend.login"),
     ]
     assert sorted(place.project.home.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "says"),
+    [
+        (None, "warn", "init.py makes one"),
+        ("[", "fail", "tracker.json"),
+        ("[]", "ok", "0 of 0 items to do"),
+        ('[{"id": "A", "slug": "a", "status": "todo"}]', "warn", "1 of 1 items to do; "),
+    ],
+)
+def test_the_backlog_is_looked_at(place: Place, text: str | None, level: str, says: str) -> None:
+    if text is not None:
+        place.project.state.mkdir()
+        (place.project.state / "tracker.json").write_text(text, encoding="utf-8")
+    told = place.level("tracker")
+    assert (told[0], says in told[1]) == (level, True), told
+
+
+def test_what_is_to_be_copied_has_to_be_there(place: Place) -> None:
+    with place.config.open("a", encoding="utf-8") as config:
+        config.write('copy = [".env.test"]\n')
+    assert place.level("copy")[0] == "fail"
+    (place.project.top / ".env.test").write_text("")
+    assert place.level("copy") == ("ok", ".env.test -> ")
 
 
 def test_each_line_for_people_has_level_name_detail_and_remedy(place: Place) -> None:
