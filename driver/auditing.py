@@ -25,30 +25,29 @@ STATUS_EVENTS, TRACE_EVENTS, CLAIM_EVENTS = 200, 2000, 1000
 Json = Mapping[str, Any]
 
 
-def audited(backlog: Backlog, wave: Json, *, propose: bool) -> dict[str, Any]:
+def audited(backlog: Backlog, wave_id: str, wave: Json, *, propose: bool) -> dict[str, Any]:
     """Record what is new and what is gone; the answer is the cycle report's keys about it.
 
     `wave` is the report of the wave that has just ended.
     """
     try:
-        return _audited(backlog, wave, propose)
+        return _audited(backlog, wave_id, wave, propose)
     except TidegateError as trouble:
         return {"audit_warning": f"the audit is not complete: {trouble}"}
 
 
-def _audited(backlog: Backlog, wave: Json, propose: bool) -> dict[str, Any]:
-    api, wave_id = backlog.api, str(wave.get("wave_id") or "")
-    found = audit(past_of(api, wave))
+def _audited(backlog: Backlog, wave_id: str, wave: Json, propose: bool) -> dict[str, Any]:
+    found = audit(past_of(backlog.api, wave_id, wave))
     told = {name: finding.to_json(wave_id) for name, finding in found.items()}
-    new, gone = record_findings(api, told, wave_id)
+    new, gone = record_findings(backlog.api, told, wave_id)
     proposed = _propose(backlog, found) if propose else []
     keys = {"findings": [told[name] for name in new], "findings_gone": gone}
     return {key: value for key, value in {**keys, "findings_proposed": proposed}.items() if value}
 
 
-def past_of(api: StateAPI, wave: Json) -> Past:
-    """What an audit looks at, after the wave with this report."""
-    ids = [*_recent(api), str(wave.get("wave_id"))]
+def past_of(api: StateAPI, wave_id: str, wave: Json) -> Past:
+    """What an audit looks at, after the wave with this id and report."""
+    ids = [*_recent(api), wave_id]
     newest = [*dict.fromkeys(reversed(ids))][:WAVES][::-1]
     views = (api.project(events.wave_stream(wave_id)) for wave_id in newest)
     traces = project_agent_traces(_end_of(api, events.AGENT_TRACES, TRACE_EVENTS))["agents"]
@@ -89,9 +88,9 @@ def _lapsed(api: StateAPI) -> Iterator[str]:
     now = api.store.clock.now()
     for resource in claims:
         row = api.store.lease_row(resource)
-        if row is not None and row.holder is not None:
-            if not row.held_at(now) or is_gone(row.holder):
-                yield resource
+        holder = row.holder if row else None
+        if row and holder and (not row.held_at(now) or is_gone(holder)):
+            yield resource
 
 
 def _end_of(api: StateAPI, stream: str, count: int) -> list[dict[str, Any]]:

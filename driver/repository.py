@@ -203,6 +203,12 @@ def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:
     return _ref(repo, ("rev-parse", "-q", "--verify", ref), user_environment(environ))
 
 
+def checked_out_at(repo: Repository, branch: str, environ: Mapping[str, str]) -> str:
+    """The folder of the worktree that a branch is checked out in, "" when it is in none."""
+    asked = ("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
+    return _ref(repo, asked, user_environment(environ))
+
+
 def is_ancestor(repo: Repository, commit: str, of: str, environ: Mapping[str, str]) -> bool:
     """Whether `of` contains `commit`; False also when the repository does not know it."""
     asked = (f"--git-dir={repo.git_dir}", "merge-base", "--is-ancestor", commit, of)

@@ -16,9 +16,9 @@ from state_store.files import write_text_atomic
 from state_store.ingest import export_tracker
 
 __all__ = [
+    "buildlog",
     "export_buildlog",
     "export_state_md",
-    "buildlog",
     "export_tracker",
     "render_buildlog",
     "render_state_md",
