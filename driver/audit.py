@@ -27,6 +27,8 @@ UNMETERED_BACKEND = "unmetered_backend"
 RED_BASELINE = "red_baseline"
 STALE_CLAIM = "stale_claim"
 
+PROPOSED = "proposed"  # the status of an item that nothing runs
+
 _TOO_OFTEN = 3
 _SLOWER, _SLOWER_S = 2.0, 30.0
 _FEW_NOW, _FEW_BEFORE = 2, 4  # dispatches of which a median means something
@@ -84,7 +86,7 @@ class Finding:
             "id": self.id,
             "slug": self.id,
             "title": _line(_TITLES[self.kind].format(_line(self.subject))),
-            "status": "proposed",
+            "status": PROPOSED,
             "priority": "P3",
             "createdAt": created,
             "source": "audit",

@@ -7,10 +7,10 @@ Nothing here decides anything; trouble is told in the report and ends no cycle.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from driver.audit import Finding, Past, audit, red_alone
+from driver.audit import PROPOSED, Finding, Past, audit, red_alone
 from driver.backlog import Backlog
 from driver.living import is_gone
 from state_store import coordination, events
@@ -40,9 +40,9 @@ def _audited(backlog: Backlog, wave_id: str, wave: Json, propose: bool) -> dict[
     found = audit(past_of(backlog.api, wave_id, wave))
     told = {name: finding.to_json(wave_id) for name, finding in found.items()}
     new, gone = record_findings(backlog.api, told, wave_id)
-    proposed = _propose(backlog, found) if propose else []
-    keys = {"findings": [told[name] for name in new], "findings_gone": gone}
-    return {key: value for key, value in {**keys, "findings_proposed": proposed}.items() if value}
+    proposed = _propose(backlog, found, gone, wave_id) if propose else []
+    keys = {"findings": new, "findings_gone": gone, "findings_proposed": proposed}
+    return {key: value for key, value in keys.items() if value}
 
 
 def past_of(api: StateAPI, wave_id: str, wave: Json) -> Past:
@@ -60,16 +60,25 @@ def past_of(api: StateAPI, wave_id: str, wave: Json) -> Past:
     )
 
 
-def _propose(backlog: Backlog, found: Mapping[str, Finding]) -> list[str]:
-    """One that was ever in the tracker, whatever became of it there, is not proposed again."""
-    created, made = iso_time(time.time()), []
+def _propose(
+    backlog: Backlog, found: Mapping[str, Finding], gone: Iterable[Json], wave_id: str
+) -> list[str]:
+    """The ids of new items; one that was ever in the tracker, whatever became of it, is none."""
+    created, made, told = iso_time(time.time()), list[str](), False
     with backlog.api.store.transaction() as transaction:
         for name, finding in found.items():
             if transaction.item(name) is None:
                 item = finding.as_item(created)
                 transaction.append(events.TRACKER, events.ITEM_CREATED, item, "audit")
                 made.append(name)
-    if made:
+        for finding_gone in gone:
+            item = transaction.item(str(finding_gone["id"])) or {}
+            if item.get("status") == PROPOSED:  # what people have taken up is theirs
+                notes = f"{item.get('notes') or ''} Not found any more after wave {wave_id}."
+                change = {"id": item["id"], "notes": notes.strip()}
+                transaction.append(events.TRACKER, events.ITEM_UPDATED, change, "audit")
+                told = True
+    if made or told:
         backlog.sync()
     return made
 
