@@ -24,6 +24,8 @@ from driver.selection import filter_todo_items
 from state_store.findings import apply_findings
 
 Json = dict[str, Any]
+KINDS = (FAILING_ITEM, FLAKY_TEST, RED_BASELINE, REFUSED_CHANGE, SLOW_BACKEND, STALE_CLAIM)
+KINDS += (UNMETERED_BACKEND,)
 
 
 def judged(
@@ -147,21 +149,7 @@ def test_a_proposed_item_is_nothing_that_a_wave_takes() -> None:
     assert filter_todo_items([proposed]) == []
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        value
-        for value in (
-            FAILING_ITEM,
-            FLAKY_TEST,
-            RED_BASELINE,
-            REFUSED_CHANGE,
-            SLOW_BACKEND,
-            STALE_CLAIM,
-            UNMETERED_BACKEND,
-        )
-    ],
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_a_title_for_its_item(kind: str) -> None:
     assert "THE SUBJECT" in Finding(kind, "THE SUBJECT", "").as_item("")["title"]
 
