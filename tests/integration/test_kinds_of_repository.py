@@ -1,0 +1,256 @@
+"""Repositories as users have them: a wave ships in each, or says in one sentence why not, and leaves
+the user's checkout and git dir as they were to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.programs import SCHEDULER, Ran, run, run_here
+from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
+
+GREEN, REFUSED, CANNOT_RUN = 0, 1, 4
+FILES = {"work.txt": "to do\n", "src/kept.txt": "kept\n", "README.md": "a project\n"}
+OURS = ("refs/heads/wave/", "logs/refs/heads/wave/")
+MANY = 20_000
+
+
+@dataclass
+class Case:
+    """A user's machine with one repository; `shipped_from` is where its branches can be had."""
+
+    home: Path
+    environ: dict[str, str]
+    repo: Checkout = field(init=False)
+    config: str = ""
+    work: str = "printf 'done\\n' > work.txt"
+    owned: str = "work.txt"
+    test: str = "grep -q done work.txt"
+    watched: list[Path] = field(default_factory=list)
+
+    @property
+    def shipped_from(self) -> Path:
+        remote = self.home / "remote.git"
+        return remote if remote.is_dir() else self.repo.path
+
+    def make(self, name: str = "repo", *options: str, **files: str | bytes) -> Checkout:
+        self.repo = make_repo(self.home / name, self.environ, {**FILES, **files}, *options)
+        return self.repo
+
+    def remote(self, *options: str) -> Checkout:
+        """A bare repository with the files on main."""
+        made = make_bare(self.home / "remote.git", self.environ, *options)
+        start = make_repo(self.home / "start", self.environ, FILES)
+        start.commit({"more.txt": "one\n"}, "second")
+        start.commit({"more.txt": "two\n"}, "third")
+        start.git("push", "-q", str(made.path), "main")
+        return made
+
+    def clone(self, source: Path, *options: str) -> Checkout:
+        self.repo = Checkout(self.home / "repo", self.environ)
+        (self.home / "repo").parent.mkdir(exist_ok=True)
+        start = Checkout(self.home, self.environ)
+        start.git("clone", "-q", *options, source.as_uri(), str(self.repo.path))
+        return self.repo
+
+    def seen(self) -> dict[str, str]:
+        """Every byte of checkout and git dirs, but objects and the branches that a wave makes."""
+        tops = [self.repo.path, *self.watched]
+        found = {f"{top}/{p}": told for top in tops for p, told in frozen(top).items()}
+        return {path: told for path, told in found.items() if not any(o in path for o in OURS)}
+
+    def schedule(self, *, apart: bool = False, **options: Any) -> Ran:
+        config, tracker = self.home / "config.toml", self.home / "tracker.json"
+        agent = json.dumps(["sh", "-c", f"cat > /dev/null; {self.work}"])
+        config.write_text(
+            f'[backend]\nname = "command"\ncommand = {agent}\n[review]\nmode = "off"\n'
+            f"[workspace]\nroot = {json.dumps(str(self.home / 'places'))}\n{self.config}"
+        )
+        item = {"id": "A", "slug": "a", "status": "todo", "prompt": "Do it."}
+        item |= {"ownsFiles": [self.owned], "testCmd": self.test}
+        tracker.write_text(json.dumps({"version": 1, "items": [item]}))
+        words = ("--execute", "--tracker", tracker, "--repo", self.repo.path)
+        words += ("--config", config, "--state-dir", self.home / "state")
+        start: Callable[..., Ran] = run if apart else run_here
+        return start(SCHEDULER, *words, cwd=self.home, env=self.environ, **options)
+
+    def ships(self, **options: Any) -> dict[str, Any]:
+        """Run a wave: it ships, in a clone there is the work and nothing else is new, and here
+        nothing has changed."""
+        before, base = self.seen(), self.repo.git("rev-parse", "HEAD")
+        done = self.schedule(**options)
+        assert (done.code, done.report["success"]) == (GREEN, True), done.err
+        assert self.seen() == before
+        branch, clone = done.report["branch"], Checkout(self.home / "shipped", self.environ)
+        Checkout(self.home, self.environ).git(
+            "clone", "-q", "--branch", branch, self.shipped_from.as_uri(), str(clone.path)
+        )
+        assert clone.git("rev-parse", "HEAD") == done.report["sha"]
+        assert clone.git("rev-parse", "HEAD^") == base
+        assert clone.git("diff", "--name-only", "-z", "HEAD^", "HEAD") == f"{self.owned}\0"
+        told = subprocess.run(("sh", "-c", self.test), cwd=clone.path, check=False)
+        assert told.returncode == 0
+        return done.report
+
+    def refuses(self, code: int) -> str:
+        """Run a wave: it does not begin or does not ship, and the sentence why is the answer."""
+        before = self.seen()
+        done = self.schedule()
+        assert done.code == code, (done.code, done.err)
+        assert self.seen() == before
+        assert "Traceback" not in done.err
+        return str(done.report.get("error") or done.report["wave"]["built"][0]["error"])
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path, user_environ(tmp_path / "home", GIT_CONFIG_NOSYSTEM="1"))
+
+
+def with_submodule(case: Case) -> None:
+    library = make_repo(case.home / "library", case.environ, {"lib.txt": "library\n"})
+    repo = case.make()
+    allowed = ("-c", "protocol.file.allow=always")
+    repo.git(*allowed, "submodule", "--quiet", "add", library.path.as_uri(), "lib")
+    repo.commit({}, "with a submodule")
+
+
+def with_lfs_pointers(case: Case) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 5\n"
+    case.make()
+    case.repo.commit({".gitattributes": "*.bin filter=lfs diff=lfs -text\n", "big.bin": pointer})
+    for key in ("clean", "smudge"):
+        case.repo.git("config", f"filter.lfs.{key}", f"git-lfs-that-is-not-here {key} -- %f")
+    case.repo.git("config", "filter.lfs.required", "true")
+
+
+def shallow(case: Case) -> None:
+    case.clone(case.remote().path, "--depth=1")
+    assert case.repo.git("rev-parse", "--is-shallow-repository") == "true"
+
+
+def sparse(case: Case) -> None:
+    case.make()
+    case.repo.commit({"far/away.txt": "far\n"})
+    case.repo.git("sparse-checkout", "set", "src")
+    assert not (case.repo.path / "far").exists()
+
+
+def with_sha256(case: Case) -> None:
+    case.make("repo", "--object-format=sha256")
+
+
+def linked_worktree(case: Case) -> None:
+    main = case.make("main")
+    main.git("worktree", "add", "-q", "-b", "side", str(case.home / "repo"))
+    case.repo = Checkout(case.home / "repo", case.environ)
+    case.watched = [main.path]
+
+
+def with_hooks_elsewhere(case: Case) -> None:
+    case.make()
+    for name in (
+        "pre-commit",
+        "commit-msg",
+        "post-checkout",
+        "post-commit",
+        "reference-transaction",
+    ):
+        hook(case.home / "hooks", name, f"echo {name} >> {shlex.quote(str(case.home / 'ran'))}")
+    case.repo.git("config", "core.hooksPath", str(case.home / "hooks"))
+
+
+def with_crlf_attributes(case: Case) -> None:
+    case.make()
+    files = {".gitattributes": "*.txt text eol=crlf\n", "dos.txt": b"one\r\ntwo\r\n"}
+    case.repo.commit(files)
+    case.repo.path.joinpath("work.txt").unlink()
+    case.repo.git("checkout", "-q", "work.txt")
+    case.repo.git("config", "core.autocrlf", "true")
+    case.work = "printf 'done\\r\\n' > work.txt"
+
+
+def with_names_beyond_ascii(case: Case) -> None:
+    names = ("\u00e4rger/\u65e5\u672c.txt", "e\u0301.txt", "\u00e9.txt", "with space/a\tb.txt")
+    case.make("repo", **{})
+    case.repo.commit({**dict.fromkeys(names, "x\n"), os.fsdecode(b"not-utf8-\xff.txt"): "y\n"})
+    case.owned = "\u00e4rger/\u65e5\u672c.txt"
+    case.work = f"printf 'done\\n' > '{case.owned}'"
+    case.test = f"grep -q done '{case.owned}'"
+
+
+def with_many_files(case: Case) -> None:
+    case.repo = Checkout(case.home / "repo", case.environ)
+    case.repo.path.mkdir()
+    case.repo.git("init", "-q")
+    names = [*FILES, *(f"d{n % 200}/f{n}.txt" for n in range(MANY - len(FILES)))]
+    told = b"commit refs/heads/main\ncommitter U <u@example.org> 1 +0000\ndata 0\n"
+    told += b"".join(b"M 100644 inline %s\ndata 3\nto \n" % name.encode() for name in names)
+    case.repo.git("fast-import", "--quiet", stdin=told)
+    case.repo.git("reset", "-q", "--hard")
+
+
+def partial(case: Case) -> None:
+    remote = case.remote()
+    remote.git("config", "uploadpack.allowFilter", "true")
+    case.clone(remote.path, "--filter=blob:none")
+
+
+def with_alternates(case: Case) -> None:
+    source = case.make("source")
+    case.clone(source.path, "--shared")
+
+
+def with_packed_refs(case: Case) -> None:
+    case.make()
+    case.repo.git("branch", "other/one")
+    case.repo.git("tag", "-a", "v1", "-m", "one")
+    case.repo.git("gc", "-q")
+    assert not (case.repo.path / ".git" / "refs" / "heads" / "main").exists()
+
+
+def with_worktree_config(case: Case) -> None:
+    linked_worktree(case)
+    case.repo.git("config", "extensions.worktreeConfig", "true")
+    case.repo.git("config", "--worktree", "core.autocrlf", "false")
+
+
+def at_an_odd_path(case: Case) -> None:
+    case.make("my \u00e4 'repo' \"x\" $HOME #%;&(1)\\y")
+
+
+WORKS = (
+    with_submodule,
+    with_lfs_pointers,
+    shallow,
+    sparse,
+    with_sha256,
+    linked_worktree,
+    with_hooks_elsewhere,
+    with_crlf_attributes,
+    with_names_beyond_ascii,
+    partial,
+    with_alternates,
+    with_packed_refs,
+    with_worktree_config,
+    at_an_odd_path,
+)
+
+
+@pytest.mark.parametrize("kind", WORKS, ids=lambda kind: str(kind.__name__))
+def test_a_wave_ships_in_every_kind_of_repository(case: Case, kind: Callable[[Case], None]) -> None:
+    kind(case)
+    case.ships()
+
+
+def test_a_wave_ships_in_a_repository_of_many_files(case: Case) -> None:
+    with_many_files(case)
+    case.ships(apart=True)
