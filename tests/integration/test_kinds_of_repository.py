@@ -1,5 +1,7 @@
-"""Repositories as users have them: a wave ships in each, or says in one sentence why not, and leaves
-the user's checkout and git dir as they were to the byte."""
+"""Repositories as users have them: a wave ships in each, or says in one sentence why not.
+
+The user's checkout and git dir are as they were before, to the byte.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,9 @@ import pytest
 from tests.support.programs import SCHEDULER, Ran, run, run_here
 from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
 
-GREEN, REFUSED, CANNOT_RUN = 0, 1, 4
+GREEN, BAD_INPUT, CANNOT_RUN = 0, 2, 4
 FILES = {"work.txt": "to do\n", "src/kept.txt": "kept\n", "README.md": "a project\n"}
 OURS = ("refs/heads/wave/", "logs/refs/heads/wave/")
-MANY = 20_000
 
 
 @dataclass
@@ -82,7 +83,7 @@ class Case:
         start: Callable[..., Ran] = run if apart else run_here
         return start(SCHEDULER, *words, cwd=self.home, env=self.environ, **options)
 
-    def ships(self, **options: Any) -> dict[str, Any]:
+    def ships(self, in_clone: str = "", **options: Any) -> None:
         """Run a wave: it ships, in a clone there is the work and nothing else is new, and here
         nothing has changed."""
         before, base = self.seen(), self.repo.git("rev-parse", "HEAD")
@@ -96,9 +97,7 @@ class Case:
         assert clone.git("rev-parse", "HEAD") == done.report["sha"]
         assert clone.git("rev-parse", "HEAD^") == base
         assert clone.git("diff", "--name-only", "-z", "HEAD^", "HEAD") == f"{self.owned}\0"
-        told = subprocess.run(("sh", "-c", self.test), cwd=clone.path, check=False)
-        assert told.returncode == 0
-        return done.report
+        subprocess.run(("sh", "-c", in_clone or self.test), cwd=clone.path, check=True)
 
     def refuses(self, code: int) -> str:
         """Run a wave: it does not begin or does not ship, and the sentence why is the answer."""
@@ -187,11 +186,11 @@ def with_names_beyond_ascii(case: Case) -> None:
     case.test = f"grep -q done '{case.owned}'"
 
 
-def with_many_files(case: Case) -> None:
+def with_many_files(case: Case, count: int) -> None:
     case.repo = Checkout(case.home / "repo", case.environ)
     case.repo.path.mkdir()
     case.repo.git("init", "-q")
-    names = [*FILES, *(f"d{n % 200}/f{n}.txt" for n in range(MANY - len(FILES)))]
+    names = [*FILES, *(f"d{n % 200}/f{n}.txt" for n in range(count - len(FILES)))]
     told = b"commit refs/heads/main\ncommitter U <u@example.org> 1 +0000\ndata 0\n"
     told += b"".join(b"M 100644 inline %s\ndata 3\nto \n" % name.encode() for name in names)
     case.repo.git("fast-import", "--quiet", stdin=told)
@@ -223,6 +222,24 @@ def with_worktree_config(case: Case) -> None:
     case.repo.git("config", "--worktree", "core.autocrlf", "false")
 
 
+def without_a_git_dir(case: Case) -> None:
+    case.make("repo", "--separate-git-dir", str(case.home / "git dir"))
+    case.watched = [case.home / "git dir"]
+
+
+def with_an_index_of_parts(case: Case) -> None:
+    case.make()
+    case.repo.git("config", "core.fsmonitor", f"touch {case.home / 'ran'}")
+    case.repo.git("update-index", "--index-version", "4", "--split-index")
+
+
+def with_a_ref_table(case: Case) -> None:
+    asked = ("init", "-q", "--ref-format=reftable", str(case.home / "probe"))
+    if subprocess.run(("git", *asked), capture_output=True, check=False).returncode:
+        pytest.skip("this git knows no reftable")
+    case.make("repo", "--ref-format=reftable")
+
+
 def at_an_odd_path(case: Case) -> None:
     case.make("my \u00e4 'repo' \"x\" $HOME #%;&(1)\\y")
 
@@ -234,14 +251,15 @@ WORKS = (
     sparse,
     with_sha256,
     linked_worktree,
-    with_hooks_elsewhere,
-    with_crlf_attributes,
     with_names_beyond_ascii,
     partial,
     with_alternates,
     with_packed_refs,
     with_worktree_config,
+    with_a_ref_table,
     at_an_odd_path,
+    pytest.param(without_a_git_dir, marks=pytest.mark.sweep),
+    pytest.param(with_an_index_of_parts, marks=pytest.mark.sweep),
 )
 
 
@@ -251,6 +269,96 @@ def test_a_wave_ships_in_every_kind_of_repository(case: Case, kind: Callable[[Ca
     case.ships()
 
 
-def test_a_wave_ships_in_a_repository_of_many_files(case: Case) -> None:
-    with_many_files(case)
+@pytest.mark.parametrize("count", [2_000, pytest.param(20_000, marks=pytest.mark.sweep)])
+def test_a_wave_ships_in_a_repository_of_many_files(case: Case, count: int) -> None:
+    with_many_files(case, count)
+    assert case.repo.git("ls-files").count("\n") == count - 1
     case.ships(apart=True)
+
+
+def test_hooks_of_another_folder_are_asked_at_the_ship_and_at_no_other_time(case: Case) -> None:
+    with_hooks_elsewhere(case)
+    case.ships()
+    assert (case.home / "ran").read_text().split() == ["pre-commit", "commit-msg"]
+
+
+def test_line_ends_are_shipped_as_the_attributes_want_them(case: Case) -> None:
+    with_crlf_attributes(case)
+    case.ships()
+    kept = Checkout(case.home / "shipped", case.environ)
+    assert kept.git("ls-files", "--eol", "work.txt").split()[:2] == ["i/lf", "w/crlf"]
+    assert (kept.path / "work.txt").read_bytes() == b"done\r\n"
+
+
+def test_a_submodule_is_there_for_tests_where_the_set_up_gets_it(case: Case) -> None:
+    with_submodule(case)
+    get = "git -c protocol.file.allow=always submodule --quiet update --init"
+    case.config = f'setup = ["{get}"]\n'
+    case.test = "grep -q done work.txt && grep -q library lib/lib.txt"
+    case.ships(in_clone="grep -q done work.txt")
+
+
+def test_files_of_a_submodule_are_no_files_of_an_item(case: Case) -> None:
+    with_submodule(case)
+    case.owned = "lib/lib.txt"
+    told = case.refuses(BAD_INPUT)
+    assert "'a': lib/lib.txt belongs to lib, a repository of its own (a submodule?): " in told
+
+
+def test_a_partial_clone_that_lacks_files_of_its_commit_is_told_how_to_get_them(
+    case: Case,
+) -> None:
+    remote = case.remote()
+    remote.git("config", "uploadpack.allowFilter", "true")
+    case.clone(remote.path, "--filter=blob:none", "--sparse")
+    case.repo.git("sparse-checkout", "set", "--no-cone", "/work.txt")
+    told = case.refuses(CANNOT_RUN)
+    where, _, remedy = told.partition(": get them with ")
+    assert where == f"{case.repo.path} is a partial clone that lacks 3 objects of its commit"
+    subprocess.run(remedy, shell=True, env=case.environ, check=True, capture_output=True)  # noqa: S602
+    case.ships()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_a_checkout_of_another_user_is_told_how_to_trust_it(case: Case) -> None:
+    case.make()
+    for path in (case.repo.path, *case.repo.path.rglob("*")):
+        os.lchown(path, 12345, 12345)
+    told = case.refuses(CANNOT_RUN)
+    sentence, _, remedy = told.partition(": run ")
+    assert sentence.endswith(f"{case.repo.path} because another user owns it")
+    subprocess.run(remedy, shell=True, env=case.environ, check=True)  # noqa: S602
+    case.ships()
+
+
+def test_a_signing_program_that_fails_is_told_before_the_work_or_not_asked(case: Case) -> None:
+    case.make()
+    case.repo.git("config", "commit.gpgsign", "true")
+    case.repo.git("config", "gpg.program", "false")
+    before = case.seen()
+    done = case.schedule()
+    assert case.seen() == before
+    assert done.code == GREEN or "sign" in done.report["error"]
+    if done.code != GREEN:
+        assert not done.report["items_shipped"]
+        case.config = '[ship]\nsign = "never"\n'
+        case.ships()
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda case: make_bare(case.home / "repo", case.environ), "has no checkout (a bare"),
+        (
+            lambda case: Checkout(case.home, case.environ).git("init", "-q", "repo"),
+            "has no commit yet: make one first",
+        ),
+    ],
+    ids=["bare", "empty"],
+)
+def test_where_there_is_nothing_to_start_from_a_sentence_says_so(
+    case: Case, make: Callable[[Case], object], sentence: str
+) -> None:
+    case.repo = Checkout(case.home / "repo", case.environ)
+    make(case)
+    assert sentence in case.refuses(BAD_INPUT)
