@@ -12,6 +12,7 @@ import pytest
 from driver.auditing import WAVES, audited, past_of
 from driver.backlog import Backlog
 from driver.leasing import Leases
+from driver.living import holder_name, is_gone
 from state_store import coordination, events
 from state_store.api import StateAPI
 from state_store.export import state_md
@@ -123,11 +124,18 @@ def test_a_lease_of_a_holder_that_is_gone_is_a_stale_claim_until_it_is_given_bac
 ) -> None:
     store = backlog.api.store
     coordination.acquire(store, "repo//live", "somebody", ttl=600)
+    coordination.acquire(store, "repo//mine", holder_name(), ttl=600)
     coordination.acquire(store, "repo//old", "somebody", ttl=1e-9)
     (found,) = after(backlog, "w1", "verified")["findings"]
     assert (found["kind"], found["subject"]) == ("stale_claim", "repo//old")
     coordination.release(store, "repo//old", "somebody")
     assert after(backlog, "w2", "verified") == {"findings_gone": [found]}
+    name, _, mark = holder_name().partition("@")
+    dead = f"{name}@1-{mark.partition('-')[2]}"  # began at another time than we did
+    if is_gone(dead):  # not where processes are known by their numbers alone
+        coordination.acquire(store, "repo//dead", dead, ttl=600)
+        (found,) = after(backlog, "w3", "verified")["findings"]
+        assert found["subject"] == "repo//dead"
 
 
 def test_trouble_with_the_audit_is_a_warning(backlog: Backlog) -> None:

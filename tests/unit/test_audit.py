@@ -20,6 +20,7 @@ from driver.audit import (
     audit,
     red_alone,
 )
+from driver.closing import closing_lines
 from driver.selection import filter_todo_items
 from state_store.findings import apply_findings
 
@@ -152,6 +153,15 @@ def test_a_proposed_item_is_nothing_that_a_wave_takes() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_a_title_for_its_item(kind: str) -> None:
     assert "THE SUBJECT" in Finding(kind, "THE SUBJECT", "").as_item("")["title"]
+
+
+def test_trouble_after_the_wave_is_told_at_its_end() -> None:
+    report = {
+        "wave": {"built": [{"slug": "a"}], "shipped": ["a"]},
+        "audit_warning": "no audit",
+        "checkpoint": {"warning": "no checkpoint"},
+    }
+    assert closing_lines(report) == ("shipped 1 of 1 item", "no audit", "no checkpoint")
 
 
 def recorded(*findings: Any, gone: tuple[str, ...] = ()) -> Mapping[str, Any]:
