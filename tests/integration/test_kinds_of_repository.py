@@ -9,6 +9,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -180,10 +181,12 @@ def with_crlf_attributes(case: Case) -> None:
 
 
 def with_names_beyond_ascii(case: Case) -> None:
-    names = ("\u00e4rger/\u65e5\u672c.txt", "e\u0301.txt", "\u00e9.txt", "with space/a\tb.txt")
-    case.make("repo", **{})
-    case.repo.commit({**dict.fromkeys(names, "x\n"), os.fsdecode(b"not-utf8-\xff.txt"): "y\n"})
-    case.owned = "\u00e4rger/\u65e5\u672c.txt"
+    names = ["\u00e4rger/\u65e5\u672c.txt", "\u00e9.txt", "with space/a.txt"]
+    if sys.platform == "linux":  # elsewhere file systems take two of these for one, or none at all
+        names += ["e\u0301.txt", "a\tb.txt", os.fsdecode(b"not-utf8-\xff.txt")]
+    case.make()
+    case.repo.commit(dict.fromkeys(names, "x\n"))
+    case.owned = names[0]
     case.work = f"printf 'done\\n' > '{case.owned}'"
     case.test = f"grep -q done '{case.owned}'"
 
@@ -243,7 +246,8 @@ def with_a_ref_table(case: Case) -> None:
 
 
 def at_an_odd_path(case: Case) -> None:
-    case.make("my \u00e4 'repo' \"x\" $HOME #%;&(1)\\y")
+    odd = '"x" \\y' if os.name != "nt" else ""
+    case.make(f"my \u00e4 'repo' $HOME #%;&(1) {odd}".strip())
 
 
 WORKS = (
