@@ -50,7 +50,8 @@ _EVERYDAY_CONFIG = re.compile(rf"{CONFIG}branch\..*\.(?!pushremote$)[^.]+", re.I
 _HARMLESS = ("user.", "safe.", "init.", "color.", "advice.", "push.", "pull.", "branch.")
 _REPLACED = f"{REF}refs/replace/"
 # Fetched in the background by any editor, or made by a wave, ours or another one.
-_NOT_WATCHED = ("refs/remotes/", "refs/tidegate/", "refs/heads/wave/", "refs/heads/wave-")
+_OURS = ("refs/tidegate/", "refs/heads/wave/", "refs/heads/wave-", "refs/heads/tidegate/")
+_NOT_WATCHED = ("refs/remotes/", *_OURS)
 
 
 def is_grave(name: str) -> bool:

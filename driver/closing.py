@@ -26,6 +26,7 @@ def closing_lines(report: Json) -> tuple[str, ...]:
         _count(built, shipped),
         *(_unshipped(record) for record in open_items),
         *_left_out(report),
+        *_warnings(report),
         *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo)),
     )
 
@@ -36,6 +37,12 @@ def _count(built: Sequence[Json], shipped: Sequence[str] | None) -> str:
         return f"shipped {len(shipped)} of {items}"
     verified = sum(bool(record["verified"]) for record in built)
     return f"verified {verified} of {items}; nothing is shipped without --git"
+
+
+def _warnings(report: Json) -> Iterator[str]:
+    """What went wrong after a cycle's wave, which changes no exit code."""
+    told = (report.get("audit_warning"), (report.get("checkpoint") or {}).get("warning"))
+    return filter(None, told)
 
 
 def _unshipped(record: Json) -> str:

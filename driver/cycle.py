@@ -10,7 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from driver import cycle_status
+from driver.auditing import audited
 from driver.backlog import Backlog, refused_claims, resource
+from driver.checkpoint import checkpointed
 from driver.cycle_context import (
     Cycle,
     CycleRequest,
@@ -76,7 +78,8 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
             with status.shown():
                 status.enter(cycle_status.INTAKE)
                 claimed = _claimed(cycle, wave_id, backlog)
-                return _run_claimed(cycle, run_wave, backlog, status, *claimed)
+                report = _run_claimed(cycle, run_wave, backlog, status, *claimed)
+            return report | checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
     except _StoppedAt as stop:
         return stop.report
     except GateClosedError as closed:
@@ -151,6 +154,7 @@ def _run_claimed(
     update = update_tracker(backlog, places, results, wave_id)
     if warning:
         update["tracker_warning"] = warning
+    update |= audited(backlog, wave_id, results.told, propose=cycle.settings.audit.propose)
     backend = adapted(cycle.driver).name
     return concluded(wave_id, selection, results, update=update, backend=backend)
 

@@ -273,10 +273,14 @@ class PrivateGit:
         trees = [line.split()[2] for line in lines[1::2]]
         return tuple(map(Commit, lines[::2], trees))
 
-    def keep(self, repo: Repository, commit: str, ref: str) -> None:
-        """Put a commit into the user's repository as a new `ref`; what exists is never moved.
+    def store(self, content: bytes) -> str:
+        """The id of a file with this content, which is there from now on."""
+        return self._id(self._git("hash-object", "-w", "--stdin", stdin=content))
 
-        Raises GitError when `ref` is there with another value; with the same value is fine.
+    def keep(self, repo: Repository, commit: str, ref: str, was: str = "") -> None:
+        """Put a commit into the user's repository as `ref`, which must be at `was` ("": absent).
+
+        Raises GitError when `ref` is there with another value; that of `commit` is fine.
         """
         env = self.env
         at = f"--git-dir={repo.git_dir}"
@@ -285,11 +289,12 @@ class PrivateGit:
         have = (at, "cat-file", "-e", commit)
         if not run_git(have, cwd=repo.top, env=env, accept=(0, 1, 128)).ok:
             # --local: only what the user's repository does not have. No fetch, so no FETCH_HEAD.
-            wanted = f"{commit}\n^{repo.head}\n".encode()
+            known = "".join(f"^{one}\n" for one in (repo.head, was) if one)
+            wanted = f"{commit}\n{known}".encode()
             pack = self._git("pack-objects", "--revs", "--local", "--stdout", "-q", stdin=wanted,
                              timeout_s=BULK_TIMEOUT_S).stdout  # fmt: skip
             run_git((at, "index-pack", "--stdin"), cwd=repo.top, env=env, stdin=pack)
-        create = (at, "update-ref", "--no-deref", ref, commit, self._no_object)
+        create = (at, "update-ref", "--no-deref", ref, commit, was or self._no_object)
         try:
             run_git(create, cwd=repo.top, env=env)
         except GitError:

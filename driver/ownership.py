@@ -7,6 +7,7 @@ found elsewhere, in git objects.
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -186,6 +187,14 @@ def name_problem(component: str) -> str | None:
     if _CONTROL.search(component) or _TEXT_DIRECTION.search(component):
         return "it holds a control character"
     return _encoding_problem(component) or _portability_problem(component)
+
+
+def nested_repository(top: Path, path: str) -> str:
+    """The folder below `top`, the path itself or on its way, that is a repository of its own (a
+    submodule, another checkout); "" where there is none."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    ways = ("/".join(parts[: at + 1]) for at in range(len(parts)))
+    return next((way for way in ways if os.path.lexists(top / way / ".git")), "")
 
 
 def leaves_tree(top: Path, path: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from driver.git_command import (
     user_environment,
     with_config,
 )
+from driver.text import counted
 from state_store.errors import CannotRunError, InputError
 
 _OLDEST_GIT = (2, 32)  # GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT: before it, nothing can be sealed off
@@ -70,6 +72,24 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
         shallow=shallow,
         objects=common_dir / "objects",
     )
+
+
+def check_complete(repo: Repository, environ: Mapping[str, str]) -> None:
+    """Raise CannotRunError where a partial clone lacks files of its commit: they are fetched from
+    its own remote and by its user's git only, which ours never do."""
+    if not any((repo.objects / "pack").glob("*.promisor")):
+        return
+    at, tree = f"--git-dir={repo.git_dir}", f"{repo.head}^{{tree}}"
+    asked = (at, "rev-list", "--objects", "--missing=print", tree)
+    env = user_environment(environ)
+    told = run_git(asked, cwd=repo.top, env=env, timeout_s=BULK_TIMEOUT_S).stdout
+    if missing := sum(line.startswith(b"?") for line in told.splitlines()):
+        empty = (at, "hash-object", "-t", "tree", "--stdin")
+        nothing = text(run_git(empty, cwd=repo.top, env=env).stdout).strip()
+        raise CannotRunError(
+            f"{repo.top} is a partial clone that lacks {counted(missing, 'object')} of its commit:"
+            f" get them with git -C {shlex.quote(str(repo.top))} diff --shortstat {nothing} HEAD"
+        )
 
 
 def git_version(cwd: Path, environ: Mapping[str, str]) -> str:
@@ -201,6 +221,12 @@ def tip_of(repo: Repository, branch: str, environ: Mapping[str, str]) -> str:
 def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:
     """The commit a ref of the user's repository is at, "" when there is no such ref."""
     return _ref(repo, ("rev-parse", "-q", "--verify", ref), user_environment(environ))
+
+
+def checked_out_at(repo: Repository, branch: str, environ: Mapping[str, str]) -> str:
+    """The folder of the worktree that a branch is checked out in, "" when it is in none."""
+    asked = ("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
+    return _ref(repo, asked, user_environment(environ))
 
 
 def is_ancestor(repo: Repository, commit: str, of: str, environ: Mapping[str, str]) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.git import open_repository, toplevel_of
+from driver.repository import check_complete
 
 
 @dataclass(frozen=True)
@@ -30,5 +31,5 @@ class Survey:
     def check_repository(self, top: Path) -> None:
         """Raise InputError or CannotRunError when no wave can work on the checkout at `top`."""
         if top not in self._sound:
-            open_repository(top, self.environ)
+            check_complete(open_repository(top, self.environ), self.environ)
             self._sound.add(top)

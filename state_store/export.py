@@ -16,11 +16,13 @@ from state_store.files import write_text_atomic
 from state_store.ingest import export_tracker
 
 __all__ = [
+    "buildlog",
     "export_buildlog",
     "export_state_md",
     "export_tracker",
     "render_buildlog",
     "render_state_md",
+    "state_md",
 ]
 
 View = Mapping[str, Any]
@@ -33,12 +35,21 @@ _STATUS_ORDER = ("in_progress", "todo", "failed", "blocked", "done", "archived")
 
 def export_state_md(api: StateAPI, out_path: Path | str) -> None:
     """Write STATE.md from the store. Raises CannotRunError when it cannot be written."""
-    text = render_state_md(api.project("orchestrator_status"), api.project("tracker"))
-    write_text_atomic(Path(out_path), text)
+    write_text_atomic(Path(out_path), state_md(api))
+
+
+def state_md(api: StateAPI) -> str:
+    """STATE.md of the store as it is now."""
+    return render_state_md(api.project("orchestrator_status"), api.project("tracker"))
 
 
 def export_buildlog(api: StateAPI, out_path: Path | str) -> None:
-    """Write BUILDLOG.md from the waves. Raises CannotRunError when it cannot be written.
+    """Write BUILDLOG.md from the waves. Raises CannotRunError when it cannot be written."""
+    write_text_atomic(Path(out_path), buildlog(api))
+
+
+def buildlog(api: StateAPI) -> str:
+    """BUILDLOG.md of the store as it is now.
 
     Only waves with events since the last time are folded; the other sections were kept.
     """
@@ -47,9 +58,9 @@ def export_buildlog(api: StateAPI, out_path: Path | str) -> None:
         if stream.startswith(WAVE_PREFIX):
             old = known.get(stream)
             kept[stream] = old if old and old[0] == link else [link, *_exported(api, stream)]
-    write_text_atomic(Path(out_path), _buildlog(section for _, *section in kept.values()))
     if kept != known:
         api.store.save_snapshot(_KEPT, len(kept), {"format": _FORMAT, "sections": kept})
+    return _buildlog(section for _, *section in kept.values())
 
 
 def _kept_sections(api: StateAPI) -> dict[str, list[str]]:
@@ -148,7 +159,10 @@ def _decision(found: View) -> str:
 
 
 def _finding(found: View) -> str:
-    return f"{found['at']} {_said(found['finding'])}"
+    finding = found["finding"]
+    if isinstance(finding, Mapping) and isinstance(finding.get("text"), str):
+        finding = f"{finding.get('kind') or 'finding'}: {finding['text']}"
+    return f"{found['at']} {_said(finding)}"
 
 
 def _said(value: Any) -> str:

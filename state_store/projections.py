@@ -75,7 +75,7 @@ def project_agent_lifecycle(events: Iterable[Row]) -> View:
 
 
 def project_orchestrator_status(events: Iterable[Row]) -> View:
-    """The phase we are in, decisions and findings in order, and the newest list of next steps.
+    """The phase we are in, decisions, findings that hold in order, and the newest next steps.
 
     `phase` is what people set; where nobody has, that of the newest `cycle` of the scheduler.
     """
@@ -169,9 +169,20 @@ def _apply_status(view: View, event: Row, payload: Row) -> None:
     elif event["type"] == names.NEXT_STEPS_UPDATED:
         view["next_steps"] = _list(payload.get("steps"))
     elif event["type"] == names.AUDIT_FINDINGS_RECORDED:
-        view["findings"] += [
-            {"finding": found, "at": at} for found in _list(payload.get("findings"))
-        ]
+        _apply_findings(view, payload, at)
+
+
+def _apply_findings(view: View, payload: Row, at: str) -> None:
+    """Those that are gone are left out; one found again stands once, with its newest text."""
+    new = [{"finding": found, "at": at} for found in _list(payload.get("findings"))]
+    old = {*map(str, _list(payload.get("gone"))), *filter(None, map(_finding_id, new))}
+    view["findings"] = [kept for kept in view["findings"] if _finding_id(kept) not in old] + new
+
+
+def _finding_id(entry: View) -> str | None:
+    finding = entry["finding"]
+    name = finding.get("id") if isinstance(finding, Mapping) else None
+    return name if isinstance(name, str) else None
 
 
 _TRACE_FIELDS = ("item", "wave", "attempt", "phase", "backend", "model")

@@ -22,7 +22,9 @@ from tools.settings_schema import (
     REVIEW_BACKEND,
     SECTIONS,
     STATE_DIR,
+    AuditSettings,
     BackendSettings,
+    CheckpointSettings,
     LimitsSettings,
     ReviewSettings,
     ShipSettings,
@@ -47,6 +49,8 @@ class Settings:
     review: ReviewSettings
     ship: ShipSettings
     limits: LimitsSettings
+    checkpoint: CheckpointSettings
+    audit: AuditSettings
     state_dir: Path
     environ: Mapping[str, str] = field(repr=False)
     files: tuple[Path, ...] = ()

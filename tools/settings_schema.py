@@ -98,6 +98,14 @@ def _pattern(raw: Any) -> str:
     return text
 
 
+def _branch(raw: Any) -> str:
+    name = _text(raw)
+    parts = name.split("/")
+    _require(not re.search(r"[\s~^:?*\[\\]|\.\.|@\{|//", name) and name != "@")
+    _require(not any(p.startswith(".") or p.endswith((".", ".lock")) or not p for p in parts))
+    return name
+
+
 def _argument(raw: Any) -> str:
     _require(isinstance(raw, str) and "\0" not in raw)
     return str(raw)
@@ -185,6 +193,7 @@ def one_of(*names: str) -> Kind:
 
 TEXT = Kind("a line of text that does not start with -", _text, str)
 REMOTE = Kind("the name or address of a git remote", _text, str, private=True)
+BRANCH = Kind("the name of a branch", _branch, str)
 PATH = Kind("a path", _path, str)
 SWITCH = Kind("true or false", _switch, _parse_switch)
 SECONDS = Kind(f"a number of seconds above 0 and at most {WEEK_S:.0f}", _seconds, float)
@@ -303,6 +312,22 @@ class LimitsSettings:
     give_up_s: float = _key(SECONDS, 1800.0)
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """Whether the files for people are committed after each cycle, and where."""
+
+    commit: bool = _key(SWITCH, False)
+    branch: str = _key(BRANCH, "tidegate/state")
+    push: bool = _key(SWITCH, False)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """What becomes of the findings of the audit after each wave."""
+
+    propose: bool = _key(SWITCH, False)
+
+
 REVIEW_BACKEND = "review.backend"
 SECTIONS: Mapping[str, type[Any]] = {
     "backend": BackendSettings,
@@ -312,6 +337,8 @@ SECTIONS: Mapping[str, type[Any]] = {
     REVIEW_BACKEND: BackendSettings,
     "ship": ShipSettings,
     "limits": LimitsSettings,
+    "checkpoint": CheckpointSettings,
+    "audit": AuditSettings,
 }
 STATE_DIR = "state_dir"
 PRICES = "prices"

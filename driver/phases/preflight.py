@@ -15,6 +15,7 @@ from driver.ownership import (
     OwnershipError,
     find_conflicts,
     leaves_tree,
+    nested_repository,
     parse_owned,
 )
 from driver.prompts import command_text
@@ -185,6 +186,13 @@ def _check_links(
         for item, home, paths in zip(items, homes, owned, strict=True)
         for path in paths
         if leaves_tree(home.top or home.folder, path.path)
+    ]
+    problems += [
+        f"item {item.slug!r}: {path.path} belongs to {nested}, a repository of its own (a"
+        " submodule?): make it an item of that one"
+        for item, home, paths in zip(items, homes, owned, strict=True)
+        for path in paths
+        if home.top and (nested := nested_repository(home.top, path.path))
     ]
     if problems:
         raise PreflightError("invalid_file_paths", problems)

@@ -1,0 +1,269 @@
+"""What past waves have in common that a person should know of, as findings. Pure.
+
+Knows views of the store and the report of the newest wave. Where those come from, and what becomes
+of a finding, is `auditing`'s. A finding is the same one as long as its kind and subject are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from driver.outcome import RunKind, Verdict
+from driver.text import bounded, counted, safe_line
+from state_store.findings import PREFIX
+from state_store.item_id import id_of
+
+View = Mapping[str, Any]
+
+FLAKY_TEST = "flaky_test"
+FAILING_ITEM = "failing_item"
+REFUSED_CHANGE = "refused_change"
+SLOW_BACKEND = "slow_backend"
+UNMETERED_BACKEND = "unmetered_backend"
+RED_BASELINE = "red_baseline"
+STALE_CLAIM = "stale_claim"
+
+PROPOSED = "proposed"  # the status of an item that nothing runs
+
+_TOO_OFTEN = 3
+_SLOWER, _SLOWER_S = 2.0, 30.0
+_FEW_NOW, _FEW_BEFORE = 2, 4  # dispatches of which a median means something
+_NO_ANSWER = (RunKind.TIMED_OUT, RunKind.KILLED, RunKind.COULD_NOT_RUN)
+# Nobody used anything, or it was cut off before it could tell what.
+_NO_BILL = (Verdict.HALTED, Verdict.OVER_BUDGET, Verdict.UNDECIDED, Verdict.LEASED_ELSEWHERE)
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is looked at: views of the newest waves, the last one last, the traces of their agents,
+    the tracker's items, resources whose leases ran out, and commands that were red beside no item.
+    """
+
+    waves: Sequence[View] = ()
+    traces: Sequence[View] = ()
+    items: Sequence[View] = ()
+    lapsed: Sequence[str] = ()
+    red_alone: Sequence[str] = ()
+
+    @property
+    def newest(self) -> str:
+        """The id of the last wave, "" when there was none."""
+        return str(self.waves[-1]["wave_id"]) if self.waves else ""
+
+    def id_of(self, slug: str) -> str:
+        """What the tracker calls an item, else its slug."""
+        named = (id_of(item) for item in self.items if item.get("slug") == slug)
+        return next((name for name in named if name is not None), slug)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a person should know of; `text` is it as a sentence, on one line."""
+
+    kind: str
+    subject: str
+    text: str
+
+    @property
+    def id(self) -> str:
+        """The same for the same kind and subject, whenever and however it is found."""
+        told = f"{self.kind}\0{self.subject}".encode("utf-8", "surrogateescape")
+        return f"{PREFIX}{hashlib.sha256(told).hexdigest()[:10]}"
+
+    def to_json(self, wave_id: str) -> dict[str, str]:
+        """As events and reports have it; `wave_id` is the wave it was seen after."""
+        told = {"kind": self.kind, "subject": _line(self.subject), "text": _line(self.text)}
+        return {"id": self.id, **told, "wave": wave_id}
+
+    def as_item(self, created: str) -> dict[str, Any]:
+        """The item for the tracker that proposes to mend it, which nothing runs as it is."""
+        return {
+            "id": self.id,
+            "slug": self.id,
+            "title": _line(_TITLES[self.kind].format(_line(self.subject))),
+            "status": PROPOSED,
+            "priority": "P3",
+            "createdAt": created,
+            "source": "audit",
+            "notes": _line(self.text),
+        }
+
+
+_TITLES = {
+    FLAKY_TEST: "Make a test give one answer: {}",
+    FAILING_ITEM: "Decide what to do with an item that keeps failing: {}",
+    REFUSED_CHANGE: "Look at why the work of an item was refused: {}",
+    SLOW_BACKEND: "Find out why a backend became slow: {}",
+    UNMETERED_BACKEND: "Have a backend tell what it uses: {}",
+    RED_BASELINE: "Make a test usable on the base: {}",
+    STALE_CLAIM: "Look after a run that never gave its item back: {}",
+}
+
+
+def audit(past: Past) -> dict[str, Finding]:
+    """All that is found, by id; of the same kind and subject the first."""
+    found: dict[str, Finding] = {}
+    for look in _LOOKS:
+        for finding in look(past):
+            found.setdefault(finding.id, finding)
+    return found
+
+
+def red_alone(report: View) -> tuple[str, ...]:
+    """The commands that were red where no item of the wave had a part in it."""
+    records = (record for record in report.get("built") or () if isinstance(record, Mapping))
+    undecided = (r for r in records if r.get("verdict") == Verdict.UNDECIDED)
+    runs = (run for record in undecided for run in record.get("together") or ())
+    return tuple(dict.fromkeys(str(r["command"]) for r in runs if r.get("kind") == RunKind.RED))
+
+
+def _flaky_tests(past: Past) -> Iterator[Finding]:
+    for wave, item in _newest_first(past):
+        attempts = [a for a in item["attempts"] if (a.get("evidence") or {}).get("flaky")]
+        if attempts or _verdict(item) == Verdict.FLAKY:
+            test = _command(item)
+            named = f"the test `{test}`" if test else "the test"
+            yield Finding(
+                FLAKY_TEST,
+                test or past.id_of(item["slug"]),
+                f"{named} of {past.id_of(item['slug'])} gave different answers for one tree"
+                f" in wave {wave['wave_id']}{_why(item)}",
+            )
+
+
+def _failing_items(past: Past) -> Iterator[Finding]:
+    for item in past.items:
+        attempts, why = item.get("attempts"), item.get("lastError")
+        if item.get("status") != "todo" or not isinstance(attempts, int) or not why:
+            continue
+        if attempts >= _TOO_OFTEN and (name := id_of(item)) is not None:
+            told = f"item {name} failed in {counted(attempts, 'wave')} and is still to do: {why}"
+            yield Finding(FAILING_ITEM, name, told)
+
+
+def _refused_changes(past: Past) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for wave, item in _newest_first(past):
+        is_newest = item["slug"] not in seen and _verdict(item) is not None
+        seen.add(item["slug"] if is_newest else "")
+        if is_newest and _verdict(item) == Verdict.REFUSED:
+            name = past.id_of(item["slug"])
+            told = f"the work on {name} was refused in wave {wave['wave_id']}{_why(item)}"
+            yield Finding(REFUSED_CHANGE, name, told)
+
+
+def _slow_backends(past: Past) -> Iterator[Finding]:
+    for backend, traces in _by_backend(past).items():
+        now = [t["duration_s"] for t in traces if t["wave"] == past.newest]
+        before = [t["duration_s"] for t in traces if t["wave"] != past.newest]
+        if len(now) < _FEW_NOW or len(before) < _FEW_BEFORE:
+            continue
+        new, old = median(now), median(before)
+        if new >= _SLOWER * old and new - old >= _SLOWER_S:
+            told = f"{backend} took {new:.0f} s for a dispatch in wave {past.newest}, {old:.0f} s"
+            yield Finding(SLOW_BACKEND, backend, f"{told} in those before it (medians)")
+
+
+def _unmetered_backends(past: Past) -> Iterator[Finding]:
+    for backend, traces in _by_backend(past).items():
+        waves = [trace["wave"] for trace in traces]
+        last = [trace for trace in traces if trace["wave"] == waves[-1]]
+        silent = sum(trace["tokens"] is None for trace in last)
+        if silent:
+            told = f"{backend} did not tell the tokens of {silent} of its {len(last)} dispatches"
+            told += f" in wave {last[-1]['wave']}: ceilings count what was reserved for them"
+            yield Finding(UNMETERED_BACKEND, backend, told)
+
+
+def _red_baselines(past: Past) -> Iterator[Finding]:
+    for command in past.red_alone:
+        told = f"`{command}` is red beside no item: nothing that it has to pass can ship"
+        yield Finding(RED_BASELINE, command, told)
+    if past.waves:
+        yield from _unusable_bases(past.waves[-1])
+
+
+def _unusable_bases(wave: View) -> Iterator[Finding]:
+    """Of the newest wave: a test with no answer on the base, or red there for several items, which
+    then cannot be what each of them is to mend."""
+    red: dict[str, list[str]] = {}
+    for item in wave["items"]:
+        command, kind = _command(item), _baseline(item)
+        if command and kind in _NO_ANSWER:
+            told = f"the test `{command}` has no answer on the base: {str(kind).replace('_', ' ')}"
+            yield Finding(RED_BASELINE, command, told)
+        elif command and kind == RunKind.RED:
+            red.setdefault(command, []).append(item["slug"])
+    for command, slugs in red.items():
+        if len(slugs) > 1:
+            told = f"the test `{command}` is red on the base for each of {', '.join(slugs)}"
+            yield Finding(RED_BASELINE, command, told)
+
+
+def _stale_claims(past: Past) -> Iterator[Finding]:
+    for resource in past.lapsed:
+        told = f"the lease on {resource} ran out, and whoever had it never gave it back"
+        yield Finding(STALE_CLAIM, resource, told)
+
+
+_LOOKS: tuple[Callable[[Past], Iterable[Finding]], ...] = (
+    _flaky_tests,
+    _failing_items,
+    _refused_changes,
+    _slow_backends,
+    _unmetered_backends,
+    _red_baselines,
+    _stale_claims,
+)
+
+
+def _newest_first(past: Past) -> Iterator[tuple[View, View]]:
+    return ((wave, item) for wave in reversed(past.waves) for item in wave["items"])
+
+
+def _by_backend(past: Past) -> dict[str, list[View]]:
+    """The dispatches that ended by themselves, of each backend and model."""
+    found: dict[str, list[View]] = {}
+    for trace in past.traces:
+        ended = trace["ended"] is not None and trace["duration_s"] is not None
+        if ended and trace["backend"] and trace["verdict"] not in _NO_BILL:
+            model = f" ({trace['model']})" if trace["model"] else ""
+            found.setdefault(f"{trace['backend']}{model}", []).append(trace)
+    return found
+
+
+def _verdict(item: View) -> Any:
+    """The last word on an item; a shipped one has none that would be of interest."""
+    if item["phase"] == "shipped":
+        return Verdict.VERIFIED
+    judged = [attempt["verdict"] for attempt in item["attempts"] if attempt.get("verdict")]
+    return item["verdict"] or (judged[-1] if judged else None)
+
+
+def _why(item: View) -> str:
+    reasons = [item["reason"], *(a.get("reason") for a in reversed(item["attempts"]))]
+    why = next(filter(None, reasons), None)
+    return f": {why}" if why else ""
+
+
+def _evidence(item: View) -> View:
+    found = [a["evidence"] for a in item["attempts"] if isinstance(a.get("evidence"), Mapping)]
+    return found[-1] if found else {}
+
+
+def _baseline(item: View) -> str | None:
+    return _evidence(item).get("baseline")
+
+
+def _command(item: View) -> str:
+    receipts = _evidence(item).get("receipts") or ()
+    return next((str(r["command"]) for r in receipts if r.get("command")), "")
+
+
+def _line(text: str) -> str:
+    return bounded(safe_line(" ".join(text.split())), _LONGEST).replace("\n", " ")

@@ -1,0 +1,107 @@
+"""After a wave: what past ones have in common is recorded, and proposed where that is wanted.
+
+Reads the newest waves and the ends of long streams only, so its cost does not grow with the past.
+Nothing here decides anything; trouble is told in the report and ends no cycle.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from driver.audit import PROPOSED, Finding, Past, audit, red_alone
+from driver.backlog import Backlog
+from driver.living import is_gone
+from state_store import coordination, events
+from state_store.api import StateAPI
+from state_store.errors import TidegateError
+from state_store.findings import record_findings
+from state_store.projections import iso_time, project_agent_traces
+
+WAVES = 20
+STATUS_EVENTS, TRACE_EVENTS, CLAIM_EVENTS = 200, 2000, 1000
+
+Json = Mapping[str, Any]
+
+
+def audited(backlog: Backlog, wave_id: str, wave: Json, *, propose: bool) -> dict[str, Any]:
+    """Record what is new and what is gone; the answer is the cycle report's keys about it.
+
+    `wave` is the report of the wave that has just ended.
+    """
+    try:
+        return _audited(backlog, wave_id, wave, propose)
+    except TidegateError as trouble:
+        return {"audit_warning": f"the audit is not complete: {trouble}"}
+
+
+def _audited(backlog: Backlog, wave_id: str, wave: Json, propose: bool) -> dict[str, Any]:
+    found = audit(past_of(backlog.api, wave_id, wave))
+    told = {name: finding.to_json(wave_id) for name, finding in found.items()}
+    new, gone = record_findings(backlog.api, told, wave_id)
+    proposed = _propose(backlog, found, gone, wave_id) if propose else []
+    keys = {"findings": new, "findings_gone": gone, "findings_proposed": proposed}
+    return {key: value for key, value in keys.items() if value}
+
+
+def past_of(api: StateAPI, wave_id: str, wave: Json) -> Past:
+    """What an audit looks at, after the wave with this id and report."""
+    ids = [*_recent(api), wave_id]
+    newest = [*dict.fromkeys(reversed(ids))][:WAVES][::-1]
+    views = (api.project(events.wave_stream(wave_id)) for wave_id in newest)
+    traces = project_agent_traces(_end_of(api, events.AGENT_TRACES, TRACE_EVENTS))["agents"]
+    return Past(
+        waves=[view for view in views if view["started"]],
+        traces=[trace for trace in traces if trace["wave"] in newest],
+        items=api.store.items(),
+        lapsed=[*_lapsed(api)],
+        red_alone=red_alone(wave),
+    )
+
+
+def _propose(
+    backlog: Backlog, found: Mapping[str, Finding], gone: Iterable[Json], wave_id: str
+) -> list[str]:
+    """The ids of new items; one that was ever in the tracker, whatever became of it, is none."""
+    created, made, told = iso_time(time.time()), list[str](), False
+    with backlog.api.store.transaction() as transaction:
+        for name, finding in found.items():
+            if transaction.item(name) is None:
+                item = finding.as_item(created)
+                transaction.append(events.TRACKER, events.ITEM_CREATED, item, "audit")
+                made.append(name)
+        for finding_gone in gone:
+            item = transaction.item(str(finding_gone["id"])) or {}
+            if item.get("status") == PROPOSED:  # what people have taken up is theirs
+                notes = f"{item.get('notes') or ''} Not found any more after wave {wave_id}."
+                change = {"id": item["id"], "notes": notes.strip()}
+                transaction.append(events.TRACKER, events.ITEM_UPDATED, change, "audit")
+                told = True
+    if made or told:
+        backlog.sync()
+    return made
+
+
+def _recent(api: StateAPI) -> Iterator[str]:
+    """The waves of the newest cycles, in order, some more than once."""
+    for event in _end_of(api, events.ORCHESTRATOR_STATUS, STATUS_EVENTS):
+        payload = event["payload"]
+        if isinstance(payload, Mapping) and isinstance(payload.get("cycle"), str):
+            yield payload["cycle"]
+
+
+def _lapsed(api: StateAPI) -> Iterator[str]:
+    """Resources of leases that ran out, or whose holders are gone, and that nobody gave back."""
+    claims = coordination.fold_claims(_end_of(api, coordination.STREAM, CLAIM_EVENTS))
+    now = api.store.clock.now()
+    for resource in claims:
+        row = api.store.lease_row(resource)
+        holder = row.holder if row else None
+        if row and holder and (not row.held_at(now) or is_gone(holder)):
+            yield resource
+
+
+def _end_of(api: StateAPI, stream: str, count: int) -> list[dict[str, Any]]:
+    version, _ = api.store.head(stream)
+    return api.get(stream, after=max(0, version - count))
