@@ -88,12 +88,15 @@ class Usage:
     """What one dispatch was billed; None means unknown, which is never the same as zero.
 
     `undivided_tokens` is the total of a backend that does not tell input from output.
+    `least_tokens` and `least_usd` are what is known of a use whose whole is not.
     """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     undivided_tokens: int | None = None
+    least_tokens: int = 0
+    least_usd: float = 0.0
 
     @property
     def total_tokens(self) -> int | None:
@@ -101,6 +104,18 @@ class Usage:
         if self.input_tokens is None or self.output_tokens is None:
             return self.undivided_tokens
         return self.input_tokens + self.output_tokens
+
+    @property
+    def known_tokens(self) -> int:
+        """The total, or as much of it as is known."""
+        if (total := self.total_tokens) is not None:
+            return total
+        return max(self.least_tokens, (self.input_tokens or 0) + (self.output_tokens or 0))
+
+    @property
+    def known_usd(self) -> float:
+        """The cost, or as much of it as is known."""
+        return self.least_usd if self.cost_usd is None else self.cost_usd
 
 
 @dataclass

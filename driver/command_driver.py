@@ -37,7 +37,12 @@ from driver.backends.local_driver import (
     item_of,
     phase_of,
 )
-from driver.backends.usage import MAX_USAGE_BYTES, NOTHING_SPENT, parse_usage
+from driver.backends.usage import (
+    MAX_USAGE_BYTES,
+    NOTHING_SPENT,
+    BadUsageError,
+    parse_usage,
+)
 from driver.backends.verdict_file import read_verdict
 from driver.process import Ending, Finished
 from driver.provider_fault import ProviderFault
@@ -203,6 +208,8 @@ def read_usage(path: Path) -> tuple[Usage, str]:
         return parse_usage(content), ""
     except FileNotFoundError:
         return Usage(), ""
+    except BadUsageError as error:
+        return error.known, f"the usage file cannot be used as a whole ({error})"
     except (OSError, ValueError) as error:
         return Usage(), f"the usage file cannot be used ({error}); usage is unknown"
 

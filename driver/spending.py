@@ -244,13 +244,22 @@ def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
         ceilings.counted(said.output_tokens),
         said.cost_usd if ceilings.priced(said.cost_usd) is not None else None,
         ceilings.counted(said.undivided_tokens),
+        ceilings.counted(said.least_tokens) or 0,
+        said.least_usd if ceilings.priced(said.least_usd) is not None else 0.0,
     )
     if usage.total_tokens is None:
         usage = dataclasses.replace(usage, undivided_tokens=ceilings.counted(result.tokens_spent))
     if usage.cost_usd is None:
         cost = 0.0 if usage.total_tokens == 0 else cost_of(model, usage, own)
-        usage = dataclasses.replace(usage, cost_usd=cost)
+        least = max(usage.least_usd, _least_cost(model, usage, own))
+        usage = dataclasses.replace(usage, cost_usd=cost, least_usd=least)
     return usage
+
+
+def _least_cost(model: str, usage: Usage, own: Mapping[str, Price]) -> float:
+    """What the tokens that are known cost; those of unknown kind as input, which is the cheaper."""
+    left = usage.output_tokens or 0
+    return cost_of(model, Usage(usage.known_tokens - left, left), own) or 0.0
 
 
 def _told(driver: AgentDriver) -> int:
@@ -267,6 +276,8 @@ def _used(usage: Usage, result: WorkerResult | None, seconds: float) -> Used:
         tokens_out=usage.output_tokens,
         tokens=usage.total_tokens,
         usd=usage.cost_usd,
+        least_tokens=usage.known_tokens,
+        least_usd=usage.least_usd,
         seconds=seconds,
         verdict=_verdict(result),
         model=result.model if result else None,

@@ -42,13 +42,16 @@ class OverBudgetError(StoppedByPolicyError):
 class Used:
     """What a backend says of a dispatch, believed only where it is a number; None is unknown.
 
-    `usd` in USD; `verdict` is one of the ledger's words.
+    `usd` in USD; `verdict` is one of the ledger's words. `least_tokens` and `least_usd` are what is
+    known of a use whose whole is not.
     """
 
     tokens_in: Any = None
     tokens_out: Any = None
     tokens: Any = None
     usd: Any = None
+    least_tokens: Any = 0
+    least_usd: Any = 0.0
     seconds: float = 0.0
     verdict: str = OK
     model: str | None = None
@@ -246,10 +249,12 @@ def charge_of(reserved: Reserved, used: Used) -> Charge:
     if total is None:
         total = ceilings.counted(used.tokens)
     usd = ceilings.priced(used.usd)
-    at_least = max(reserved.tokens, (entered or 0) + (left or 0))
+    told = ceilings.counted(used.least_tokens) or 0
+    at_least = max(reserved.tokens, told, (entered or 0) + (left or 0))
+    least_usd = max(reserved.usd, ceilings.priced(used.least_usd) or 0)
     return Charge(
         tokens=at_least if total is None else total,
-        usd=reserved.usd if usd is None else usd,
+        usd=least_usd if usd is None else usd,
         tokens_in=entered,
         tokens_out=left,
         metered=total is not None,

@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from driver.agent_driver import Usage
+from state_store import strict_json
 
 MAX_USAGE_BYTES = 65_536
 NOTHING_SPENT = Usage(0, 0, 0.0)
 _MOST = 10**12  # nobody uses so much, and sums of longer numbers cannot be written down
 
 
+class BadUsageError(ValueError):
+    """A use that cannot be believed; `known` is what is left of it."""
+
+    def __init__(self, why: str, known: Usage) -> None:
+        self.known = known
+        super().__init__(why)
+
+
 def parse_usage(content: bytes) -> Usage:
     """Usage from `{"input_tokens": n, "output_tokens": n, "cost_usd": x}`; null is unknown.
 
-    Raises ValueError saying what is wrong, also for bad JSON and bad UTF-8.
+    Raises ValueError saying what is wrong, also for bad JSON and bad UTF-8, and BadUsageError where
+    some of it can be believed.
     """
     if len(content) > MAX_USAGE_BYTES:
         raise ValueError(f"it is larger than {MAX_USAGE_BYTES} bytes")
-    try:
-        record = json.loads(content.decode("utf-8"))
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    record = strict_json.parse(content.decode("utf-8"))
     if not isinstance(record, dict):
         raise ValueError("it must hold a JSON object")  # noqa: TRY004 - bad data, not a bug
     return usage_from(record)
 
 
 def usage_from(record: Mapping[str, Any]) -> Usage:
-    """Usage from a decoded object. Raises ValueError naming the key that is wrong."""
-    return Usage(
-        input_tokens=count(record, "input_tokens"),
-        output_tokens=count(record, "output_tokens"),
-        cost_usd=amount(record, "cost_usd"),
-    )
+    """Usage from a decoded object. Raises BadUsageError naming the keys that are wrong."""
+    known: dict[str, Any] = {}
+    wrong = []
+    for key, read in (("input_tokens", count), ("output_tokens", count), ("cost_usd", amount)):
+        try:
+            known[key] = read(record, key)
+        except ValueError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise BadUsageError("; ".join(wrong), Usage(**known))
+    return Usage(**known)
 
 
 def count(record: Mapping[str, Any], key: str) -> int | None:
@@ -66,18 +78,28 @@ def amount(record: Mapping[str, Any], key: str) -> float | None:
 
 
 def added(first: Usage, second: Usage) -> Usage:
-    """The sum; a number that is unknown in one of them is unknown in it."""
+    """The sum; a number that is unknown in one of them is unknown in it, and what is known of it
+    is the least that it was."""
     if NOTHING_SPENT in (first, second):  # also where the other only tells one number of tokens
         return second if first == NOTHING_SPENT else first
     cost = None
     if first.cost_usd is not None and second.cost_usd is not None:
         cost = first.cost_usd + second.cost_usd
-    return Usage(
+    whole = Usage(
         input_tokens=_sum(first.input_tokens, second.input_tokens),
         output_tokens=_sum(first.output_tokens, second.output_tokens),
         cost_usd=cost,
         undivided_tokens=_sum(first.undivided_tokens, second.undivided_tokens),
     )
+    return with_least(whole, (first, second))
+
+
+def with_least(whole: Usage, parts: Iterable[Usage]) -> Usage:
+    """`whole`, and where a sum in it is unknown the sum of what is known of its `parts`."""
+    known = list(parts)
+    tokens = sum(one.known_tokens for one in known) if whole.total_tokens is None else 0
+    usd = math.fsum(one.known_usd for one in known) if whole.cost_usd is None else 0.0
+    return replace(whole, least_tokens=tokens, least_usd=usd)
 
 
 def _finite(value: object) -> float | None:

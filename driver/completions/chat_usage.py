@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from driver.agent_driver import Usage
-from driver.backends.usage import NOTHING_SPENT
+from driver.backends.usage import NOTHING_SPENT, with_least
 from driver.completions.chat_answer import says_something
 from driver.model_table import Price, cost_of
 
@@ -43,21 +43,22 @@ class Bill:
 
     @property
     def usage(self) -> Usage:
-        """The sum; all of it unknown when one part is."""
+        """The sum; all of it unknown when one part is, but for the least that it was."""
         if self.trouble:
-            return Usage()
+            return with_least(Usage(), self._uses)
         if not self._uses:
             return NOTHING_SPENT
         costs = [use.cost_usd for use in self._uses]
         cost = None if None in costs else math.fsum(one or 0.0 for one in costs)
         if any(use.input_tokens is None for use in self._uses):
             total = sum(use.total_tokens or 0 for use in self._uses)
-            return Usage(cost_usd=cost, undivided_tokens=total)
-        return Usage(
+            return with_least(Usage(cost_usd=cost, undivided_tokens=total), self._uses)
+        whole = Usage(
             input_tokens=sum(use.input_tokens or 0 for use in self._uses),
             output_tokens=sum(use.output_tokens or 0 for use in self._uses),
             cost_usd=cost,
         )
+        return with_least(whole, self._uses)
 
 
 def read_use(document: Mapping[str, Any], model: str, prices: Mapping[str, Price]) -> Usage | str:
