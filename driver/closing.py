@@ -40,9 +40,12 @@ def _count(built: Sequence[Json], shipped: Sequence[str] | None) -> str:
 
 
 def _warnings(report: Json) -> Iterator[str]:
-    """What went wrong after a cycle's wave, which changes no exit code."""
+    """What went wrong with writing things down, which changes no exit code."""
+    wave = report.get("wave") or report
+    if trouble := wave.get("journal_error"):
+        yield f"not all of it is written down: {trouble}"
     told = (report.get("audit_warning"), (report.get("checkpoint") or {}).get("warning"))
-    return filter(None, told)
+    yield from filter(None, told)
 
 
 def _unshipped(record: Json) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from driver.gates import CEILING, REFUSED, GateClosedError, gate_word
+from driver.gates import CEILING, REFUSED, GateClosedError, gate_word, way_on
 from driver.ground import RepositoryGround
 from driver.item_line import settle
 from driver.leasing import LeasedElsewhereError
@@ -43,17 +43,18 @@ def conclude(
     reason, exit_code = _abort(wave, outcomes)
     if reason == REFUSED and any(_is_done(item, shipments) for item in items):
         exit_code = None  # the backend did serve, so this is no place where nothing can run
+    ceiling = wave.gates.ceiling_at_the_end()
     return WaveReport(
         wave_id=wave.wave_id,
         items=tuple(items),
         shipments=None if shipments is None else tuple(shipments.values()),
         policy=verification_policy(wave.driver.probe_capabilities()),
-        ceiling=wave.gates.ceiling_at_the_end(),
+        ceiling=ceiling,
         spending=wave.spending.summary(),
         uses=tuple(wave.spending.uses),
         review_mode=wave.settings.review.mode,
         abort_reason=reason,
-        error=_stopped_by(wave),
+        error=_stopped_by(wave, ceiling),
         abort_exit=exit_code,
         journal_error=wave.recorder.problem or wave.spending.problem,
         resumed=resumed,
@@ -136,8 +137,11 @@ def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, Exi
     return gate_word(closed), closed.exit_code
 
 
-def _stopped_by(wave: Wave) -> str | None:
+def _stopped_by(wave: Wave, ceiling: Mapping[str, Any] | None) -> str | None:
     stopped = wave.gates.stop.cause or wave.gates.closed
+    if isinstance(stopped, GateClosedError) and stopped.gate == CEILING:
+        own = stopped.answer if not (ceiling or {}).get("tripped") else ceiling
+        return f"{stopped}{way_on(own, wave.gates.state_dir)}"
     return str(stopped) if stopped else None
 
 

@@ -7,6 +7,7 @@ asked stops the wave as well, and says so.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,7 +21,7 @@ from driver.stop import InterruptedWaveError, Stop
 from driver.text import GO_ON, typed
 from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
 from tools import budget, cost_ceiling, halt
-from tools.ceilings import Decision, Limits
+from tools.ceilings import DAILY, TOKENS, Decision, Limits
 from tools.settings import Settings
 
 HALT = "halt"
@@ -121,16 +122,7 @@ class Gates:
 
     def over_budget(self, decision: Decision) -> GateClosedError:
         """The gate that a ceiling closes before a dispatch that does not fit below it."""
-        answer = {
-            "period": decision.period,
-            "unit": decision.unit,
-            "ceiling": decision.ceiling,
-            "spent": decision.spent,
-            "exceeded": True,
-            "tripped": False,
-            "reason": decision.reason,
-        }
-        return self._close(GateClosedError(CEILING, decision.reason, answer))
+        return self._close(GateClosedError(CEILING, decision.reason, _answer_of(decision)))
 
     def unavailable(self, error: TidegateError) -> GateClosedError:
         """The gate that is closed because nobody can tell what was spent."""
@@ -192,6 +184,17 @@ def check_before_start(state_dir: Path, settings: Settings) -> None:
     """Raise GateClosedError when a run may not begin: halted, or a ceiling is reached already.
     Nothing is changed."""
     check_halt(state_dir)
+    try:
+        _check_ceilings(state_dir, settings)
+    except GateClosedError as closed:
+        if closed.gate != CEILING:
+            raise
+        told = f"{closed}{way_on(closed.answer, state_dir)}"
+        raise GateClosedError(CEILING, told, closed.answer) from closed
+    check_halt(state_dir)
+
+
+def _check_ceilings(state_dir: Path, settings: Settings) -> None:
     config = cost_ceiling.load_config(settings)
     raise_if_exceeded(cost_ceiling.check(config=config, state_dir=state_dir, trip=False))
     if _has_daily(config):
@@ -199,8 +202,33 @@ def check_before_start(state_dir: Path, settings: Settings) -> None:
             cost_ceiling.check(period="daily", config=config, state_dir=state_dir, trip=False)
         )
     if reached := budget.reached_today(state_dir, Limits.of(settings.limits)):
-        raise GateClosedError(CEILING, reached.reason)
-    check_halt(state_dir)
+        raise GateClosedError(CEILING, reached.reason, _answer_of(reached))
+
+
+def _answer_of(decision: Decision) -> dict[str, Any]:
+    """A decision in the words of `cost_ceiling.check`."""
+    return {
+        "period": decision.period,
+        "unit": decision.unit,
+        "ceiling": decision.ceiling,
+        "spent": decision.spent,
+        "exceeded": True,
+        "tripped": False,
+        "reason": decision.reason,
+    }
+
+
+def way_on(answer: Mapping[str, Any] | None, state_dir: Path | None) -> str:
+    """What follows the reason of a closed ceiling: how to go on; "" where the reason says it."""
+    if not answer or answer.get("ceiling") is None:
+        return ""
+    if answer.get("tripped") and state_dir is not None:
+        return f", and the halt switch is set{GO_ON}{halt_command(state_dir, '--clear')}"
+    period = answer["period"]
+    raised = f"raise [limits] max_{period}_{(answer.get('unit') or TOKENS).lower()}"
+    if period == DAILY:
+        return f"{GO_ON}run again on the next UTC day, or {raised}"
+    return f"{GO_ON}run again, or {raised}" if answer.get("spent") else f"{GO_ON}{raised}"
 
 
 def _has_daily(config: Mapping[str, Any]) -> bool:
@@ -224,7 +252,8 @@ def halt_reason(state_dir: Path) -> str:
 def halt_command(state_dir: Path, *words: str) -> str:
     """What to type, wherever one is, to set or clear the switch of this state folder."""
     python = Path(sys.executable).name
-    return typed(python, Path(halt.__file__).resolve(), "--state-dir", state_dir.resolve(), *words)
+    folder = os.path.realpath(state_dir)  # which, unlike `resolve`, takes links in a circle
+    return typed(python, Path(halt.__file__).resolve(), "--state-dir", folder, *words)
 
 
 def raise_if_exceeded(answer: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ Looks and changes nothing, but for a nameless file to see whether a folder can b
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class Places:
     @property
     def state_dir(self) -> Path:
         """The state folder, which may not exist."""
-        return self.settings.state_dir.resolve()
+        return Path(os.path.realpath(self.settings.state_dir))
 
     @property
     def written_by_agents(self) -> tuple[Path, ...]:

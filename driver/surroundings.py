@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ class Surroundings:
     @property
     def state_dir(self) -> Path:
         """The state folder, which may not exist."""
-        return self.settings.state_dir.resolve()
+        return Path(os.path.realpath(self.settings.state_dir))
 
     @property
     def workspaces(self) -> Path | None:

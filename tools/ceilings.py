@@ -23,6 +23,7 @@ USD = "USD"
 MINUTES = "minutes"
 DISPATCHES = "dispatches"
 MOST = 10**12  # no dispatch uses more, whatever its backend says
+MOST_USD = 10**6  # nor costs more; sums of larger ones would not fit into the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ def priced(usd: Any) -> int | None:
     """Micro-USD of what a backend says it cost, None for what is no amount."""
     if isinstance(usd, bool) or not isinstance(usd, int | float):
         return None
-    return micro(usd) if 0 <= usd <= MOST else None
+    return micro(usd) if 0 <= usd <= MOST_USD else None
 
 
 def percentile_90(values: Sequence[int]) -> int:

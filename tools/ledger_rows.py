@@ -24,6 +24,7 @@ COLUMNS = (
 HEADER = f"# Outcomes ledger\n\n| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}\n"
 PHASE_CHARACTERS = 15
 DISPATCH = "dispatch"
+_REMEDY = "; put it right, or move the file away: what our own runs used is in the store as well"
 _UNKNOWN = ("", "-", "none", "null", "n/a", "?")
 
 
@@ -70,6 +71,8 @@ def rows_in(path: Path) -> list[Row]:
         lines = read_text(path).splitlines()
     except MissingFileError:
         return []
+    except InputError as error:
+        raise InputError(f"{error}{_REMEDY}") from error
     return list(_parsed(path, lines))
 
 
@@ -135,7 +138,7 @@ def _parsed(path: Path, lines: Iterable[str]) -> Iterator[Row]:
             try:
                 yield _row(cells)
             except (ValueError, IndexError) as error:
-                raise InputError(f"{path} line {number} is no row of a ledger") from error
+                raise InputError(f"{path} line {number} is no row of a ledger{_REMEDY}") from error
 
 
 def _row(cells: Sequence[str]) -> Row:

@@ -304,7 +304,7 @@ class LimitsSettings:
     max_daily_minutes: float | None = _key(MINUTES)
     max_wave_dispatches: int | None = _key(TOKENS)
     max_daily_dispatches: int | None = _key(TOKENS)
-    default_dispatch_tokens: int = _key(COUNT, 200_000)
+    default_dispatch_tokens: int = _key(whole_number(1, 10**12), 200_000)
     allow_unpriced: bool = _key(SWITCH, False)
     wave_duration_minutes: float = _key(MINUTES, 60.0)
     lease_s: float = _key(SECONDS, 120.0)

@@ -286,6 +286,7 @@ WRONG = [
     "limits.max_parallel_tests = 0",
     "limits.max_wave_tokens = '5 million'",
     "limits.max_wave_tokens = -1",
+    f"limits.default_dispatch_tokens = {10**12 + 1}",
     "limits.max_daily_tokens = true",
     f"limits.max_daily_tokens = 1{'0' * 400}",
     f"limits.max_daily_tokens = 1{'0' * 400}.5",

@@ -1,0 +1,80 @@
+"""What people are told of money: how to go on after a ceiling, and what was not written down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver.agent_driver import Usage, WorkerResult
+from driver.closing import closing_lines
+from driver.gates import GateClosedError, check_halt
+from tests.support.waves import Agent, Scene, built, item
+from tools import budget, halt
+from tools.ceilings import Limits
+
+OFF = '[review]\nmode = "off"\n[limits]\nmax_workers = 1\n'
+
+
+def used(usage: Usage) -> Any:
+    def act(agent: Agent) -> WorkerResult:
+        name = "a.txt" if "a.txt" in agent.prompt else "b.txt"
+        agent.write({name: "good\n"})
+        return WorkerResult("", ok=True, usage=usage)
+
+    return act
+
+
+def play(made: Scene, usage: Usage) -> dict[str, Any]:
+    items = [item(slug, f"{slug}.txt", f"grep -qx good {slug}.txt") for slug in "ab"]
+    report, _ = made.play({"a": used(usage), "b": used(usage)}, items)
+    return report
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ("max_wave_tokens = 100", ", and the halt switch is set; to go on: python"),
+        ("max_wave_dispatches = 1", "; to go on: run again, or raise [limits] max_wave_dispatches"),
+        (
+            "max_daily_dispatches = 1",
+            "; to go on: run again on the next UTC day, or raise [limits] max_daily_dispatches",
+        ),
+    ],
+)
+def test_a_ceiling_says_how_to_go_on(tmp_path: Path, limits: str, told: str) -> None:
+    made = Scene(tmp_path, {"README.md": "x\n"}, config=f"{OFF}{limits}\n")
+    report = play(made, Usage(100, 1))
+    assert told in report["error"]
+    assert halt.is_halted(made.state) == ("tokens" in limits)
+    assert sorted(record["verdict"] for record in report["built"]) == ["over_budget", "verified"]
+    assert "to go on" not in " ".join(line for line in closing_lines(report))
+
+
+def test_a_cost_that_nobody_can_have_had_breaks_no_later_run(tmp_path: Path) -> None:
+    made = Scene(tmp_path, {"README.md": "x\n"}, config=OFF)
+    first = play(made, Usage(1, 1, 999_999_999_999.0))
+    assert first["budget"]["day"]["usd"]["spent"] == 0
+    assert first["tokens"]["unpriced"] == 2
+    total = budget.read_totals(made.state, "")[1]
+    assert (total.dispatches, total.unpriced, total.usd) == (2, 2, 0)
+    assert budget.reached_today(made.state, Limits()) is None
+
+
+def test_a_ledger_that_cannot_be_written_is_told_at_the_end(tmp_path: Path) -> None:
+    made = Scene(tmp_path, {"README.md": "x\n"}, config=OFF)
+    ledger = made.state / "ledger" / "OUTCOMES-LEDGER.md"
+    ledger.mkdir(parents=True)
+    report = play(made, Usage(1, 1))
+    assert {record["verdict"] for record in built(report).values()} == {"verified"}
+    [line] = [line for line in closing_lines(report) if "written down" in line]
+    assert str(ledger) in line
+    assert "move the file away" in line
+
+
+def test_a_state_folder_that_leads_to_itself_halts_in_a_sentence(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.symlink_to(state)
+    with pytest.raises(GateClosedError, match=r"halted: .*; to go on: python"):
+        check_halt(state)
