@@ -139,6 +139,7 @@ class CommandDriver(LocalDriver):
             if asked:
                 result.structured, warning = read_verdict(verdict_file)
                 result.text += f"\nwarning: {warning}" if warning else ""
+                result.error = result.error or warning or None
         result.model = model or None
         return result
 

@@ -55,7 +55,7 @@ def concluded(
 
 
 def _untracked(fault: str | None) -> str | None:
-    return f"what was shipped is not noted in the tracker: {fault}" if fault else None
+    return f"what came of the wave is not noted in the tracker: {fault}" if fault else None
 
 
 def _shipped(record: Mapping[str, Any] | None, slug: str, backend: str) -> dict[str, Any]:

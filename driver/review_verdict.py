@@ -75,7 +75,8 @@ def said_by(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> S
         named = ", ".join(safe_line(path) for path in edited[:5])
         return undecided(f"the reviewer changed what it was to read: {named}")
     if result.structured is None:
-        return undecided("the reviewer ended without a structured verdict")
+        why = f": {safe_line(result.error)[:500]}" if result.error else ""
+        return undecided(f"the reviewer ended without a structured verdict{why}")
     return read_verdict(result.structured, nonce)
 
 

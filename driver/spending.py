@@ -70,6 +70,7 @@ class Spending:
         self._changed = threading.Condition()
         self._ended = 0
         self._open: dict[int, tuple[str, Reserved | None]] = {}
+        self._unbooked: list[tuple[Reserved, Used]] = []
 
     @contextmanager
     def dispatch(
@@ -100,11 +101,17 @@ class Spending:
                 self._end(one, phase, reserved, time.monotonic() - started)
 
     def give_up(self) -> None:
-        """Book in full what is still under way: the wave does not wait for it any longer."""
+        """Book in full what is still under way: the wave does not wait for it any longer. And once
+        more what could not be booked: only we know what it used."""
         for mark in list(self._open):
             left = self._open.pop(mark, None)
             if left is not None:
                 self._book(left[0], _UNMETERED, left[1], Used(verdict=budget.HUNG))
+        again, self._unbooked = self._unbooked, []
+        if self.budget and again:
+            self.budget.problem = None
+        for reserved, used in again:
+            self._settle(reserved, used)
 
     def tokens(self, told: int) -> int:
         """What this wave has spent, as far as books or the backend (`told`) say."""
@@ -157,11 +164,17 @@ class Spending:
 
     def _book(self, phase: str, usage: Usage, reserved: Reserved | None, used: Used) -> None:
         self.uses.append((phase, usage))
-        if self.budget and reserved:
-            try:
-                self.budget.settle(reserved, used)
-            except TidegateError as error:  # the work is there all the same; the next run books it
-                self.budget.problem = str(error)
+        if reserved:
+            self._settle(reserved, used)
+
+    def _settle(self, reserved: Reserved, used: Used) -> None:
+        if self.budget is None:
+            return
+        try:
+            self.budget.settle(reserved, used)
+        except TidegateError as error:  # the work is there; the next run books its reservation
+            self.budget.problem = str(error)
+            self._unbooked.append((reserved, used))
 
 
 @contextmanager

@@ -1,0 +1,50 @@
+"""A use that could not be booked when its dispatch ended is booked before the wave ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from driver.agent_driver import AgentDriver, Usage, WorkerResult
+from driver.gates import Gates
+from driver.spending import Spending
+from driver.stop import Stop
+from state_store.errors import CannotRunError
+from state_store.kept_spend import Charge, Reserved
+from state_store.store import EventStore
+from state_store.write_api import STATE_DB_FILENAME
+from tests.support.waves import ScriptedDriver
+from tools.budget import Budget, Used
+from tools.ceilings import Limits
+
+
+class OnceBusy(Budget):
+    """A budget whose store does not take the first use."""
+
+    busy = True
+
+    def settle(self, reserved: Reserved, used: Used) -> Charge:
+        if self.busy:
+            self.busy = False
+            raise CannotRunError("the store is locked by another program")
+        return super().settle(reserved, used)
+
+
+def dispatched(spending: Spending, driver: AgentDriver, usage: Usage) -> None:
+    with spending.dispatch(driver, "a", phase="build", number=1, model="m") as one:
+        one.run(lambda: WorkerResult("w", ok=True, usage=usage))
+
+
+def test_what_was_used_is_booked_in_full_when_the_store_can_be_written_again(
+    tmp_path: Path,
+) -> None:
+    with EventStore(tmp_path / STATE_DB_FILENAME) as store:
+        books = OnceBusy(store, Limits(default_tokens=100), "me", state_dir=tmp_path)
+        gates = Gates(None, Stop(), lambda: 0, {})
+        spending = Spending("w", gates, books)
+        dispatched(spending, ScriptedDriver({}), Usage(5_000_000, 1))
+        assert books.totals("w")[0].tokens == 0
+        assert "locked" in (spending.problem or "")
+        for _ in range(2):
+            spending.give_up()
+            assert books.totals("w")[0].tokens == 5_000_001
+        assert spending.problem is None
