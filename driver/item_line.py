@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from driver.gates import CEILING, BackendClosedError, GateClosedError
 from driver.ground import CLONE, IN_PLACE, Place
 from driver.leasing import LeasedElsewhereError
-from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.phases.build import build, may_repair, save
 from driver.phases.recovery import RESUME, Remembered, recover
 from driver.phases.repair import address, repair
@@ -67,6 +67,7 @@ def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Ite
         return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, trail))
     if earned is None:
         wave.gates.check_dispatch()
+        _check_reviewers_price(planned, wave)
         wave.baselines.begin(planned, wave)
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
@@ -89,6 +90,15 @@ def _missing_review(planned: Planned, wave: Wave) -> Judgement | None:
     own = wave.reviewer is not None and wave.reviewer.gates is not wave.gates
     closed = str(BackendClosedError(fault)) if fault and own else ""
     return review_missing(in_place=planned.home.top is None, closed=closed)
+
+
+def _check_reviewers_price(planned: Planned, wave: Wave) -> None:
+    """Raise GateClosedError where the review of the work would be refused for its price."""
+    if wave.reviewer is not None and wave.wants_review(planned):
+        reviewer = wave.reviewer
+        wave.spending.require_price(
+            reviewer.driver, planned.slug, phase=REVIEW, model=reviewer.model
+        )
 
 
 def _is_done(planned: Planned, wave: Wave, earned: ItemOutcome, trail: Trail) -> bool:

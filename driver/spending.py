@@ -88,8 +88,7 @@ class Spending:
 
         Raises GateClosedError and InterruptedWaveError, and then nothing may be started.
         """
-        named = str(model or driver.resolve_model(ROLE_WORKER) or "")
-        purpose = Purpose(self.wave_id, item, number, phase, driver.name, named)
+        purpose = Purpose(self.wave_id, item, number, phase, driver.name, _named(driver, model))
         one, reserved = Dispatch(), self._reserve(purpose, backend or self.gates)
         mark = id(one)
         started = time.monotonic()
@@ -99,6 +98,18 @@ class Spending:
         finally:
             if self._open.pop(mark, None) is not None:
                 self._end(one, phase, reserved, time.monotonic() - started)
+
+    def require_price(
+        self, driver: AgentDriver, item: str, *, phase: str, model: str | None
+    ) -> None:
+        """Raise GateClosedError where such a dispatch would be refused for its price later on."""
+        if self.budget is None:
+            return
+        purpose = Purpose(self.wave_id, item, 1, phase, driver.name, _named(driver, model))
+        try:
+            self.budget.require_price(purpose)
+        except OverBudgetError as over:
+            raise self.gates.over_budget(over.decision) from over
 
     def give_up(self) -> None:
         """Book in full what is still under way: the wave does not wait for it any longer. And once
@@ -175,6 +186,10 @@ class Spending:
         except TidegateError as error:  # the work is there; the next run books its reservation
             self.budget.problem = str(error)
             self._unbooked.append((reserved, used))
+
+
+def _named(driver: AgentDriver, model: str | None) -> str:
+    return str(model or driver.resolve_model(ROLE_WORKER) or "")
 
 
 @contextmanager

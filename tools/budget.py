@@ -111,6 +111,15 @@ class Budget:
             raise OverBudgetError(refused[0])
         return refused[0]
 
+    def require_price(self, purpose: Purpose) -> None:
+        """Raise OverBudgetError where money is limited and nobody knows what this will cost."""
+
+        def look(book: SpendBook) -> Decision | None:
+            return self._unpriced(purpose, self._estimate(book, purpose))
+
+        if (refused := self.store.read_spend(look, None)) is not None:
+            raise OverBudgetError(refused)
+
     def settle(self, reserved: Reserved, used: Used) -> Charge:
         """Book what a dispatch used: the store, an event of the agents' traces and the ledger.
 
@@ -179,9 +188,15 @@ class Budget:
 
     def _decide(self, book: SpendBook, purpose: Purpose, now: float) -> Decision:
         estimate = self._estimate(book, purpose)
-        if estimate.usd is None and self.limits.has_usd and not self.limits.allow_unpriced:
-            return Decision(Fit.OVER, period=WAVE, unit=ceilings.USD, reason=_unpriced(purpose))
-        return ceilings.decide(self._periods(book, purpose.wave, utc_day(now), now), estimate)
+        refused = self._unpriced(purpose, estimate)
+        return refused or ceilings.decide(
+            self._periods(book, purpose.wave, utc_day(now), now), estimate
+        )
+
+    def _unpriced(self, purpose: Purpose, estimate: Estimate) -> Decision | None:
+        if estimate.usd is not None or not self.limits.has_usd or self.limits.allow_unpriced:
+            return None
+        return Decision(Fit.OVER, period=WAVE, unit=ceilings.USD, reason=_without_price(purpose))
 
     def _estimate(self, book: SpendBook, purpose: Purpose) -> Estimate:
         known = book.measured(purpose.backend, purpose.model, purpose.phase)
@@ -291,7 +306,7 @@ def reached_today(state_dir: Path, limits: Limits) -> Decision | None:
     return decision if decision.fit is Fit.OVER else None
 
 
-def _unpriced(purpose: Purpose) -> str:
+def _without_price(purpose: Purpose) -> str:
     return (
         f"the price of {purpose.model or 'the model'} is unknown and money is limited: name the "
         f"model and its price under [prices], or set [limits] allow_unpriced = true"

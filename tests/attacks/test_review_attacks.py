@@ -81,7 +81,10 @@ ATTACKS = {
         "changed what it was to read",
     ),
     "a verdict file that is a folder": ("os.mkdir(FILE)", "without a structured verdict"),
-    "a verdict file that is a pipe": ("os.mkfifo(FILE)", "verdict: the verdict file is not a regular file"),
+    "a verdict file that is a pipe": (
+        "os.mkfifo(FILE)",
+        "verdict: the verdict file is not a regular file",
+    ),
 }
 
 

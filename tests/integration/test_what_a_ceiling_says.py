@@ -10,7 +10,8 @@ import pytest
 from driver.agent_driver import Usage, WorkerResult
 from driver.closing import closing_lines
 from driver.gates import GateClosedError, check_halt
-from tests.support.waves import Agent, Scene, built, item
+from tests.support.reviewers import Reviewer
+from tests.support.waves import Agent, Scene, built, item, verdicts
 from tools import budget, halt
 from tools.ceilings import Limits
 
@@ -78,3 +79,19 @@ def test_a_state_folder_that_leads_to_itself_halts_in_a_sentence(tmp_path: Path)
     state.symlink_to(state)
     with pytest.raises(GateClosedError, match=r"halted: .*; to go on: python"):
         check_halt(state)
+
+
+@pytest.mark.parametrize("begun", [0, 1])
+def test_nothing_is_built_that_a_reviewer_without_a_price_would_have_to_read(
+    tmp_path: Path, begun: int
+) -> None:
+    reviewer = Reviewer(tmp_path, "say()")
+    config = f"{reviewer.config()}[prices]\ncoder = {{input = 1, output = 1}}\n"
+    if begun:
+        config += "critic = {input = 1, output = 1}\n"
+    made = Scene(tmp_path, {"README.md": "x\n"}, config=f"{config}[limits]\nmax_wave_usd = 9\n")
+    task = item("a", "a.txt", "grep -qx good a.txt", model="coder", requireAdversarialReview=True)
+    report, driver = made.play({"a": used(Usage(1, 1))}, [task])
+    assert (len(driver.requests), len(reviewer.shown())) == (begun, begun)
+    assert verdicts(report) == {"a": "verified" if begun else "over_budget"}
+    assert ("the price of critic is unknown" in str(report["error"])) is not bool(begun)
