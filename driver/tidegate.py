@@ -46,7 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     from importlib import import_module
 
-    code: int = import_module(PROGRAMS[word][0]).main(rest)
+    try:
+        code: int = import_module(PROGRAMS[word][0]).main(rest)
+    except KeyboardInterrupt:
+        return 130
     return code
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from state_store.errors import CannotRunError, TidegateError
+from state_store.errors import CannotRunError, ExitCode, TidegateError
 
 
 def told(program: str, work: Callable[[], int]) -> int:
@@ -16,6 +16,8 @@ def told(program: str, work: Callable[[], int]) -> int:
     except TidegateError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return error.exit_code
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
 
 
 def _from_here(work: Callable[[], int]) -> int:
