@@ -46,16 +46,26 @@ def holder_name() -> str:
 
 def is_gone(holder: str) -> bool:
     """Whether a holder was a process of this machine's present boot and has ended."""
+    return _lives(holder) is False
+
+
+def is_living(holder: str) -> bool:
+    """Whether a holder is a process of this machine that has not ended."""
+    return _lives(holder) is True
+
+
+def _lives(holder: str) -> bool | None:
+    """None where nobody can tell: of another machine, or another boot."""
     instance, _, mark = holder.partition("@")
     host, _, pid = instance.rpartition(":")[0].rpartition(":")
     started, _, boot = mark.partition("-")
     me = identity(os.getpid())
     if not pid.isdigit() or me is None or not boot or not me.boot.startswith(boot):
-        return False
+        return None
     if host != get_instance_id().split(":")[0]:
-        return False
+        return None
     found = identity(int(pid))
-    return found is None or str(found.started or "") != started
+    return found is not None and str(found.started or "") == started
 
 
 def end_marked(variable: str, value: str) -> tuple[int, ...]:

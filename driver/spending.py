@@ -25,7 +25,7 @@ from driver.agent_driver import (
     WorkerResult,
 )
 from driver.gates import Gates
-from driver.living import holder_name, is_gone
+from driver.living import holder_name, is_gone, is_living
 from driver.model_table import PRICES, Price, cost_of
 from state_store.api import StateAPI
 from state_store.errors import InputError, TidegateError
@@ -212,6 +212,7 @@ def opened(
         lambda model, tokens: price(drivers, model, tokens, own_prices(settings)),
         hold_s=2 * settings.backend.timeout_s + budget.HOLD_S,
         state_dir=api.store.path.parent,
+        is_living=is_living,
     )
     books.recover()
     found = Spending(wave_id, gates, books)

@@ -60,7 +60,8 @@ class Used:
 @dataclass
 class Budget:
     """The budget of a run. `holder` is this process, as `is_gone` can tell of others that they
-    ended; a reservation older than `hold_s` seconds is given up for dead as well.
+    ended; a reservation older than `hold_s` seconds is given up for dead as well, unless
+    `is_living` says that its holder is at work.
 
     `price` tells what a number of tokens of a model costs in USD, None when unknown.
     """
@@ -72,6 +73,7 @@ class Budget:
     price: Callable[[str, int], float | None] = lambda _model, _tokens: None
     hold_s: float = HOLD_S
     state_dir: Path | None = None
+    is_living: Callable[[str], bool] = lambda _: False
     started: float = field(default_factory=time.monotonic)
     problem: str | None = None
     _elsewhere: Elsewhere = NOTHING_ELSEWHERE
@@ -247,7 +249,11 @@ class Budget:
         return len(dead)
 
     def _is_dead(self, use: OpenUse, now: float) -> bool:
-        return use.holder != self.holder and (now > use.until or self.is_gone(use.holder))
+        if use.holder == self.holder:
+            return False
+        # The clock says nothing of who was seen alive: it is set, and machines sleep.
+        is_late = now > use.until and not self.is_living(use.holder)
+        return is_late or self.is_gone(use.holder)
 
     def _book(self, transaction: Transaction, reserved: Reserved, charge: Charge) -> bool:
         booked = transaction.spend.settle(reserved, charge, transaction.now.wall_s)
