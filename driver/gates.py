@@ -251,7 +251,7 @@ def halt_reason(state_dir: Path) -> str:
 
 def halt_command(state_dir: Path, *words: str) -> str:
     """What to type, wherever one is, to set or clear the switch of this state folder."""
-    python = Path(sys.executable).name
+    python = Path(sys.executable or "python").name
     folder = os.path.realpath(state_dir)  # which, unlike `resolve`, takes links in a circle
     return typed(python, Path(halt.__file__).resolve(), "--state-dir", folder, *words)
 

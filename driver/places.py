@@ -68,7 +68,7 @@ def kept_beside_run(report: dict[str, Any], state_dir: Path) -> dict[str, Any]:
         folder = state_dir / "runs" / safe_slug(str(report.get("wave_id")))
         if folder.is_dir():
             write_json_atomic(folder / "report.json", report)
-    except (TidegateError, ValueError) as error:
+    except (TidegateError, OSError, ValueError) as error:
         to_stderr().say(f"the report is not kept: {error}")
     return report
 

@@ -163,7 +163,8 @@ def _used_up(periods: Sequence[Period]) -> Iterator[Decision]:
     for period in periods:
         limits, total = period.ceilings, period.total
         if limits.minutes is not None and period.minutes >= limits.minutes:
-            yield _over(period, MINUTES, limits.minutes, round(period.minutes, 1))
+            spent = max(limits.minutes, round(period.minutes, 1))  # rounded, and still reached
+            yield _over(period, MINUTES, limits.minutes, spent)
         if limits.dispatches is not None and total.dispatches >= limits.dispatches:
             yield _over(period, DISPATCHES, limits.dispatches, total.dispatches)
 

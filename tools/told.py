@@ -26,6 +26,9 @@ def _from_here(work: Callable[[], int]) -> int:
     except FileNotFoundError:
         require_current_folder()  # the likely cause, which Python's own error does not name
         raise
+    except PermissionError as error:
+        why = "may not be used by this user: allow it, or be its owner"
+        raise CannotRunError(f"{error.filename} {why}") from error
 
 
 def require_current_folder() -> None:

@@ -78,6 +78,7 @@ def test_the_narrower_of_two_ceilings_decides() -> None:
     ("ceilings", "total", "minutes", "reason"),
     [
         (Ceilings(minutes=2), Total(), 2.0, "wave ceiling reached: 2 of 2 minutes spent"),
+        (Ceilings(minutes=0.02), Total(), 0.03, "wave ceiling reached: 0.02 of 0.02 minutes"),
         (Ceilings(dispatches=3), Total(dispatches=3), 0, "3 of 3 dispatches spent"),
         (Ceilings(usd=2_500_000), Total(usd=2_500_000), 0, "2.5 of 2.5 USD spent"),
         (Ceilings(usd=0), Total(), 0, "0 of 0 USD spent"),
