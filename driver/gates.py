@@ -228,7 +228,7 @@ def way_on(answer: Mapping[str, Any] | None, state_dir: Path | None) -> str:
     raised = f"raise [limits] max_{period}_{(answer.get('unit') or TOKENS).lower()}"
     if period == DAILY:
         return f"{GO_ON}run again on the next UTC day, or {raised}"
-    return f"{GO_ON}run again, or {raised}" if answer.get("spent") else f"{GO_ON}{raised}"
+    return f"{GO_ON}run again as a new wave, or {raised}" if answer.get("spent") else GO_ON + raised
 
 
 def _has_daily(config: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from driver.gates import CEILING, BackendClosedError, GateClosedError
 from driver.ground import CLONE, IN_PLACE, Place
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
-from driver.phases.build import build, may_repair, save
+from driver.phases.build import build, may_repair, of_trouble, save
 from driver.phases.recovery import RESUME, Remembered, recover
 from driver.phases.repair import address, repair
 from driver.phases.review import review
@@ -43,7 +43,8 @@ def walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Item
     except (GateClosedError, InterruptedWaveError) as stopped:
         verdict, reason = stopped_verdict(stopped), str(stopped)
     except TidegateError as error:
-        verdict, reason = Verdict.UNDECIDED, str(error)
+        found = of_trouble(error, wave)
+        verdict, reason = found.verdict, found.reason
     except OSError as trouble:  # a set-up or another program took its files away
         verdict, reason = Verdict.UNDECIDED, f"its workspace cannot be used: {trouble}"
     except Exception as bug:  # noqa: BLE001 - one item's bug must not take the others' work along

@@ -35,6 +35,7 @@ from driver.text import without_remedy
 from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
+from driver.workspace import WorkspaceError
 from state_store.errors import TidegateError
 from state_store.files import write_bytes_atomic
 
@@ -75,7 +76,7 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
             judgement, test, found = _judge(planned, place, wave, sent, seen, strays)
             blamed = strays()
         except TidegateError as error:
-            judgement = Judgement(Verdict.UNDECIDED, str(error))
+            judgement = of_trouble(error, wave)
         except OSError as trouble:  # folders without rights, too deep for a path, a full disk
             judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     if judgement.verdict is Verdict.HALTED and (cause := wave.gates.stop.cause):
@@ -88,6 +89,14 @@ def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: 
     final = not (reviewed_next or may_repair(done, planned.policy.repair_cap))
     wave.recorder.judged(wave.subject(planned), done, final=final)
     return done
+
+
+def of_trouble(error: TidegateError, wave: Wave) -> Judgement:
+    """The verdict of an item that trouble keeps from one; a set-up that we ended is none."""
+    cause = wave.gates.stop.cause
+    if cause is not None and isinstance(error, WorkspaceError):
+        return Judgement(Verdict.HALTED, without_remedy(str(cause)))
+    return Judgement(Verdict.UNDECIDED, str(error))
 
 
 def may_repair(last: Attempt, repair_cap: int) -> bool:

@@ -37,7 +37,10 @@ def play(made: Scene, usage: Usage) -> dict[str, Any]:
     ("limits", "told"),
     [
         ("max_wave_tokens = 100", ", and the halt switch is set; to go on: python"),
-        ("max_wave_dispatches = 1", "; to go on: run again, or raise [limits] max_wave_dispatches"),
+        (
+            "max_wave_dispatches = 1",
+            "; to go on: run again as a new wave, or raise [limits] max_wave_dispatches",
+        ),
         (
             "max_daily_dispatches = 1",
             "; to go on: run again on the next UTC day, or raise [limits] max_daily_dispatches",
