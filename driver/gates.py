@@ -246,7 +246,10 @@ def halt_reason(state_dir: Path) -> str:
     """Why the switch is set, and how to clear it."""
     info = halt.get_halt_info(state_dir) or {}
     go_on = halt_command(state_dir, "--clear")
-    return f"halted: {info.get('reason') or 'no reason given'}{GO_ON}{go_on}"
+    reason = str(info.get("reason") or "no reason given")
+    for said_already in ("halted, ", "halted "):
+        reason = reason.removeprefix(said_already)
+    return f"halted: {reason}{GO_ON}{go_on}"
 
 
 def halt_command(state_dir: Path, *words: str) -> str:

@@ -148,12 +148,27 @@ def _info(path: Path) -> dict[str, Any]:
     try:
         held = read_json(path, _MAX_BYTES)
     except BadFileError as error:
-        return {"reason": f"halted, for a reason nobody can read: {error}", "timestamp": None}
+        unread = f"halted, for a reason nobody can read: {error}"
+        return {"reason": _by_hand(path) or unread, "timestamp": None}
     reason = held.get("reason") if isinstance(held, dict) else None
     stamp = held.get("timestamp") if isinstance(held, dict) else None
     if not isinstance(reason, str) or not reason.strip():
         reason = f"halted, without a reason in {path}"
     return {"reason": reason, "timestamp": stamp if isinstance(stamp, str) else None}
+
+
+def _by_hand(path: Path) -> str:
+    """What somebody wrote who set the switch with `touch` or `echo`; "" where it is no text."""
+    from state_store.files import BadFileError, read_text
+
+    try:
+        text = read_text(path, _MAX_BYTES).strip()
+    except BadFileError:
+        return ""
+    first = text.partition("\n")[0].strip()
+    if first.startswith(("{", "[")) or not first.isprintable():
+        return ""
+    return f"halted by hand: {first[:500]}" if first else f"halted, without a reason in {path}"
 
 
 def _now() -> str:

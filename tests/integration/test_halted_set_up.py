@@ -25,5 +25,5 @@ def test_an_item_whose_set_up_was_ended_by_a_halt_is_halted(tmp_path: Path, befo
     task = item("a", "a.txt", "grep -q good a.txt", requireAdversarialReview=False)
     report, driver = scene.play({"a": writes(a__txt="good\n")}, [task])
     assert (report["abort_reason"], verdicts(report)) == ("halted", {"a": "halted"})
-    assert built(report)["a"]["error"].startswith("halted: ")
+    assert built(report)["a"]["error"].startswith("halted: without a reason")
     assert len(driver.requests) == before
