@@ -42,6 +42,7 @@ from driver.backends.usage import (
     NOTHING_SPENT,
     BadUsageError,
     parse_usage,
+    with_least,
 )
 from driver.backends.verdict_file import read_verdict
 from driver.process import Ending, Finished
@@ -146,11 +147,11 @@ class CommandDriver(LocalDriver):
     def _result(self, worker_id: str, finished: Finished, usage_file: Path) -> WorkerResult:
         if self._read is None:
             return _plain_result(worker_id, finished, *read_usage(usage_file))
-        if finished.ending is not Ending.EXITED:
-            return _plain_result(worker_id, finished, Usage(), "")
         with _opened(usage_file) as file:
             lines = iter(partial(file.readline, MAX_USAGE_BYTES), "")
             report = self._read(Printed(printed_lines(finished), lines))
+        if finished.ending is not Ending.EXITED:  # what it had told until then is the least
+            return _plain_result(worker_id, finished, with_least(Usage(), [report.usage]), "")
         return _reported_result(worker_id, finished, report)
 
     def _programs(self) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from driver.agent_driver import Usage
 from driver.backends.json_lines import mapping_at, objects_in, text_at
-from driver.backends.usage import NOTHING_SPENT, amount, count
+from driver.backends.usage import NOTHING_SPENT, amount, count, with_least
 
 SAID_CHARACTERS = 1_000_000
 
@@ -152,13 +152,15 @@ READERS: Mapping[str, Reader] = {
 
 
 class _Sums:
-    """The answers of one run; one whose use is unknown makes the whole unknown."""
+    """The answers of one run; one whose use is unknown makes the whole unknown, but for the least
+    that it was."""
 
     def __init__(self) -> None:
         self.answers = 0
         self._taken: int | None = 0
         self._given: int | None = 0
         self._cost: float | None = 0.0
+        self._parts: list[Usage] = []
 
     def add(self, taken: int | None, given: int | None, cost: float | None) -> None:
         self.answers += 1
@@ -168,17 +170,18 @@ class _Sums:
             taken = given = None
         self._taken, self._given = _sum(self._taken, taken), _sum(self._given, given)
         self._cost = self._cost + cost if self._cost is not None and cost else None
+        self._parts.append(Usage(taken, given, cost or None))
 
     @property
     def usage(self) -> Usage:
         if self.answers == 0 or self._taken is None or self._given is None:
-            return Usage()
-        return Usage(self._taken, self._given, self._cost)
+            return with_least(Usage(), self._parts)
+        return with_least(Usage(self._taken, self._given, self._cost), self._parts)
 
     def usage_with_an_error(self, status: int | None) -> Usage:
         """What was turned down cost nothing; without a status it may have been billed."""
         if status is None:
-            return Usage()
+            return with_least(Usage(), self._parts)
         return self.usage if self.answers else NOTHING_SPENT
 
 
