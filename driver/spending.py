@@ -286,9 +286,13 @@ def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
 
 
 def _least_cost(model: str, usage: Usage, own: Mapping[str, Price]) -> float:
-    """What the tokens that are known cost; those of unknown kind as input, which is the cheaper."""
-    left = usage.output_tokens or 0
-    return cost_of(model, Usage(usage.known_tokens - left, left), own) or 0.0
+    """What the tokens that are known cost; those of unknown kind as the cheapest, read from a cache
+    where that has a price."""
+    entered, left = usage.input_tokens or 0, usage.output_tokens or 0
+    rest = Usage(usage.known_tokens - entered - left, 0)
+    cheapest = cost_of(model, rest, own, cached_tokens=usage.known_tokens)
+    more = cost_of(model, rest, own) if cheapest is None else cheapest
+    return (cost_of(model, Usage(entered, left), own) or 0.0) + (more or 0.0)
 
 
 def _told(driver: AgentDriver) -> int:

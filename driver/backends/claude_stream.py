@@ -6,6 +6,7 @@ Owns the judgement of the result line. The exit code and how the process ended a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,10 @@ ERROR_CHARACTERS = 2000
 DENIALS_NAMED = 5
 
 _INPUT_KEYS = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+_MESSAGE_KEYS = (
+    *("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+    "output_tokens",
+)
 
 
 @dataclass(slots=True)
@@ -32,6 +37,7 @@ class _Seen:
     last: Mapping[str, Any] | None = None
     retry: Mapping[str, Any] = field(default_factory=dict)
     limit: Mapping[str, Any] = field(default_factory=dict)
+    answers: dict[str, int] = field(default_factory=dict)
 
     def take(self, event: Mapping[str, Any]) -> None:
         match event.get("type"), event.get("subtype"):
@@ -43,6 +49,20 @@ class _Seen:
                 self.limit = mapping_at(event, "rate_limit_info")
             case "result", _:
                 self.last = event
+            case "assistant", _:
+                self._count(mapping_at(event, "message"))
+
+    def _count(self, message: Mapping[str, Any]) -> None:
+        # One answer comes as several lines, and each tells its use as far as it had come.
+        use, answer = mapping_at(message, "usage"), text_at(message, "id")
+        with suppress(ValueError):
+            told = sum(count(use, key) or 0 for key in _MESSAGE_KEYS)
+            self.answers[answer] = max(told, self.answers.get(answer, 0))
+
+    @property
+    def least(self) -> Usage:
+        """What the answers had told when nothing sums them up."""
+        return Usage(least_tokens=sum(self.answers.values()))
 
 
 def read_stream(lines: Iterable[str], now: datetime) -> Reply:
@@ -50,7 +70,7 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
     `now`, with its zone, is when they were read: a used-up plan names a time of day.
 
     Without a result line the run failed and its usage is unknown: what `assistant` lines carry is
-    preliminary.
+    preliminary, and so the least that it was.
     """
     seen = _Seen()
     for event in objects_in(lines):
@@ -58,8 +78,9 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
     model = text_at(seen.first or {}, "model") or None
     if seen.last is None:
         error = "claude ended without a result"
-        return Reply(started=seen.first is not None, error=error, model=model)
-    return _judge(seen.last, model, _fault(seen, seen.last, now))
+        return Reply(started=seen.first is not None, error=error, model=model, usage=seen.least)
+    reply = _judge(seen.last, model, _fault(seen, seen.last, now))
+    return replace(reply, usage=seen.least) if reply.usage == Usage() else reply
 
 
 def usage_of(result: Mapping[str, Any]) -> Usage:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from driver.agent_driver import Usage, WorkerResult
+from driver.backends.claude_stream import read_stream
 from driver.backends.usage import added
 from driver.command_driver import read_usage
 from driver.completions.chat_usage import Bill
@@ -90,3 +93,24 @@ def test_an_answer_that_told_nothing_hides_none_of_the_others() -> None:
     assert (bill.usage.cost_usd, bill.usage.least_usd) == (None, 2.5)
     bill.add_unknown()
     assert (bill.usage.total_tokens, bill.usage.known_tokens) == (None, 10 * MILLION + 14)
+
+
+def test_the_answers_of_an_agent_that_was_ended_are_counted_once_each() -> None:
+    def answer(name: str, **use: int) -> str:
+        return json.dumps({"type": "assistant", "message": {"id": name, "usage": use}})
+
+    lines = [
+        answer("1", input_tokens=1000, output_tokens=1),
+        answer("1", input_tokens=1000, output_tokens=9),
+        answer("2", input_tokens=10, cache_read_input_tokens=4 * MILLION, output_tokens=5),
+        answer("3", input_tokens=-1),
+    ]
+    usage = read_stream(lines, datetime.now(UTC)).usage
+    assert (usage.total_tokens, usage.known_tokens) == (None, 4 * MILLION + 1024)
+
+
+def test_tokens_of_unknown_kind_cost_what_the_cheapest_cost() -> None:
+    cached = {"m": Price(1.0, 10.0, cached=0.1)}
+    told = WorkerResult("", ok=True, usage=Usage(least_tokens=5 * MILLION))
+    assert sound(told, "m", cached).least_usd == pytest.approx(0.5)
+    assert sound(told, "m", OWN).least_usd == pytest.approx(5.0)
