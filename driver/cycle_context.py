@@ -102,6 +102,20 @@ def repository_in_sight(folders: Iterable[Path]) -> Path | None:
     return next((top for top in tops if top and top.resolve() != TOOL_CHECKOUT), None)
 
 
+def by_repository(
+    cycle: Cycle, items: Iterable[Mapping[str, Any]]
+) -> dict[Path, list[Mapping[str, Any]]]:
+    """The items by the top of their repository, without those whose repository is not there."""
+    found: dict[Path, list[Mapping[str, Any]]] = {}
+    for item in items:
+        named = item.get("repo")
+        folder = Path(named) if isinstance(named, str) and named else cycle.repo
+        top = cycle.survey.top_of(folder) if folder and folder.is_absolute() else None
+        if top is not None:
+            found.setdefault(top, []).append(item)
+    return found
+
+
 def wave_request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:
     """The wave that a cycle would start with `manifest`."""
     shipping = Shipping.from_git(git_of(cycle, manifest))

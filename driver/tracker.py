@@ -14,6 +14,7 @@ from typing import Any
 
 from driver.manifest import check_item
 from driver.ownership import comparison_key
+from driver.selection import is_open
 from state_store.errors import InputError
 from state_store.files import replace_unchanged
 from state_store.item_id import id_of
@@ -51,7 +52,7 @@ def tracker_problems(items: Sequence[Item]) -> tuple[str, ...]:
     An id must be the only one in the tracker; a slug only among the todo items, for finished work
     may have had the same name.
     """
-    todo = [item for item in items if item.get("status") == "todo"]
+    todo = list(filter(is_open, items))
     open_ids = set(map(id_of, todo))
     ids = _repeated(found for item in items if (found := id_of(item)) in open_ids)
     slugs = _repeated(comparison_key(str(item["slug"])) for item in todo if item.get("slug"))
