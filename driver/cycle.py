@@ -159,6 +159,7 @@ def _run_claimed(
     status.enter(cycle_status.DISPATCH)
     places = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
     with backlog.claimed(places):
+        cycle.reader.forget()
         terms = proof_terms(cycle.tracker)
         results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
     status.enter(cycle_status.TRACKER)

@@ -16,6 +16,7 @@ from driver.git import toplevel_of
 from driver.opening import WaveRequest
 from driver.progress import Progress
 from driver.survey import Survey
+from driver.tracker import TrackerReader
 from driver.wanted import Wanted
 from driver.wave_bridge import adapted
 from driver.wave_context import Shipping, WaveOptions
@@ -54,6 +55,7 @@ class Cycle:
     survey: Survey
     record: Path | None = None
     wanted: Wanted = field(default_factory=Wanted)
+    reader: TrackerReader = field(default_factory=TrackerReader)
 
     @property
     def environ(self) -> Mapping[str, str]:

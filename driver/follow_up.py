@@ -25,7 +25,6 @@ from driver.state_folder import prepare_state_dir
 from driver.tracker import Edit
 from state_store.errors import TidegateError
 from state_store.item_id import id_of
-from state_store.tracker_file import read_tracker_file
 
 Item = Mapping[str, Any]
 
@@ -55,7 +54,7 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
     Nothing is raised but InputError, for a tracker that cannot be read: a cycle that cannot tell
     what became of earlier work can still do the next.
     """
-    items = list(read_tracker_file(cycle.tracker).items.values())
+    items = list(cycle.reader.read(cycle.tracker).items.values())
     look = _Look()
     for top, mine in by_repository(cycle, filter(is_shipped, items)).items():
         _look_into(cycle, top, mine, look)

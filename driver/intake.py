@@ -21,11 +21,10 @@ from driver.opening import check
 from driver.phases.preflight import PreflightError
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
 from driver.text import counted
-from driver.tracker import tracker_problems, validate_item
+from driver.tracker import tracker_problems
 from driver.wave_bridge import build_manifest_item
 from state_store.errors import InputError
 from state_store.item_id import id_of
-from state_store.tracker_file import read_tracker_file
 
 
 # What an item says of these goes before the backend's tier, here as in a manifest made by hand.
@@ -38,7 +37,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
-    tracker = read_tracker_file(cycle.tracker)
+    tracker = cycle.reader.read(cycle.tracker)
     ambiguous = tracker_problems(tracker.entries)
     if ambiguous:
         raise InputError(ambiguous)
@@ -48,7 +47,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     apart = [held_back[name] for item in everything if (name := str(id_of(item))) in held_back]
     todo = [item for item in everything if str(id_of(item)) not in held_back]
     broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
-    judged = [(item, validate_item(item)) for item in todo]
+    judged = [(item, cycle.reader.problems(item)) for item in todo]
     broken += [_broken(item, problems) for item, problems in judged if problems]
     sound = [item for item, problems in judged if not problems]
     _check_own_checkout(cycle, sound)

@@ -20,9 +20,35 @@ from state_store.files import replace_unchanged
 from state_store.item_id import id_of
 from state_store.locks import locked
 from state_store.merge import Change, Item
-from state_store.tracker_file import read_tracker_file, real_path, rewritten
+from state_store.tracker_base import digest_of
+from state_store.tracker_file import TrackerFile, read_tracker_file, real_path, rewritten
 
 Edit = Callable[[Item], Mapping[str, Any]]
+
+
+class TrackerReader:
+    """A tracker as it was last read: parsed and checked anew only when its bytes are others."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing of it: a long tracker is large."""
+        self._file: TrackerFile | None = None
+        self._problems: dict[int, tuple[str, ...]] = {}
+
+    def read(self, path: Path) -> TrackerFile:
+        """What is in the file now. Raises InputError, as `read_tracker_file`."""
+        if self._file is None or digest_of(path) != self._file.digest:
+            self.forget()
+            self._file = read_tracker_file(path)
+        return self._file
+
+    def problems(self, item: Item) -> tuple[str, ...]:
+        """`validate_item` of an item that was read last."""
+        if id(item) not in self._problems:
+            self._problems[id(item)] = validate_item(item)
+        return self._problems[id(item)]
 
 
 def load_tracker_items(path: Path | str) -> list[Item]:
