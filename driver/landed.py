@@ -19,6 +19,8 @@ from driver.shipped_items import Landed, Shipped
 from driver.wave_branches import HEADS, branches_with
 from tools.settings import Settings
 
+# A remote that is slow to say what it has is asked again by the next cycle.
+_ASKING_S = 60.0
 _SHIPMENT = r"^[[:space:]]*Item-Id: "
 
 
@@ -45,7 +47,7 @@ class Outlook:
         with TemporaryDirectory(prefix="tidegate-") as folder:
             private = PrivateGit.create(Path(folder) / "private.git", repository, environ)
             remote = find_remote(repository, environ, settings.ship.remote)
-            heads = heads_on(private.path, environ, remote) if remote else None
+            heads = heads_on(private.path, environ, remote, _ASKING_S) if remote else None
             if isinstance(heads, PushResult):
                 raise UnaskedError(heads.reason)
             yield cls(repository, environ, remote, heads, private)

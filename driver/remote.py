@@ -230,11 +230,11 @@ def head_on(git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: s
 
 
 def heads_on(
-    git_dir: Path, environ: Mapping[str, str], remote: Remote
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, timeout_s: float
 ) -> dict[str, str] | PushResult:
     """Every branch of the remote, and the commit it is at."""
     env = _push_environment(environ, git_dir, remote)
-    seen = _talk(git_dir, env, remote, ("ls-remote", "--heads", remote.url))
+    seen = _talk(git_dir, env, remote, ("ls-remote", "--heads", remote.url), timeout_s)
     if isinstance(seen, PushResult):
         return seen
     if not seen.ok:
