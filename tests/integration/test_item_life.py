@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.programs import Project, Ran, git, item, says_good, writes
+from tests.support.programs import Project, Ran, environment, git, item, says_good, writes
 
 BRANCH = "wave/2026-01-31-w1"
 MESSAGE = "Work on {slug}\n\nWave-Id: w1\nItem-Id: {name}\nItem-Slug: {slug}\n"
@@ -260,3 +260,19 @@ def test_a_claim_of_a_run_that_is_gone_holds_nobody_up(project: Project) -> None
     done = project.schedule("--max-items", "1")
     assert done.report["items_selected"] == ["B"]
     assert project.item_now("A")["status"] == "todo"
+
+
+def test_what_a_killed_run_had_published_is_known_by_that_runs_name(project: Project) -> None:
+    with_remote(project)
+    project.track(item("a"))
+    armed = environment(project.home, TIDEGATE_FAIL="git.after_push=kill")
+    killed = project.schedule(env=armed, prefix=())  # in a process of its own
+    assert killed.code < 0
+    assert project.item_now("A")["status"] == "claimed"
+    (branch,) = project.branches()
+    again = project.schedule()
+    assert again.code == 0, again.err
+    kept = project.item_now("A")["shipped"]
+    assert (kept["branch"], kept["commit"]) == (branch, project.git("rev-parse", branch).strip())
+    assert f"Wave-Id: {kept['wave']}" in project.git("log", "-1", "--format=%B", branch)
+    assert "onto" not in kept  # this run's base may have it already
