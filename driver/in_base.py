@@ -13,7 +13,7 @@ from typing import Any
 from driver.cycle_context import Cycle, by_repository
 from driver.dependencies import needed
 from driver.git import Repository, is_ancestor, open_repository
-from driver.landed import landed_here
+from driver.landed import landed_here, wave_start
 from driver.shipped_items import IN_PROGRESS, KEY, Landed, Shipped
 from state_store.item_id import id_of
 
@@ -54,11 +54,13 @@ def _is_there(
     if landed.find(name, record):
         return True
     merged = record.merged if record else ""  # without a word of ours in the message, perhaps
-    return is_ancestor(repository, merged, repository.head, environ)
+    _, start = wave_start(repository)
+    return is_ancestor(repository, merged, start, environ)
 
 
 def _lacking(record: Shipped | None, repository: Repository) -> str:
-    base = f"{repository.branch or 'HEAD'} at {repository.head[:12]}"
+    branch, start = wave_start(repository)
+    base = f"{branch} at {start[:12]}"
     if record is None:
         return f"which is in progress, and of which {base} has no commit"
     what = f"commit {record.commit[:12]}" if record.commit else f"wave {record.wave[:8]}"

@@ -121,7 +121,12 @@ def landed_in(git_dir: Path, env: Mapping[str, str], tip: str, onto: Iterable[st
     return Landed.told((commit, message) for commit, _, message in told)
 
 
+def wave_start(repository: Repository) -> tuple[str, str]:
+    """The branch and the commit that a wave starts from: what is checked out."""
+    return repository.branch or "HEAD", repository.head
+
+
 def landed_here(repository: Repository, environ: Mapping[str, str], onto: Iterable[str]) -> Landed:
-    """What has landed in the checked-out commit, which is what a wave starts from."""
-    env = user_environment(environ)
-    return landed_in(repository.git_dir, env, repository.head, onto)
+    """What has landed in the commit that a wave starts from."""
+    _, start = wave_start(repository)
+    return landed_in(repository.git_dir, user_environment(environ), start, onto)

@@ -68,7 +68,7 @@ class Landed:
 
     def find(self, item_id: str, shipped: Shipped | None) -> str:
         """The commit that has an item's shipment, or any of its without `shipped`; else ""."""
-        there = self.of_item.get(safe_line(item_id), ())
+        there = self.of_item.get(safe_line(item_id).strip(), ())
         mine = (c for wave, c in there if shipped is None or _is(wave, c, shipped))
         return next(mine, "")
 
@@ -122,8 +122,10 @@ def fate(shipped: Shipped, facts: Facts) -> Fate:
 
 
 def is_shipped(item: Item) -> bool:
-    """Whether an item is on its way to the target."""
-    return item.get("status") == IN_PROGRESS and Shipped.of(item) is not None
+    """Whether an item is on its way to the target. One that was there once, and is in progress
+    again, is so by a person's hand."""
+    shipped = Shipped.of(item) if item.get("status") == IN_PROGRESS else None
+    return shipped is not None and not shipped.merged
 
 
 def settled(item: Item, shipped: Shipped, end: Fate, merged: str = "") -> dict[str, Any]:

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from driver.shipped_items import Facts, Fate, Landed, Shipped, fate, settled, shipments_in
+from driver.shipped_items import (
+    Facts,
+    Fate,
+    Landed,
+    Shipped,
+    fate,
+    is_shipped,
+    settled,
+    shipments_in,
+)
 
 ONE = Shipped("wave-1", "c1", "wave/x", "main", "base")
 OURS = "Fix it\n\nWave-Id: wave-1\nItem-Id: A\nItem-Slug: a\n"
@@ -94,6 +103,14 @@ def test_what_was_dropped_is_to_do_again_and_says_so() -> None:
 )
 def test_what_moved_on_meanwhile_is_left_alone(item: dict[str, Any]) -> None:
     assert settled(item, ONE, Fate.DROPPED) == settled(item, ONE, Fate.MERGED, "s1") == {}
+
+
+def test_an_item_that_a_person_takes_up_again_is_no_longer_a_shipment() -> None:
+    again = {"status": "in_progress", "shipped": {**ONE.to_json(), "merged": "s1"}}
+    assert not is_shipped(again)
+    assert is_shipped({"status": "in_progress", "shipped": ONE.to_json()})
+    assert not is_shipped({"status": "done", "shipped": ONE.to_json()})
+    assert not is_shipped({"status": "in_progress"})
 
 
 @pytest.mark.parametrize(
