@@ -32,7 +32,7 @@ class Terms:
     often and how soon an item is tried again, and what time it is."""
 
     wave_id: str
-    shipments: Mapping[str, Shipped]
+    shipments: Mapping[str, Shipped | None]
     patience: Patience
     now: datetime
 

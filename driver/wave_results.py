@@ -37,12 +37,14 @@ class WaveResults:
         """The ids of the selected items that were left behind."""
         return tuple(found for slug, found in self.ids.items() if slug not in self.shipped)
 
-    def shipment(self, slug: str, place: str, entry: Mapping[str, Any]) -> Shipped:
-        """What to keep of a shipment; `place` is its repository, `entry` the journal's of it, which
-        knows a line of commits that an earlier wave published."""
+    def shipment(self, slug: str, place: str, entry: Mapping[str, Any]) -> Shipped | None:
+        """What to keep of a shipment, None where no commit is told; `place` is its repository,
+        `entry` the journal's of it, which knows a line that an earlier wave published."""
         record = self.built.get(slug) or {}
         commit = _text(record.get("commit"))
-        mine = entry if commit and entry.get("commit") == commit else {}
+        if not commit:
+            return None
+        mine = entry if entry.get("commit") == commit else {}
         bases = self.told.get("base") or ()
         mine_only = (b for b in bases if len(bases) == 1 or b.get("repo") == place)
         base: Mapping[str, Any] = next(mine_only, {})
