@@ -12,7 +12,6 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from driver.shell_syntax import (
     Branch,
@@ -76,13 +75,10 @@ def command_problems(command: str | Sequence[str], *, pipefail: bool = True) -> 
     `pipefail` tells whether the shell that will run a text knows that option.
     """
     if isinstance(command, str):
-        return _script_problems(command, pipefail)
-    return tuple(dict.fromkeys(_arguments(tuple(command))))
-
-
-@lru_cache(maxsize=1024)  # a backlog has few test commands, and each item is checked with its own
-def _script_problems(text: str, pipefail: bool) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_script(text, _Options(pipefail=pipefail))))
+        found = _script(command, _Options(pipefail=pipefail))
+    else:
+        found = _arguments(tuple(command))
+    return tuple(dict.fromkeys(found))
 
 
 def _script(text: str, options: _Options) -> Iterator[str]:
