@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from driver.selection import NOT_ASKED_FOR, PATIENT
+from driver.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
 from driver.text import counted, typed, verdict_said, without_remedy
 
 Json = Mapping[str, Any]
@@ -59,9 +59,13 @@ def _left_out(report: Json) -> Iterator[str]:
     skipped: Sequence[Json] = report.get("items_skipped") or ()
     skipped = [one for one in skipped if one["reason"] != NOT_ASKED_FOR]
     broken = [one for one in skipped if one["reason"] not in PATIENT]
+    resting = [one for one in skipped if one["reason"] == WAITS_FOR_ITS_TIME]
     for one in broken:
         yield f"item {one['id']} is left out: {one.get('detail') or one['reason']}"
-    if waiting := len(skipped) - len(broken):
+    if resting:
+        first = min(resting, key=lambda one: str(one.get("detail")))
+        yield f"waiting for another attempt: {len(resting)}; {first['id']} {first['detail']}"
+    if waiting := len(skipped) - len(broken) - len(resting):
         yield f"left for a later wave: {waiting}"
 
 

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
+from driver.attempts import resting
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
 from driver.dependencies import waiting
+from driver.in_base import absent
 from driver.opening import check
 from driver.phases.preflight import PreflightError
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
 from driver.text import counted
-from driver.tracker import tracker_problems, validate_item
+from driver.tracker import tracker_problems
 from driver.wave_bridge import build_manifest_item
 from state_store.errors import InputError
 from state_store.item_id import id_of
-from state_store.tracker_file import read_tracker_file
 
 
 # What an item says of these goes before the backend's tier, here as in a manifest made by hand.
@@ -35,17 +37,17 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
-    tracker = read_tracker_file(cycle.tracker)
+    tracker = cycle.reader.read(cycle.tracker)
     ambiguous = tracker_problems(tracker.entries)
     if ambiguous:
         raise InputError(ambiguous)
     cycle.wanted.check_names(tracker.entries)
-    held_back = {**waiting(tracker.entries), **held_back}
+    held_back = {**_not_yet(cycle, tracker.entries), **held_back}
     everything, others = cycle.wanted.split(filter_todo_items(tracker.entries))
     apart = [held_back[name] for item in everything if (name := str(id_of(item))) in held_back]
     todo = [item for item in everything if str(id_of(item)) not in held_back]
     broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
-    judged = [(item, validate_item(item)) for item in todo]
+    judged = [(item, cycle.reader.problems(item)) for item in todo]
     broken += [_broken(item, problems) for item, problems in judged if problems]
     sound = [item for item, problems in judged if not problems]
     _check_own_checkout(cycle, sound)
@@ -55,6 +57,12 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
         raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
     skipped = (*broken, *apart, *selection.skipped, *others)
     return replace(selection, skipped=skipped)
+
+
+def _not_yet(cycle: Cycle, entries: Sequence[Mapping[str, Any]]) -> dict[str, Skipped]:
+    """What waits for its time, unless it was asked for by name, and for what it depends on."""
+    rest = {} if cycle.wanted.only else resting(entries, datetime.now(UTC))
+    return {**rest, **waiting(entries, absent=absent(cycle, entries))}
 
 
 def _select_at_home(

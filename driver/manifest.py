@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -201,10 +202,15 @@ def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
             yield ItemProblem(INVALID_PATH, f"ownsFiles entry {fault}")
 
 
+@lru_cache(maxsize=1024)  # a backlog has few test commands, and each item is checked with its own
+def _command_problems(command: Command) -> tuple[str, ...]:
+    return command_problems(command, pipefail=os.name != "nt")
+
+
 def _hiding(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
     """What in the test command could hide that a test is red."""
     command = values.get("test_command")
-    for problem in command_problems(command, pipefail=os.name != "nt") if command else ():
+    for problem in _command_problems(command) if command else ():
         yield ItemProblem("invalid_testCmd", f"testCmd: {problem}")
 
 

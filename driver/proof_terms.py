@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from driver.selection import is_open
 from driver.tracker import load_tracker_items
 from state_store.item_id import id_of
 
@@ -23,7 +24,7 @@ def proof_terms(tracker: Path) -> Terms:
     return {
         str(item_id): {key: json.dumps(item.get(key), sort_keys=True) for key in _TERMS}
         for item in load_tracker_items(tracker)
-        if (item_id := id_of(item)) is not None and item.get("status") == "todo"
+        if (item_id := id_of(item)) is not None and is_open(item)
     }
 
 

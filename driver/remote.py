@@ -229,6 +229,20 @@ def head_on(git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: s
     return "" if isinstance(there, PushResult) else there
 
 
+def heads_on(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, timeout_s: float
+) -> dict[str, str] | PushResult:
+    """Every branch of the remote, and the commit it is at."""
+    env = _push_environment(environ, git_dir, remote)
+    seen = _talk(git_dir, env, remote, ("ls-remote", "--heads", remote.url), timeout_s)
+    if isinstance(seen, PushResult):
+        return seen
+    if not seen.ok:
+        return PushResult(False, last_words(redacted(text(seen.stderr))), "unreachable")
+    lines = (line.partition("\t") for line in text(seen.stdout).splitlines())
+    return {ref.removeprefix("refs/heads/"): commit for commit, _, ref in lines}
+
+
 def contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str) -> bool:
     """Whether the history of `commit` has `expected` in it."""
     asked = (f"--git-dir={git_dir}", "merge-base", "--is-ancestor", expected, commit)

@@ -24,6 +24,8 @@ from state_store.item_id import id_of
 
 Item = Mapping[str, Any]
 
+TODO, CLAIMED = "todo", "claimed"
+
 OVERLAP = "overlap"
 MAX_ITEMS = "max_items"
 LEASED_ELSEWHERE = "leased_elsewhere"
@@ -31,9 +33,10 @@ CONFLICT = "tracker_conflict"
 NOT_ASKED_FOR = "not_asked_for"
 WAITS = "waits_for_dependency"
 UNKNOWN_DEPENDENCY = "unknown_dependency"
+WAITS_FOR_ITS_TIME = "waits_for_next_attempt"
 
 # Nothing is wrong with these items: their turn comes by itself, or was not asked for.
-PATIENT = frozenset({OVERLAP, MAX_ITEMS, NOT_ASKED_FOR, WAITS})
+PATIENT = frozenset({OVERLAP, MAX_ITEMS, NOT_ASKED_FOR, WAITS, WAITS_FOR_ITS_TIME})
 
 _PRIORITIES = {"P1": 1, "P2": 2, "P3": 3}
 # A number of this size cannot be seconds; JavaScript writes dates as milliseconds.
@@ -88,9 +91,15 @@ def select_disjoint(
     return Selection(selected, tuple(queue.left_out(chosen, max_count)), exact)
 
 
+def is_open(item: Item) -> bool:
+    """Whether an item is to be done. One that is claimed is: whether somebody does work on it is
+    the lease's word, not the tracker's, or whoever dies at work would take it along."""
+    return item.get("status") in (TODO, CLAIMED)
+
+
 def filter_todo_items(items: Iterable[Item]) -> list[Item]:
-    """The items whose status is "todo", most urgent first."""
-    return sorted((item for item in items if item.get("status") == "todo"), key=order_key)
+    """The items that are to be done, most urgent first."""
+    return sorted(filter(is_open, items), key=order_key)
 
 
 def select_disjoint_items(items: Sequence[Item], max_count: int) -> tuple[list[Item], list[str]]:
@@ -261,7 +270,11 @@ def _level(item: Item) -> int:
 
 def _created(item: Item) -> float:
     value = item.get("createdAt")
-    value = item.get("created_at") if value is None else value
+    return seconds_of(item.get("created_at") if value is None else value)
+
+
+def seconds_of(value: object) -> float:
+    """A time as people and programs write it, in seconds since 1970; infinite for what is none."""
     if isinstance(value, str):
         return _seconds_of_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -65,6 +65,10 @@ def _seconds(raw: Any) -> float:
     return float(raw)
 
 
+def _wait(raw: Any) -> float:
+    return 0.0 if raw == 0 and not isinstance(raw, bool) else _seconds(raw)
+
+
 def _amount(raw: Any) -> float:
     _require(isinstance(raw, int | float) and not isinstance(raw, bool))
     _require(math.isfinite(raw) and 0 <= raw <= _MOST_USD)
@@ -197,6 +201,7 @@ BRANCH = Kind("the name of a branch", _branch, str)
 PATH = Kind("a path", _path, str)
 SWITCH = Kind("true or false", _switch, _parse_switch)
 SECONDS = Kind(f"a number of seconds above 0 and at most {WEEK_S:.0f}", _seconds, float)
+WAIT = Kind(f"a number of seconds from 0 to {WEEK_S:.0f}", _wait, float)
 VARIABLE = Kind("the name of an environment variable", _variable, str, private=True)
 ADDRESS = Kind("an http or https address", _address, str, private=True)
 ARGV = Kind("a list of arguments, the program first", _argv_or_none)
@@ -310,6 +315,9 @@ class LimitsSettings:
     lease_s: float = _key(SECONDS, 120.0)
     halt_grace_s: float = _key(SECONDS, 5.0)
     give_up_s: float = _key(SECONDS, 1800.0)
+    max_attempts_per_item: int = _key(COUNT, 3)
+    retry_backoff_s: float = _key(WAIT, 60.0)
+    retry_backoff_max_s: float = _key(WAIT, 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
