@@ -217,6 +217,14 @@ class Recorder:
             self._own_entry(subject, tip)
         self.say(f"{subject.slug}: shipped as {commit[:12]}")
 
+    def proposed(self, wave_id: str, step: Mapping[str, Any]) -> None:
+        """A pull request was asked for; `step` says what came of it."""
+        try:
+            self._memory.proposed(wave_id, step)
+        except CannotRunError as error:
+            self.problem = str(error)
+            self.say(str(error))
+
     def altered_entry(self, subject: Subject) -> Path | None:
         """The item's entry in the journal, where it is no longer what was written last, and no
         other run has the item; asked between writes."""

@@ -1,0 +1,189 @@
+"""Ask for a pull request of each wave branch that was pushed, once all is shipped.
+
+What is asked for is on file before anyone is asked, so a request that could not be made, or whose
+run died, is made by the next run. Whatever happens here, what is shipped stays shipped. How a forge
+is asked is `forge`'s, what is said there `pull_request`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from driver.forge import NONE, Forge, NotMadeError, names_of
+from driver.git import is_ancestor
+from driver.ground import RepositoryGround
+from driver.outcome import ItemOutcome, Shipment
+from driver.process import Processes
+from driver.proposals import Noted, Proposal, all_open, note, noted
+from driver.pull_request import Proposed, PullRequest, ShipmentTold, body, title
+from driver.shipment_told import Line, Pairs, shipment_told
+from driver.stop import Stop
+from driver.wave_context import Wave
+from state_store.errors import StoppedByPolicyError, TidegateError
+from state_store.failpoints import failpoint
+from state_store.journal import load_entries
+from tools.known_secrets import scan_known_values, secrets_of
+from tools.settings import Settings
+
+
+def propose(
+    wave: Wave, outcomes: Sequence[ItemOutcome], shipments: Mapping[str, Shipment] | None
+) -> tuple[Proposed, ...]:
+    """Pull requests of what this wave pushed, of what it found pushed, and of what earlier runs of
+    the state folder could not ask for; none unless `[ship] pr` wants them."""
+    if wave.settings.ship.pr == NONE or shipments is None:
+        return ()
+    desk = Desk(
+        settings=wave.settings,
+        state_dir=wave.state_dir,
+        stop=wave.options.stop,
+        check=wave.gates.check,
+        say=wave.recorder.say,
+        record=wave.recorder.proposed,
+    )
+    return desk.answers(_own(wave, outcomes, shipments))
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where a run asks for pull requests. `check` raises while nothing may be begun, `record` is
+    told the wave and what came of it."""
+
+    settings: Settings
+    state_dir: Path | None
+    stop: Stop
+    check: Callable[[], None]
+    say: Callable[[str], None]
+    record: Callable[[str, Mapping[str, Any]], None]
+
+    def answers(self, own: Iterable[Noted] = ()) -> tuple[Proposed, ...]:
+        """What comes of `own`, and of all that earlier runs left."""
+        asked = list(own)
+        for one in asked:
+            self._keep(one)
+        known = {one.proposal.commit for one in asked}
+        left = [] if self.state_dir is None else list(all_open(self.state_dir))
+        asked += [Noted(proposal) for proposal in left if proposal.commit not in known]
+        processes = Processes()
+        self.stop.on_set(processes.cancel, only_by_signal=True)
+        forge = Forge(self.settings.ship, self.settings.environ, processes)
+        return tuple(self._answer(one, forge) for one in asked)
+
+    def _answer(self, one: Noted, forge: Forge) -> Proposed:
+        asked = one.proposal
+        told = Proposed(asked.repo, asked.head, asked.commit, asked.wave_id, one.made)
+        if one.made is not None:
+            return told
+        try:
+            told = replace(told, made=self._made(asked, forge))
+        except StoppedByPolicyError as stopped:
+            told = replace(told, error=f"{stopped}; not asked for yet, the next run does that")
+        except (TidegateError, OSError) as error:
+            told = replace(told, error=str(error))
+        self.say(_line(told))
+        self.record(asked.wave_id, _event(told))
+        return told
+
+    def _made(self, asked: Proposal, forge: Forge) -> PullRequest:
+        self.check()
+        if not asked.body:
+            raise NotMadeError("its text would tell a secret of this machine")
+        failpoint("propose.before_asking")
+        made = forge.make(asked)
+        failpoint("propose.made")
+        self._keep(Noted(asked, made))
+        return made
+
+    def _keep(self, one: Noted) -> None:
+        try:
+            if self.state_dir is not None:
+                note(self.state_dir, one)
+        except TidegateError as error:  # the forge is asked before the next one is made
+            self.say(str(error))
+
+
+def _line(told: Proposed) -> str:
+    if told.made is None:
+        return f"no pull request of {told.branch}: {told.error}"
+    return f"pull request of {told.branch}: {told.made.url or 'made'} ({told.made.state})"
+
+
+def _event(told: Proposed) -> dict[str, Any]:
+    made = asdict(told.made) if told.made else {"url": None, "number": None, "state": None}
+    return {
+        "repo": told.repo,
+        "branch": told.branch,
+        "commit": told.commit,
+        **made,
+        "error": told.error,
+    }
+
+
+def _own(
+    wave: Wave, outcomes: Sequence[ItemOutcome], shipments: Mapping[str, Shipment]
+) -> Iterator[Noted]:
+    """What is to be asked for of this wave's items, with what was made of it already."""
+    for key, ground in wave.grounds.items():
+        if not isinstance(ground, RepositoryGround) or ground.remote is None:
+            continue
+        own = [(p, o) for p, o in zip(wave.plan, outcomes, strict=True) if p.home.key == key]
+        lines = (*_pushed(wave, shipments.get(key)), *_found(wave, ground, own))
+        for line in lines:
+            if line.branch != ground.repository.branch:  # the user's own: nothing to ask for
+                on_file = noted(wave.state_dir, line.tip) if wave.state_dir else None
+                yield on_file or Noted(_proposal(wave, ground, own, line))
+
+
+def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[Line]:
+    if shipment and shipment.pushed and shipment.tip and shipment.branch:
+        commits = dict(shipment.commits)
+        yield Line(shipment.branch, shipment.tip, wave.wave_id, commits, shipment)
+
+
+def _found(wave: Wave, ground: RepositoryGround, own: Pairs) -> Iterator[Line]:
+    """What an earlier run announced and this one found on its branch, and not merged yet."""
+    if wave.state_dir is None or not any(outcome.shipped_as for _, outcome in own):
+        return
+    entries, _ = load_entries(wave.state_dir)
+    lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
+    for planned, outcome in own:
+        entry = entries.get((planned.item.repo, planned.slug), {})
+        place = tuple(str(entry.get(name) or "") for name in ("branch", "tip", "waveId"))
+        if outcome.shipped_as and entry.get("commit") == outcome.shipped_as and all(place):
+            lines.setdefault(place, {})[planned.slug] = entry
+    repository = ground.repository
+    for (branch, tip, wave_id), items in lines.items():
+        if not is_ancestor(repository, tip, repository.head, ground.environ):
+            commits = {slug: str(entry["commit"]) for slug, entry in items.items()}
+            yield Line(branch, tip, wave_id, commits, entries=items)
+
+
+def _proposal(wave: Wave, ground: RepositoryGround, own: Pairs, line: Line) -> Proposal:
+    remote, environ = ground.remote, wave.settings.environ
+    name, owner = names_of(remote.url, remote.address, environ) if remote else ("", "")
+    told = shipment_told(wave, own, line, ground.repository.branch)
+    return Proposal(
+        repo=str(ground.repository.top),
+        wave_id=line.wave_id,
+        head=line.branch,
+        commit=line.tip,
+        base=ground.repository.branch or "",
+        title=_harmless((title(told), f"Wave {line.wave_id}"), environ),
+        body=_harmless(_bodies(told), environ),
+        name=name,
+        owner=owner,
+    )
+
+
+def _bodies(told: ShipmentTold) -> Iterator[str]:
+    yield body(told)
+    yield body(told, bare=True)
+
+
+def _harmless(texts: Iterable[str], environ: Mapping[str, str]) -> str:
+    """The first of the texts that tells no secret of this machine; "" when all do."""
+    secrets = secrets_of(environ)
+    return next((t for t in texts if not scan_known_values(t.encode(), secrets)), "")
