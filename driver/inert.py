@@ -26,7 +26,8 @@ def defused(text: str) -> str:
 
 def plain(text: str, limit: int) -> str:
     """One line that may stand where a forge reads no Markdown, such as a title."""
-    return _cut(defused(safe_line(" ".join(text.split()))), limit)
+    short = " ".join(text[: limit * 4].split())
+    return _cut(defused(safe_line(short)), limit)
 
 
 def cell(text: str, limit: int = 60) -> str:
@@ -37,7 +38,7 @@ def cell(text: str, limit: int = 60) -> str:
 
 def fenced(text: str, limit: int) -> str:
     """Lines as a block of code of at most about `limit` characters."""
-    body = bounded(defused(safe_text(text)).strip("\n"), limit)
+    body = bounded(defused(safe_text(bounded(text, limit))).strip("\n"), limit)
     fence = "`" * max(3, 1 + max(map(len, _RUN.findall(body)), default=0))
     lines = "\n".join(_INDENT + line for line in body.split("\n"))
     return f"{fence}text\n{lines}\n{fence}"

@@ -6,7 +6,7 @@ reviewer or a test wrote is in code, made inert by `inert`. Who makes the reques
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from driver.inert import cell, fenced, plain
@@ -17,6 +17,7 @@ MAX_TITLE_CHARS = 200
 MAX_BODY_BYTES = 65_536  # what GitHub takes, in characters, which are never more than bytes
 _MAX_QUOTE = 4_000
 _MAX_FILES = 200
+_MAX_NAME = 500
 _ROOM_FOR_NOTES = 300
 
 _LOST = "### Left out of this branch"
@@ -111,11 +112,11 @@ def body(told: ShipmentTold, *, bare: bool = False) -> str:
     if bare:
         must.append("Texts were left out here, as one of them holds a secret; the report has them.")
     room = MAX_BODY_BYTES - _ROOM_FOR_NOTES - sum(_bytes(part) + 2 for part in must)
-    table, room = _fitting("shipped", _HEAD, map(_row, told.shipped), room, "\n")
+    table, room = _fitting("shipped", _HEAD, told.shipped, _row, room, "\n")
     left_out = () if bare else told.left_out
-    lost, room = _fitting("left out", _LOST, map(_lost, left_out), room)
+    lost, room = _fitting("left out", _LOST, left_out, _lost, room)
     shown = () if bare else told.shipped
-    details, _ = _fitting("described", "", map(_details, shown), room)
+    details, _ = _fitting("described", "", shown, _details, room)
     parts = [must[0], table, lost, must[1], details, *must[2:]]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -157,7 +158,7 @@ def _lost(item: ItemTold) -> str:
 
 
 def _details(item: ItemTold) -> str:
-    shown = [*item.files[:_MAX_FILES]]
+    shown = [name[:_MAX_NAME] for name in item.files[:_MAX_FILES]]
     if len(item.files) > _MAX_FILES:
         shown.append(f"and {len(item.files) - _MAX_FILES} more")
     quotes = (
@@ -204,19 +205,23 @@ def _word(word: str) -> str:
 
 
 def _fitting(
-    what: str, heading: str, parts: Iterable[str], room: int, gap: str = "\n\n"
+    what: str,
+    heading: str,
+    told: Sequence[ItemTold],
+    part_of: Callable[[ItemTold], str],
+    room: int,
+    gap: str = "\n\n",
 ) -> tuple[str, int]:
     """As many parts as there is room for below their heading, with a note of how many more there
     are; and the room left. "" where there are none."""
-    wanted = list(parts)
-    if not wanted:
+    if not told:
         return "", room
     taken = [heading] if heading else []
     room -= _bytes(heading)
-    for number, part in enumerate(wanted):
+    for number, part in enumerate(map(part_of, told)):
         room -= _bytes(part) + len(gap)
         if room < 0:
-            more = counted(len(wanted) - number, "item")
+            more = counted(len(told) - number, "item")
             return gap.join([*taken, f"\n{more} more {what}: the wave's report has all."]), 0
         taken.append(part)
     return gap.join(taken), room
