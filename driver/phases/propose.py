@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.forge import NONE, Forge, NotMadeError, names_of
+from driver.gates import check_halt
 from driver.git import is_ancestor
 from driver.ground import RepositoryGround
 from driver.outcome import ItemOutcome, Shipment
@@ -45,6 +46,24 @@ def propose(
         record=wave.recorder.proposed,
     )
     return desk.answers(_own(wave, outcomes, shipments))
+
+
+def propose_left(
+    settings: Settings,
+    state_dir: Path,
+    stop: Stop,
+    say: Callable[[str], None],
+    record: Callable[[str, Mapping[str, Any]], None],
+) -> tuple[Proposed, ...]:
+    """For a run without a wave: the pull requests that earlier runs could not ask for."""
+    if settings.ship.pr == NONE:
+        return ()
+
+    def check() -> None:
+        stop.check()
+        check_halt(state_dir)
+
+    return Desk(settings, state_dir, stop, check, say, record).answers()
 
 
 @dataclass(frozen=True)
