@@ -144,14 +144,15 @@ def repository_name(address: str) -> tuple[str, str]:
     return (short if host == _GITHUB else f"{host}/{short}"), found["owner"]
 
 
-def names_of(url: str, address: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def names_of(url: str, address: str, otherwise: str) -> tuple[str, str]:
     """The repository that is asked, and the owner of the fork that is pushed to, "" where it is
-    the same one: `url` is pushed to, `address` fetched from."""
+    the same one: `url` is pushed to, `address` fetched from. `otherwise` it is what the user
+    calls it."""
     pushed, owner = repository_name(url)
     named, _ = repository_name(address)
     if pushed and named and pushed.split("/")[-2:] != named.split("/")[-2:]:
         return named, owner
-    return pushed or named or environ.get("GH_REPO", ""), ""
+    return pushed or named or otherwise, ""
 
 
 def found_in(listing: str, owner: str) -> PullRequest | None:

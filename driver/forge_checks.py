@@ -68,7 +68,7 @@ def _asked(settings: Settings, repository: Repository) -> str:
     except TidegateError:  # told by the check of the remote
         remote = None
     url, address = (remote.url, remote.address) if remote else ("", "")
-    return names_of(url, address, settings.environ)[0]
+    return names_of(url, address, settings.environ.get("GH_REPO", ""))[0]
 
 
 def _run(settings: Settings, folder: Path, argv: tuple[str, ...]) -> Captured:

@@ -182,7 +182,9 @@ def _found(wave: Wave, ground: RepositoryGround, own: Pairs) -> Iterator[Line]:
 
 def _proposal(wave: Wave, ground: RepositoryGround, own: Pairs, line: Line) -> Proposal:
     remote, environ = ground.remote, wave.settings.environ
-    name, owner = names_of(remote.url, remote.address, environ) if remote else ("", "")
+    single = sum(isinstance(other, RepositoryGround) for other in wave.grounds.values()) == 1
+    named = environ.get("GH_REPO", "") if single else ""  # it cannot be the name of several
+    name, owner = names_of(remote.url, remote.address, named) if remote else ("", "")
     told = shipment_told(wave, own, line, ground.repository.branch)
     return Proposal(
         repo=str(ground.repository.top),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,8 +29,8 @@ def reads(*wanted: str) -> list[str]:
 class Town:
     """Three repositories, each with a remote, and one tracker."""
 
-    def __init__(self, folder: Path) -> None:
-        self.scene = Scene(folder, FILES, config=CONFIG)
+    def __init__(self, folder: Path, more: str = "") -> None:
+        self.scene = Scene(folder, FILES, config=CONFIG + more)
         self.places = {n: self._place(folder / n) for n in ("rejecting", "dirty", "clashing")}
         self.tracker = folder / "tracker.json"
         hook(self.remote("rejecting").path / "hooks", "pre-receive", "echo not today; exit 1")
@@ -174,16 +175,33 @@ def test_each_item_is_held_in_its_own_repository_and_let_go(
 
 
 def test_a_repository_that_cannot_be_opened_stays_out_and_the_others_ship(tmp_path: Path) -> None:
-    town = Town(tmp_path)
+    town = Town(tmp_path, '[ship]\nremote = "origin"\n')
     unborn = tmp_path / "unborn"
     unborn.mkdir()
     Checkout(unborn, town.scene.environ).git("init", "-q")
+    town.places["clashing"].git("remote", "rename", "origin", "elsewhere")
     items = [
         town.item("two", "dirty", "a.txt", reads("a.txt=good")),
+        town.item("three", "clashing", "a.txt", reads("a.txt=good")),
         town.item("gone", "rejecting", "a.txt", reads("a.txt=good")) | {"repo": "/no/such"},
         town.item("new", "rejecting", "a.txt", reads("a.txt=good")) | {"repo": str(unborn)},
     ]
     report = town.run({"two": writes(a__txt="good\n")}, *items)
     assert [one["slug"] for one in report["items_shipped"]] == ["two"]
     skipped = {one["id"]: one["reason"] for one in report["items_skipped"]}
-    assert skipped == {"GONE": "invalid_repo_path", "NEW": "invalid_repo_path"}
+    assert skipped == dict.fromkeys(["THREE", "GONE", "NEW"], "invalid_repo_path")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="gives a folder away")
+def test_a_repository_of_somebody_else_stays_out_too(tmp_path: Path) -> None:
+    town = Town(tmp_path)
+    for path in (town.places["clashing"].path, town.places["clashing"].path / ".git"):
+        os.chown(path, 12345, -1)
+    items = [
+        town.item("two", "dirty", "a.txt", reads("a.txt=good")),
+        town.item("three", "clashing", "a.txt", reads("a.txt=good")),
+    ]
+    report = town.run({"two": writes(a__txt="good\n")}, *items)
+    assert [one["slug"] for one in report["items_shipped"]] == ["two"]
+    [left_out] = report["items_skipped"]
+    assert (left_out["id"], "safe.directory" in left_out["detail"]) == ("THREE", True)

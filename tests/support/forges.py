@@ -29,16 +29,18 @@ if orders.get("fail"):
     sys.exit(orders["fail"])
 known = folder / "requests.json"
 there = json.loads(known.read_text()) if known.exists() else []
+mine = [r for r in there if r.get("repo", flags.get("repo")) == flags.get("repo")]
 if words[:2] == ["pr", "list"]:
-    print(json.dumps([r for r in there if r["headRefName"] == head]))
+    print(json.dumps([r for r in mine if r["headRefName"] == head]))
 elif words[:2] == ["pr", "create"]:
     branch = head.split(":")[-1]
-    if any(r["headRefName"] == branch for r in there):
+    if any(r["headRefName"] == branch for r in mine):
         sys.exit(f'a pull request for branch "{{branch}}" into branch "main" already exists')
     number = len(there) + 1
     url = f"https://github.com/{{flags['repo']}}/pull/{{number}}"
     there.append({{"number": number, "url": url, "state": "OPEN", "isDraft": "--draft" in words,
-                  "headRefName": branch, "headRepositoryOwner": {{"login": "acme"}}}})
+                  "repo": flags["repo"], "headRefName": branch,
+                  "headRepositoryOwner": {{"login": "acme"}}}})
     known.write_text(json.dumps(there))
     print(url)
     if orders.get("late"):

@@ -248,11 +248,11 @@ def test_a_repository_is_named_by_its_address(address: str, name: str) -> None:
 
 def test_a_fork_is_proposed_to_the_repository_that_it_came_from() -> None:
     theirs, ours = "https://github.com/acme/tools", "git@github.com:me/tools.git"
-    assert names_of(ours, theirs, {}) == ("acme/tools", "me")
-    assert names_of(theirs, theirs, {}) == ("acme/tools", "")
-    assert names_of("/srv/x", theirs, {}) == ("acme/tools", "")
-    assert names_of("git@github.com:acme/tools", "gh:acme/tools", {}) == ("acme/tools", "")
-    assert names_of("/srv/x", "/srv/x", {"GH_REPO": "a/b"}) == ("a/b", "")
+    assert names_of(ours, theirs, "") == ("acme/tools", "me")
+    assert names_of(theirs, theirs, "") == ("acme/tools", "")
+    assert names_of("/srv/x", theirs, "") == ("acme/tools", "")
+    assert names_of("git@github.com:acme/tools", "gh:acme/tools", "") == ("acme/tools", "")
+    assert names_of("/srv/x", "/srv/x", "a/b") == ("a/b", "")
 
 
 def test_an_open_request_goes_before_closed_ones_and_those_of_other_forks_are_not_ours() -> None:
