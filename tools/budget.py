@@ -116,7 +116,7 @@ class Budget:
         charge = charge_of(reserved, used)
 
         def job(transaction: Transaction) -> int:
-            return int(self._book(transaction, reserved, charge))
+            return int(self._book(transaction, reserved, charge, used.usd))
 
         failpoint("budget.before_settle")
         self.store.joined(job)
@@ -231,10 +231,12 @@ class Budget:
     def _is_dead(self, use: OpenUse, now: float) -> bool:
         return use.holder != self.holder and (now > use.until or self.is_gone(use.holder))
 
-    def _book(self, transaction: Transaction, reserved: Reserved, charge: Charge) -> bool:
+    def _book(
+        self, transaction: Transaction, reserved: Reserved, charge: Charge, usd: Any = None
+    ) -> bool:
         booked = transaction.spend.settle(reserved, charge, transaction.now.wall_s)
         if booked:
-            told = _event(reserved, charge)
+            told = _event(reserved, charge, usd)
             transaction.append(events.AGENT_TRACES, events.AGENT_BILLED, told, actor=ACTOR)
         return booked
 
@@ -293,9 +295,10 @@ def _unpriced(purpose: Purpose) -> str:
     )
 
 
-def _event(reserved: Reserved, charge: Charge) -> Mapping[str, Any]:
+def _event(reserved: Reserved, charge: Charge, usd: Any) -> Mapping[str, Any]:
+    """`cost_usd` is what was told, to the last digit; what counts is in whole micro-USD."""
     purpose = reserved.purpose
-    known_usd = charge.usd / MICRO if charge.priced else None
+    known_usd = float(usd) if charge.priced else None
     return {
         "agent_id": events.agent_id(purpose.wave, purpose.item, purpose.phase, purpose.number),
         **{k: v for k, v in asdict(purpose).items() if k != "number"},
