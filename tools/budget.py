@@ -24,6 +24,7 @@ from tools import ceilings
 from tools.ceilings import DAILY, MICRO, WAVE, Decision, Estimate, Fit, Limits, Period
 from tools.ledger_rows import NOTHING_ELSEWHERE, Elsewhere
 from tools.ledger_writer import LedgerWriter
+from tools.overruns import beyond
 
 OK, FAILED, EMPTY, HUNG = "OK", "FAILED", "EMPTY", "HUNG"
 ACTOR = "budget"
@@ -178,7 +179,16 @@ class Budget:
         estimate = self._estimate(book, purpose)
         if estimate.usd is None and self.limits.has_usd and not self.limits.allow_unpriced:
             return Decision(Fit.OVER, period=WAVE, unit=ceilings.USD, reason=_unpriced(purpose))
-        return ceilings.decide(self._periods(book, purpose.wave, utc_day(now), now), estimate)
+        wave, today = purpose.wave, utc_day(now)
+        of_wave, of_day = self._periods(book, wave, today, now)
+        overruns = book.overruns()
+        if overruns:
+            running = book.open_uses()
+            own = [use for use in running if use.reserved.purpose.wave == wave]
+            todays = [use for use in running if use.reserved.stamp.startswith(today)]
+            of_wave = _with_more(of_wave, *beyond(own, overruns))
+            of_day = _with_more(of_day, *beyond(todays, overruns))
+        return ceilings.decide([of_wave, of_day], estimate)
 
     def _estimate(self, book: SpendBook, purpose: Purpose) -> Estimate:
         known = book.measured(purpose.backend, purpose.model, purpose.phase)
@@ -239,6 +249,16 @@ class Budget:
             told = _event(reserved, charge, usd)
             transaction.append(events.AGENT_TRACES, events.AGENT_BILLED, told, actor=ACTOR)
         return booked
+
+
+def _with_more(period: Period, tokens: int, usd: int) -> Period:
+    total = period.total
+    held = replace(
+        total,
+        reserved_tokens=total.reserved_tokens + tokens,
+        reserved_usd=total.reserved_usd + usd,
+    )
+    return replace(period, total=held)
 
 
 def charge_of(reserved: Reserved, used: Used) -> Charge:
