@@ -7,7 +7,6 @@ stays noted, so that it is not made twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from state_store.errors import TidegateError
 from state_store.files import read_json, write_json_atomic
 
 FOLDER = "pull_requests"
+MAX_TRIES = 5
 _SCHEMA = 1
 
 
@@ -39,10 +39,17 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A proposal on file, and what was made of it so far."""
+    """A proposal on file, and what was made of it so far, in so many `tries`."""
 
     proposal: Proposal
     made: PullRequest | None = None
+    tries: int = 0
+
+    @property
+    def given_up(self) -> bool:
+        """Whether nobody is asked any more: a branch that somebody merged and removed is refused
+        for ever."""
+        return self.made is None and self.tries >= MAX_TRIES
 
 
 def note(state_dir: Path, noted: Noted) -> None:
@@ -51,7 +58,7 @@ def note(state_dir: Path, noted: Noted) -> None:
     if noted.made is not None:
         proposal["body"] = ""  # the forge has it
     made = asdict(noted.made) if noted.made else None
-    told = {"schema": _SCHEMA, "proposal": proposal, "made": made}
+    told = {"schema": _SCHEMA, "proposal": proposal, "made": made, "tries": noted.tries}
     write_json_atomic(_path(state_dir, noted.proposal.commit), told)
 
 
@@ -60,10 +67,16 @@ def noted(state_dir: Path, commit: str) -> Noted | None:
     return _read(_path(state_dir, commit))
 
 
-def all_open(state_dir: Path) -> Iterator[Proposal]:
-    """The proposals that are still to be made, those of one wave together."""
+def all_open(state_dir: Path) -> list[Noted]:
+    """What is still to be made, those of one wave together."""
     found = filter(None, map(_read, sorted((state_dir / FOLDER).glob("*.json"))))
-    yield from sorted((n.proposal for n in found if n.made is None), key=lambda p: p.wave_id)
+    left = (one for one in found if one.made is None and not one.given_up)
+    return sorted(left, key=lambda one: one.proposal.wave_id)
+
+
+def file_of(state_dir: Path, proposal: Proposal) -> Path:
+    """Where a proposal is kept."""
+    return _path(state_dir, proposal.commit)
 
 
 def _path(state_dir: Path, commit: str) -> Path:
@@ -75,9 +88,9 @@ def _read(path: Path) -> Noted | None:
         told = read_json(path)
         if told["schema"] != _SCHEMA:
             return None
-        made = told["made"]
-        return Noted(_proposal(told["proposal"]), PullRequest(**made) if made else None)
-    except (TidegateError, KeyError, TypeError):
+        made = PullRequest(**told["made"]) if told["made"] else None
+        return Noted(_proposal(told["proposal"]), made, int(told["tries"]))
+    except (TidegateError, KeyError, TypeError, ValueError):
         return None
 
 

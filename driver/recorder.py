@@ -24,7 +24,7 @@ from driver.reviews import Review
 from driver.subject import Subject
 from driver.text import run_said, verdict_said
 from state_store import journal
-from state_store.errors import CannotRunError
+from state_store.errors import CannotRunError, TidegateError
 from state_store.files import PreparedFile
 
 Result = TypeVar("Result")
@@ -221,7 +221,7 @@ class Recorder:
         """A pull request was asked for; `step` says what came of it."""
         try:
             self._memory.proposed(wave_id, step)
-        except CannotRunError as error:
+        except TidegateError as error:
             self.problem = str(error)
             self.say(str(error))
 

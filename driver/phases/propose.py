@@ -18,7 +18,7 @@ from driver.git import is_ancestor
 from driver.ground import RepositoryGround
 from driver.outcome import ItemOutcome, Shipment
 from driver.process import Processes
-from driver.proposals import Noted, Proposal, all_open, note, noted
+from driver.proposals import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
 from driver.pull_request import Proposed, PullRequest, ShipmentTold, body, title
 from driver.shipment_told import Line, Pairs, shipment_told
 from driver.stop import Stop
@@ -45,7 +45,19 @@ def propose(
         say=wave.recorder.say,
         record=wave.recorder.proposed,
     )
-    return desk.answers(_own(wave, outcomes, shipments))
+    asked: list[Noted] = []
+    failed: list[Proposed] = []
+    for key, ground in wave.grounds.items():
+        if not isinstance(ground, RepositoryGround) or ground.remote is None:
+            continue
+        own = [(p, o) for p, o in zip(wave.plan, outcomes, strict=True) if p.home.key == key]
+        ship = shipments.get(key)
+        try:
+            asked += _own(wave, ground, own, ship)
+        except (TidegateError, OSError) as error:  # what is shipped has to be told all the same
+            branch, tip = (ship.branch, ship.tip) if ship else (None, None)
+            failed.append(Proposed(key, branch or "", tip or "", wave.wave_id, error=str(error)))
+    return (*failed, *desk.answers(asked))
 
 
 def propose_left(
@@ -84,8 +96,10 @@ class Desk:
         for one in asked:
             self._keep(one)
         known = {one.proposal.commit for one in asked}
-        left = [] if self.state_dir is None else list(all_open(self.state_dir))
-        asked += [Noted(proposal) for proposal in left if proposal.commit not in known]
+        left = all_open(self.state_dir) if self.state_dir else []
+        asked += [one for one in left if one.proposal.commit not in known]
+        if not asked:
+            return ()
         processes = Processes()
         self.stop.on_set(processes.cancel, only_by_signal=True)
         forge = Forge(self.settings.ship, self.settings.environ, processes)
@@ -97,24 +111,31 @@ class Desk:
         if one.made is not None:
             return told
         try:
-            told = replace(told, made=self._made(asked, forge))
+            self.check()
+            told = replace(told, made=self._made(one, forge))
         except StoppedByPolicyError as stopped:
             told = replace(told, error=f"{stopped}; not asked for yet, the next run does that")
         except (TidegateError, OSError) as error:
-            told = replace(told, error=str(error))
+            told = replace(told, error=f"{error}{self._last_words(one)}")
         self.say(_line(told))
         self.record(asked.wave_id, _event(told))
         return told
 
-    def _made(self, asked: Proposal, forge: Forge) -> PullRequest:
-        self.check()
-        if not asked.body:
+    def _made(self, one: Noted, forge: Forge) -> PullRequest:
+        if not one.proposal.body:
             raise NotMadeError("its text would tell a secret of this machine")
+        self._keep(replace(one, tries=one.tries + 1))
         failpoint("propose.before_asking")
-        made = forge.make(asked)
+        made = forge.make(one.proposal)
         failpoint("propose.made")
-        self._keep(Noted(asked, made))
+        self._keep(replace(one, made=made))
         return made
+
+    def _last_words(self, one: Noted) -> str:
+        if self.state_dir is None or not replace(one, tries=one.tries + 1).given_up:
+            return ""
+        where = file_of(self.state_dir, one.proposal)
+        return f"; given up after {MAX_TRIES} runs: make it yourself, or remove {where} to go on"
 
     def _keep(self, one: Noted) -> None:
         try:
@@ -142,18 +163,17 @@ def _event(told: Proposed) -> dict[str, Any]:
 
 
 def _own(
-    wave: Wave, outcomes: Sequence[ItemOutcome], shipments: Mapping[str, Shipment]
+    wave: Wave, ground: RepositoryGround, own: Pairs, ship: Shipment | None
 ) -> Iterator[Noted]:
-    """What is to be asked for of this wave's items, with what was made of it already."""
-    for key, ground in wave.grounds.items():
-        if not isinstance(ground, RepositoryGround) or ground.remote is None:
-            continue
-        own = [(p, o) for p, o in zip(wave.plan, outcomes, strict=True) if p.home.key == key]
-        lines = (*_pushed(wave, shipments.get(key)), *_found(wave, ground, own))
-        for line in lines:
-            if line.branch != ground.repository.branch:  # the user's own: nothing to ask for
-                on_file = noted(wave.state_dir, line.tip) if wave.state_dir else None
-                yield on_file or Noted(_proposal(wave, ground, own, line))
+    """What is to be asked for of a repository's items, with what was made of it already."""
+    for line in (*_pushed(wave, ship), *_found(wave, ground, own)):
+        if line.branch == ground.repository.branch:
+            continue  # the user's own: nothing to ask for
+        on_file = noted(wave.state_dir, line.tip) if wave.state_dir else None
+        if on_file is None:
+            yield Noted(_proposal(wave, ground, own, line))
+        elif not on_file.given_up:
+            yield on_file
 
 
 def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[Line]:

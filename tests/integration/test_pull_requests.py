@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from driver.phases.propose import propose_left
+from driver.proposals import MAX_TRIES, Noted, Proposal, note
+from driver.stop import Stop
 from state_store.store import EventStore
 from tests.support.forges import FakeGh, fake_gh
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item, writes
 from tools import halt
+from tools.settings import load
 
 A_GOOD = [sys.executable, "-c", "import sys; sys.exit(open('a.txt').read() != 'good\\n')"]
 B_GOOD = [sys.executable, "-c", "import sys; sys.exit(open('b.txt').read() != 'good\\n')"]
@@ -230,3 +234,39 @@ def test_a_machine_without_gh_is_told_so_once_all_is_shipped(tmp_path: Path) -> 
     report = ship_a(scene)
     assert (report["shipped"], report["exit_code"]) == (["a"], 1)
     assert report["shipped_repos"][0]["prError"].startswith("gh is not installed")
+
+
+def test_what_is_refused_for_ever_is_given_up(tmp_path: Path) -> None:
+    kept = Proposal("gone", "w1", "wave/w1", "c" * 40, "main", "t", "b", "acme/widgets")
+    note(tmp_path, Noted(kept))
+    told: list[str] = []
+    config = tmp_path / "t.toml"
+    config.write_text('[ship]\npr = "ready"\n', encoding="utf-8")
+    settings = load(project=tmp_path, config=config, environ={}, cwd=tmp_path)
+    for _ in range(MAX_TRIES + 2):
+        answers = propose_left(settings, tmp_path, Stop(), told.append, lambda _, step: None)
+    assert answers == ()
+    assert [("given up" in line, "gone is gone" in line) for line in told] == [
+        *[(False, True)] * (MAX_TRIES - 1),
+        (True, True),
+    ]
+
+
+def test_a_run_without_a_wave_asks_for_what_was_left(tmp_path: Path) -> None:
+    scene, gh = a_scene(tmp_path)
+    gh.order(fail="no network")
+    ship_a(scene)
+    gh.order()
+    noted: list[tuple[str, Any]] = []
+    told: list[str] = []
+
+    def record(wave: str, step: Any) -> None:
+        noted.append((wave, step["number"]))
+
+    scene.state.joinpath(".HALT").write_text("enough")
+    [held] = propose_left(scene.settings, scene.state, Stop(), told.append, record)
+    assert (held.made, len(gh.requests)) == (None, 0)
+    scene.state.joinpath(".HALT").unlink()
+    [made] = propose_left(scene.settings, scene.state, Stop(), told.append, record)
+    assert (made.error, noted, len(gh.requests)) == (None, [("w1", None), ("w1", 1)], 1)
+    assert propose_left(scene.settings, scene.state, Stop(), told.append, record) == ()
