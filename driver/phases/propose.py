@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.forge import NONE, Forge, NotMadeError, names_of
+from driver.forge import NONE, TIMEOUT_S, Forge, NotMadeError, names_of
 from driver.gates import check_halt
 from driver.git import is_ancestor
 from driver.ground import RepositoryGround
@@ -26,6 +26,7 @@ from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.failpoints import failpoint
 from state_store.journal import load_entries
+from state_store.locks import locked
 from tools.known_secrets import scan_known_values, secrets_of
 from tools.settings import Settings
 
@@ -112,7 +113,7 @@ class Desk:
             return told
         try:
             self.check()
-            told = replace(told, made=self._made(one, forge))
+            told = replace(told, made=self._made_once(one, forge))
         except StoppedByPolicyError as stopped:
             told = replace(told, error=f"{stopped}; not asked for yet, the next run does that")
         except (TidegateError, OSError) as error:
@@ -120,6 +121,14 @@ class Desk:
         self.say(_line(told))
         self.record(asked.wave_id, _event(told))
         return told
+
+    def _made_once(self, one: Noted, forge: Forge) -> PullRequest:
+        if self.state_dir is None:
+            return self._made(one, forge)
+        # Another run of this state folder may be asking at this moment.
+        with locked(file_of(self.state_dir, one.proposal), 2 * TIMEOUT_S):
+            now = noted(self.state_dir, one.proposal.commit)
+            return now.made if now and now.made else self._made(one, forge)
 
     def _made(self, one: Noted, forge: Forge) -> PullRequest:
         if not one.proposal.body:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from driver.phases.propose import propose_left
 from driver.proposals import MAX_TRIES, Noted, Proposal, note
+from driver.pull_request import Proposed, PullRequest
 from driver.stop import Stop
 from state_store.store import EventStore
 from tests.support.forges import FakeGh, fake_gh
@@ -270,3 +272,23 @@ def test_a_run_without_a_wave_asks_for_what_was_left(tmp_path: Path) -> None:
     [made] = propose_left(scene.settings, scene.state, Stop(), told.append, record)
     assert (made.error, noted, len(gh.requests)) == (None, [("w1", None), ("w1", 1)], 1)
     assert propose_left(scene.settings, scene.state, Stop(), told.append, record) == ()
+
+
+def test_two_runs_that_ask_at_once_make_one(tmp_path: Path) -> None:
+    log = tmp_path / "made"
+    program = f"import time; time.sleep(0.3); open({str(log)!r}, 'a').write('x')"
+    command = json.dumps([sys.executable, "-c", program])
+    config = tmp_path / "t.toml"
+    config.write_text(f'[ship]\npr = "ready"\npr_command = {command}\n', encoding="utf-8")
+    settings = load(project=tmp_path, config=config, environ={}, cwd=tmp_path)
+    kept = Proposal(str(tmp_path), "w1", "wave/w1", "c" * 40, "main", "t", "b")
+    note(tmp_path, Noted(kept))
+
+    def ask() -> tuple[Proposed, ...]:
+        return propose_left(settings, tmp_path, Stop(), str, lambda _, step: None)
+
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(ask), pool.submit(ask)]
+        told = [answer for future in futures for answer in future.result()]
+    assert log.read_text() == "x"
+    assert {one.made for one in told} == {PullRequest(None, None, "open")}
