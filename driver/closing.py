@@ -28,6 +28,7 @@ def closing_lines(report: Json) -> tuple[str, ...]:
         *_left_out(report),
         *_warnings(report),
         *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo)),
+        *(_request(one) for one in wave.get("pull_requests") or ()),
     )
 
 
@@ -76,3 +77,10 @@ def _shipment(repo: Json) -> Iterator[str]:
     state = "kept, not shipped" if repo.get("error") else warning or "pushed"
     yield f"branch {branch}: {state}"
     yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"HEAD..{branch}")
+
+
+def _request(one: Json) -> str:
+    made = one["pr"]
+    if made is None:
+        return f"no pull request of {one['branch']}: {one['prError']}"
+    return f"pull request of {one['branch']}: {made['url'] or 'made'} ({made['state']})"

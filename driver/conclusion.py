@@ -16,6 +16,7 @@ from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
 from driver.pool import run_all
+from driver.pull_request import Proposed
 from driver.report import Base, ItemReport, WaveReport
 from driver.stop import InterruptedWaveError
 from driver.verification_policy import verification_policy
@@ -61,6 +62,17 @@ def conclude(
         parked_until=wave.gates.parked_until or _reviewer_parked_until(wave),
         provider=wave.driver.provider_load(),
     )
+
+
+def with_requests(report: WaveReport, wave: Wave, proposed: tuple[Proposed, ...]) -> WaveReport:
+    """The report with what came of its pull requests; a wave that was stopped only there tells so
+    too."""
+    report = replace(report, proposed=proposed)
+    cause = wave.gates.stop.cause
+    if cause is None or report.abort_reason or all(one.made for one in proposed):
+        return report
+    word, code = gate_word(cause), cause.exit_code
+    return replace(report, abort_reason=word, error=str(cause), abort_exit=code)
 
 
 def _reviewer_parked_until(wave: Wave) -> str | None:

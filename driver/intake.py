@@ -23,7 +23,7 @@ from driver.selection import Selection, Skipped, filter_todo_items, select_disjo
 from driver.text import counted
 from driver.tracker import tracker_problems
 from driver.wave_bridge import build_manifest_item
-from state_store.errors import InputError
+from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of
 
 
@@ -89,6 +89,10 @@ def _homeless(cycle: Cycle, item: Mapping[str, Any]) -> Skipped | None:
     except PreflightError as error:
         return Skipped(str(id_of(item)), error.abort_reason, detail=str(error))
     except InputError as error:
+        return Skipped(str(id_of(item)), "invalid_repo_path", detail=str(error))
+    except CannotRunError as error:
+        if not item.get("repo"):
+            raise
         return Skipped(str(id_of(item)), "invalid_repo_path", detail=str(error))
     return None
 

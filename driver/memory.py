@@ -65,6 +65,9 @@ class Memory(Protocol):
     def shipped(self, subject: Subject, commit: str, note: Note) -> None:
         """The item's commit is where it was meant to go."""
 
+    def proposed(self, wave_id: str, step: Mapping[str, Any]) -> None:
+        """A pull request was asked for, of this wave or an earlier one."""
+
     def anchor(self) -> Anchor | None:
         """How far the wave's stream is, to be written down outside the store."""
 
@@ -116,6 +119,9 @@ class Forgetful:
     def shipped(self, subject: Subject, commit: str, note: Note) -> None:
         del subject, commit
         note()
+
+    def proposed(self, wave_id: str, step: Mapping[str, Any]) -> None:
+        del wave_id, step
 
     def anchor(self) -> Anchor | None:
         return None
@@ -223,6 +229,10 @@ class WaveMemory:
         """The item's commit is where it was meant to go."""
         step = {"slug": subject.slug, "commit": commit}
         self._write([subject], note, (self._stream, events.ITEM_SHIPPED, step))
+
+    def proposed(self, wave_id: str, step: Mapping[str, Any]) -> None:
+        """A pull request was asked for, of this wave or an earlier one."""
+        self._api.append(events.wave_stream(wave_id), events.PULL_REQUEST, step, actor="wave")
 
     def _write(
         self, subjects: Iterable[Subject], note: Note, *entries: tuple[str, str, Any]

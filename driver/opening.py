@@ -81,7 +81,7 @@ def check(request: WaveRequest, *, dry: bool = False) -> None:
         check_before_start(request.state_dir, plan.settings)
         check_state_dir(request.state_dir, request.options.repo)
     for top in {planned.home.top for planned in plan.items if planned.home.top}:
-        plan.survey.check_repository(top)
+        plan.survey.check_repository(top, plan.settings.ship.remote)
 
 
 def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:

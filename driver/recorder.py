@@ -24,7 +24,7 @@ from driver.reviews import Review
 from driver.subject import Subject
 from driver.text import run_said, verdict_said
 from state_store import journal
-from state_store.errors import CannotRunError
+from state_store.errors import CannotRunError, TidegateError
 from state_store.files import PreparedFile
 
 Result = TypeVar("Result")
@@ -216,6 +216,14 @@ class Recorder:
         if entry.counts:
             self._own_entry(subject, tip)
         self.say(f"{subject.slug}: shipped as {commit[:12]}")
+
+    def proposed(self, wave_id: str, step: Mapping[str, Any]) -> None:
+        """A pull request was asked for; `step` says what came of it."""
+        try:
+            self._memory.proposed(wave_id, step)
+        except TidegateError as error:
+            self.problem = str(error)
+            self.say(str(error))
 
     def altered_entry(self, subject: Subject) -> Path | None:
         """The item's entry in the journal, where it is no longer what was written last, and no

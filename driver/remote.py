@@ -47,14 +47,16 @@ _LOGIN_PROBLEMS = (
 class Remote:
     """A remote as the user had it at the start; agents cannot redirect it afterwards.
 
-    `url` is the literal push URL; `config` holds how to log in there. Both may carry secrets
-    and stay out of `repr`. Who talks to it runs in `processes`, and so ends with the wave.
+    `url` is the literal push URL, `address` the one that is fetched from, as it is written down;
+    `config` holds how to log in there. All may carry secrets and stay out of `repr`. Who talks to
+    it runs in `processes`, and so ends with the wave.
     """
 
     name: str
     url: str = field(repr=False)
     config: tuple[tuple[str, str], ...] = field(repr=False, default=())
     processes: Processes = field(repr=False, compare=False, default_factory=Processes)
+    address: str = field(repr=False, default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ def find_remote(
     asked = (*at, "remote", "get-url", "--push", chosen)
     url = text(run_git(asked, cwd=repo.top, env=env).stdout).splitlines()[0]
     frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
-    return Remote(chosen, _absolute(url, repo.top), frozen, processes or Processes())
+    address = dict(settings)[f"remote.{chosen}.url"]
+    return Remote(chosen, _absolute(url, repo.top), frozen, processes or Processes(), address)
 
 
 def _settings(listing: bytes) -> list[tuple[str, str]]:

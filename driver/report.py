@@ -14,6 +14,7 @@ from driver.agent_driver import Usage
 from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Shipment, TestRun, Verdict
 from driver.protected import is_test
 from driver.provider_load import ProviderLoad
+from driver.pull_request import Proposed
 from driver.reviews import review_word
 from driver.wave_context import Planned
 from state_store.errors import ExitCode
@@ -62,6 +63,7 @@ class WaveReport:
     provider: ProviderLoad | None = None
     spending: Mapping[str, Any] | None = None
     uses: tuple[tuple[str, Usage], ...] | None = None
+    proposed: tuple[Proposed, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -71,6 +73,8 @@ class WaveReport:
         done = all(item.outcome.verdict is Verdict.VERIFIED for item in self.items)
         if self.shipments is not None:
             done = done and all(item.commit for item in self.items)
+        if done and not all(proposed.made for proposed in self.proposed):
+            return ExitCode.NOT_ALL_SHIPPED  # asked for, and not done
         if done:
             return ExitCode.DONE
         others_only = all(
@@ -91,7 +95,8 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "provider": _provider(report.provider),
         "built": [_built(item, report.review_mode) for item in report.items],
         "shipped": None if report.shipments is None else _shipped_slugs(report.items),
-        "shipped_repos": [_shipped_repo(shipment) for shipment in report.shipments or ()],
+        "shipped_repos": [_shipped_repo(s, report.proposed) for s in report.shipments or ()],
+        "pull_requests": [_proposed(proposed) for proposed in report.proposed],
         "branch": _only(shipment.branch for shipment in report.shipments or ()),
         "sha": _only(shipment.tip or shipment.kept for shipment in report.shipments or ()),
         "merged": False,
@@ -168,7 +173,7 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "flaky": outcome.evidence.flaky,
         "together": [receipt.to_json(run) for run in outcome.together],
         "verificationTier": item.planned.policy.tier,
-        "usage": _usage(sum_usage(_usages(outcome))),
+        "usage": _usage(sum_usage(usages_of(outcome))),
         "attempts": [_attempt(attempt) for attempt in outcome.attempts],
         "tree": outcome.tree,
         "commit": item.commit,
@@ -178,7 +183,7 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
     }
 
 
-def _usages(outcome: ItemOutcome) -> list[Usage]:
+def usages_of(outcome: ItemOutcome) -> list[Usage]:
     """What this run was billed for an item, a dispatch each."""
     looks = reviews.of_this_run(outcome.reviews)
     return [*(attempt.usage for attempt in outcome.attempts), *(look.usage for look in looks)]
@@ -274,7 +279,20 @@ def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
     }
 
 
-def _shipped_repo(shipment: Shipment) -> dict[str, Any]:
+def _proposed(proposed: Proposed) -> dict[str, Any]:
+    return {
+        "repo": proposed.repo,
+        "branch": proposed.branch,
+        "sha": proposed.commit,
+        "wave_id": proposed.wave_id,
+        "pr": asdict(proposed.made) if proposed.made else None,
+        "prError": proposed.error,
+    }
+
+
+def _shipped_repo(shipment: Shipment, proposed: Sequence[Proposed]) -> dict[str, Any]:
+    asked = [_proposed(one) for one in proposed if shipment.tip and one.commit == shipment.tip]
+    own = asked[0] if asked else {"pr": None, "prError": None}
     return {
         "repo": shipment.repo,
         "committed": shipment.committed,
@@ -290,6 +308,8 @@ def _shipped_repo(shipment: Shipment) -> dict[str, Any]:
             "runs": shipment.integration_runs,
             "receipts": [receipt.to_json(run) for run in shipment.integration],
         },
+        "pr": own["pr"],
+        "prError": own["prError"],
     }
 
 

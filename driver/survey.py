@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from driver.git import open_repository, toplevel_of
+from driver.git import find_remote, open_repository, toplevel_of
 from driver.repository import check_complete
 
 
@@ -28,8 +28,12 @@ class Survey:
             self._tops[folder] = toplevel_of(folder, self.environ)
         return self._tops[folder]
 
-    def check_repository(self, top: Path) -> None:
-        """Raise InputError or CannotRunError when no wave can work on the checkout at `top`."""
+    def check_repository(self, top: Path, remote: str | None = None) -> None:
+        """Raise InputError or CannotRunError when no wave can work on the checkout at `top`, or
+        ship from there to the `remote` that is asked for."""
         if top not in self._sound:
-            check_complete(open_repository(top, self.environ), self.environ)
+            repository = open_repository(top, self.environ)
+            check_complete(repository, self.environ)
+            if remote is not None:
+                find_remote(repository, self.environ, remote)
             self._sound.add(top)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from driver.conclusion import aborted, conclude
+from driver.conclusion import aborted, conclude, with_requests
 from driver.gates import gate_word
 from driver.ground import RepositoryGround
 from driver.item_line import Trail, abandoned, walk
@@ -12,6 +12,7 @@ from driver.manifest import parse_manifest
 from driver.opening import WaveRequest, opened, wave_id_of
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
+from driver.phases.propose import propose
 from driver.phases.recovery import recall
 from driver.phases.ship import ship, strays
 from driver.pool import Leaving, repeating, run_all
@@ -33,6 +34,7 @@ def run(request: WaveRequest) -> WaveReport:
                 outcomes = _walk_all(wave)
                 shipments = _ship_all(wave, outcomes)
             report = conclude(wave, outcomes, shipments, resumed=request.resume)
+            report = with_requests(report, wave, propose(wave, outcomes, shipments))
             wave.recorder.ended(report.abort_reason)
             return report
     except TidegateError as error:

@@ -45,6 +45,7 @@ REVIEW_JUDGED = "review_judged"
 ITEM_SETTLED = "item_settled"
 ITEM_SHIPPING = "item_shipping"
 ITEM_SHIPPED = "item_shipped"
+PULL_REQUEST = "pull_request"
 WAVE_FINISHED = "wave_finished"
 
 

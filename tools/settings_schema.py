@@ -293,6 +293,8 @@ class ShipSettings:
     bot_email: str = _key(TEXT, "tidegate@localhost")
     hooks: str = _key(one_of("run", "off"), "run")
     hook_timeout_s: float = _key(SECONDS, 600.0)
+    pr: str = _key(one_of("draft", "ready", "none"), "none")
+    pr_command: tuple[str, ...] = _key(ARGV, ())
 
 
 @dataclass(frozen=True, slots=True)

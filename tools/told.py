@@ -12,13 +12,15 @@ from state_store.errors import CannotRunError, TidegateError
 def told(program: str, work: Callable[[], int]) -> int:
     """The exit code of `work`; what a TidegateError says goes to stderr behind the name."""
     try:
-        return _from_here(work)
+        return from_here(work)
     except TidegateError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return error.exit_code
 
 
-def _from_here(work: Callable[[], int]) -> int:
+def from_here(work: Callable[[], int]) -> int:
+    """The exit code of `work`. Raises CannotRunError where it fails as the current folder is
+    gone."""
     try:
         return work()
     except FileNotFoundError:

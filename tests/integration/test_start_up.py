@@ -163,6 +163,8 @@ def test_the_demo_needs_an_empty_folder(program: Path, tmp_path: Path) -> None:
 
 
 LOOKERS = {
+    "cost_projection.py": ["--projection"],
+    "fleet_ledger.py": ["summary"],
     "doctor.py": [],
     "gc.py": ["--dry-run"],
     "recover.py": ["list"],
