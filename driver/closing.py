@@ -18,8 +18,9 @@ def closing_lines(report: Json) -> tuple[str, ...]:
     """For a wave's or a cycle's report; no lines where there was nothing to do."""
     wave = report.get("wave") or report
     built: Sequence[Json] = wave.get("built") or ()
+    requests = [_request(one) for one in wave.get("pull_requests") or ()]
     if not built:
-        return tuple(_left_out(report))
+        return (*_left_out(report), *requests)
     shipped = wave.get("shipped")
     open_items = [record for record in built if record["slug"] not in (shipped or ())]
     return (
@@ -28,7 +29,7 @@ def closing_lines(report: Json) -> tuple[str, ...]:
         *_left_out(report),
         *_warnings(report),
         *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo)),
-        *(_request(one) for one in wave.get("pull_requests") or ()),
+        *requests,
     )
 
 

@@ -41,6 +41,7 @@ from driver.intake import manifest_of, taken
 from driver.opening import check
 from driver.proof_terms import changed_terms, proof_terms
 from driver.recording import RecordingWriter
+from driver.requests_left import requests_left
 from driver.selection import Selection, Skipped
 from driver.state_folder import prepare_state_dir
 from driver.tracker_update import Terms, update_tracker
@@ -55,10 +56,11 @@ Intake = tuple[Selection, dict[str, Any]]
 
 
 class _StoppedAt(Exception):
-    """`report` is the cycle's report."""
+    """`report` is the cycle's report; `idle` says that there is no item to work on."""
 
-    def __init__(self, report: dict[str, Any]) -> None:
+    def __init__(self, report: dict[str, Any], *, idle: bool = False) -> None:
         self.report = report
+        self.idle = idle
         super().__init__(report.get("phase"))
 
 
@@ -81,6 +83,15 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
 
 def _run(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
     try:
+        return _wave(cycle, run_wave, wave_id)
+    except GateClosedError as closed:
+        return stopped(wave_id, closed)
+    except TidegateError as error:
+        return failed(wave_id, error)
+
+
+def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
+    try:
         planned = _planned(cycle, wave_id)
         if cycle.dry_run:
             return _dry_run(cycle, *planned)
@@ -97,11 +108,8 @@ def _run(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
                 report = _run_claimed(cycle, run_wave, backlog, status, *claimed)
             return report | checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
     except _StoppedAt as stop:
-        return stop.report
-    except GateClosedError as closed:
-        return stopped(wave_id, closed)
-    except TidegateError as error:
-        return failed(wave_id, error)
+        left = requests_left(cycle) if stop.idle and not cycle.dry_run else {}
+        return stop.report | left
 
 
 def _planned(
@@ -110,7 +118,7 @@ def _planned(
     """What the tracker has for a wave right now, and its manifest; `held_back` stays out."""
     selection = taken(cycle, held_back)
     if not selection.selected:
-        raise _StoppedAt(nothing_to_do(wave_id, selection))
+        raise _StoppedAt(nothing_to_do(wave_id, selection), idle=True)
     return selection, manifest_of(cycle, selection, wave_id)
 
 

@@ -96,7 +96,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "built": [_built(item, report.review_mode) for item in report.items],
         "shipped": None if report.shipments is None else _shipped_slugs(report.items),
         "shipped_repos": [_shipped_repo(s, report.proposed) for s in report.shipments or ()],
-        "pull_requests": [_proposed(proposed) for proposed in report.proposed],
+        "pull_requests": [proposed_json(proposed) for proposed in report.proposed],
         "branch": _only(shipment.branch for shipment in report.shipments or ()),
         "sha": _only(shipment.tip or shipment.kept for shipment in report.shipments or ()),
         "merged": False,
@@ -279,7 +279,8 @@ def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
     }
 
 
-def _proposed(proposed: Proposed) -> dict[str, Any]:
+def proposed_json(proposed: Proposed) -> dict[str, Any]:
+    """What came of one pull request."""
     return {
         "repo": proposed.repo,
         "branch": proposed.branch,
@@ -291,7 +292,7 @@ def _proposed(proposed: Proposed) -> dict[str, Any]:
 
 
 def _shipped_repo(shipment: Shipment, proposed: Sequence[Proposed]) -> dict[str, Any]:
-    asked = [_proposed(one) for one in proposed if shipment.tip and one.commit == shipment.tip]
+    asked = [proposed_json(one) for one in proposed if shipment.tip and one.commit == shipment.tip]
     own = asked[0] if asked else {"pr": None, "prError": None}
     return {
         "repo": shipment.repo,

@@ -17,6 +17,8 @@ from driver.pull_request import Proposed, PullRequest
 from driver.stop import Stop
 from state_store.store import EventStore
 from tests.support.forges import FakeGh, fake_gh
+from tests.support.programs import Project, git
+from tests.support.programs import item as build_item
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item, writes
 from tools import halt
@@ -292,3 +294,22 @@ def test_two_runs_that_ask_at_once_make_one(tmp_path: Path) -> None:
         told = [answer for future in futures for answer in future.result()]
     assert log.read_text() == "x"
     assert {one.made for one in told} == {PullRequest(None, None, "open")}
+
+
+def test_a_night_with_nothing_to_do_asks_for_what_was_left(project: Project) -> None:
+    git(project.home, "init", "-q", "--bare", "remote.git")
+    project.git("remote", "add", "origin", str(project.home / "remote.git"))
+    ready = project.home / "ready"
+    command = f"test -e {ready} && echo https://git.example.org/acme/widgets/pull/7"
+    argv = json.dumps(["sh", "-c", command])
+    project.configure(f'[ship]\npr = "ready"\npr_command = {argv}\n')
+    project.track(build_item("a"))
+    assert project.schedule().code == 1
+    idle = project.schedule()
+    assert (idle.code, idle.report["success"], idle.report["phase"]) == (1, False, "intake")
+    ready.touch()
+    made = project.schedule()
+    assert (made.code, made.report["success"]) == (0, True)
+    assert [one["pr"]["number"] for one in made.report["pull_requests"]] == [7]
+    assert "pull/7" in made.err
+    assert "pull_requests" not in project.schedule().report
