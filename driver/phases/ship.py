@@ -1,7 +1,7 @@
-"""Commit what is verified, one commit an item, and put it where it was meant to go.
+"""Decide what of one repository's verified work ships: integrate, ask the hooks, commit.
 
 The commits are built from proven trees in a git dir of our own; the user's checkout, index and
-config are watched (`tripwire`) and never written. Nothing is forced and nothing is merged.
+config are watched (`tripwire`) and never written. Where the commits then go is `publish`'s.
 """
 
 from __future__ import annotations
@@ -9,38 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from driver.gates import gate_word
-from driver.git import Commit, CommitSpec, GitError, PushResult, Repository, fast_forward, tip_of
+from driver.git import CommitSpec
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.hooks import AskedHooks
 from driver.phases.integrate import Entry, Integration, Line
-from driver.remote import push_forward
-from driver.ship_names import branch_names, commit_message, on_the_way
+from driver.phases.publish import TARGET_ADVANCED, Cargo, branch_to_be, failed, publish
+from driver.ship_names import commit_message
 from driver.target import Head, look
 from driver.tripwire import TOGETHER, Stray, told, warning
 from driver.wave_context import Wave
-from state_store.errors import StoppedByPolicyError
-
-TARGET_ADVANCED = "target_advanced"
-
-
-@dataclass(frozen=True, slots=True)
-class _Cargo:
-    """A line of items as commits, in the same order, ready to be published with these `notes`."""
-
-    ground: RepositoryGround
-    notes: tuple[str, ...]
-    line: Line
-    commits: tuple[Commit, ...]
-    wave: Wave
-
-    @property
-    def tip(self) -> str:
-        return self.commits[-1].commit
 
 
 class _MovedOnError(Exception):
@@ -58,7 +39,7 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     """
     wave.gates.check()
     integration, lost = _on(ground, wave, look(ground, ground.base)), list[ItemOutcome]()
-    hooks = AskedHooks(ground, wave, _branch_to_be(ground, wave))
+    hooks = AskedHooks(ground, wave, branch_to_be(ground, wave))
     while True:
         entries, taken = _still_ours(entries, wave)
         lost += taken
@@ -96,22 +77,18 @@ def _ship(
     shipment = _told_of(integration, ground, (*lost, *line.left_out))
     shipment = replace(shipment, warning=warning(strays))
     if not line.entries:
-        return _failed(shipment, "nothing_green_together", "no item left")
+        return failed(shipment, "nothing_green_together", "no item left")
     if stop := _reason_to_stop(strays, ground, wave):
-        return _failed(shipment, "checkout_changed", stop)
+        return failed(shipment, "checkout_changed", stop)
     if moved := _moved_again(integration, ground):
-        return _failed(shipment, TARGET_ADVANCED, moved)
+        return failed(shipment, TARGET_ADVANCED, moved)
     wave.gates.check()
     cargo = _committed(ground, integration, line, specs, wave)
     if no := hooks.of_push(ground.remote, cargo.tip, is_new=wave.shipping.mode != "current"):
-        return _failed(shipment, "hook_refused", no)
+        return failed(shipment, "hook_refused", no)
     together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
-    shipment = replace(shipment, files_count=_count_files(line.entries), together=together)
-    publish = _to_current_branch if wave.shipping.mode == "current" else _to_wave_branch
-    try:
-        return publish(shipment, cargo)
-    except GitError as error:
-        return _failed(shipment, "git_commit_failed", str(error))
+    files = sum(len(outcome.changes) for _, outcome in line.entries)
+    return publish(replace(shipment, files_count=files, together=together), cargo)
 
 
 def _allowed(
@@ -169,27 +146,6 @@ def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list
     return ours, lost
 
 
-def _announce(cargo: _Cargo, branch: str) -> None:
-    """Write down what is about to be published, unless another run has an item of it by now.
-
-    From here on this shipment is what becomes of the items: whoever finds it unfinished puts these
-    commits on this branch, so they have to be in the user's repository before.
-    """
-    repository = cargo.ground.repository
-    cargo.ground.git.keep(repository, cargo.tip, on_the_way(cargo.tip))
-    entries = zip(cargo.line.entries, cargo.commits, strict=True)
-    told = {cargo.wave.subject(planned): (outcome, c.commit) for (planned, outcome), c in entries}
-    try:
-        cargo.wave.recorder.shipping(told, branch, cargo.tip)
-    except LeasedElsewhereError:
-        cargo.ground.git.forget(repository, cargo.tip, on_the_way(cargo.tip))
-        raise
-
-
-def _failed(shipment: Shipment, error: str, detail: str) -> Shipment:
-    return replace(shipment, error=error, detail=detail)
-
-
 def strays(ground: RepositoryGround) -> Shipment | None:
     """Where there is nothing to ship: what was changed in the user's checkout all the same."""
     told = warning(_strays(ground))
@@ -224,11 +180,11 @@ def _committed(
     line: Line,
     specs: Sequence[CommitSpec],
     wave: Wave,
-) -> _Cargo:
+) -> Cargo:
     commits = ground.git.import_commits(integration.head.commit, specs)
     if tuple(commit.tree for commit in commits) != line.trees:
         raise AssertionError("a commit's tree is not the tree that was proven")
-    return _Cargo(ground, tuple(integration.notes), line, commits, wave)
+    return Cargo(ground, tuple(integration.notes), line, commits, wave)
 
 
 def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
@@ -246,118 +202,3 @@ def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
         )
         for (planned, outcome), tree in zip(line.entries, line.trees, strict=True)
     ]
-
-
-def _to_wave_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
-    ground, branch = cargo.ground, _keep_on_free_branch(cargo)
-    shipment = _kept(shipment, branch, cargo.tip)
-    notes = [_detached(ground.repository), *cargo.notes]
-    if ground.remote is None:
-        notes.append("no remote: the branch is in this repository only")
-    else:
-        shipment = _stopped(shipment, cargo) or _pushed(
-            shipment, ground.git.push(ground.remote, cargo.tip, branch, expected=None)
-        )
-    if shipment.error:
-        return _saying_where(shipment)
-    return _done(shipment, cargo, *notes)
-
-
-def _detached(repository: Repository) -> str:
-    return "" if repository.branch else f"started from a detached HEAD at {repository.head[:12]}"
-
-
-def _branch_to_be(ground: RepositoryGround, wave: Wave) -> str:
-    """The branch that hooks see themselves on."""
-    current = ground.repository.branch if wave.shipping.mode == "current" else None
-    return current or _free_branch(ground, wave)
-
-
-def _free_branch(ground: RepositoryGround, wave: Wave, tip: str = "") -> str:
-    names = branch_names(wave.wave_id, time.strftime("%Y-%m-%d"))
-    if tip_of(ground.repository, "wave", ground.environ):
-        # No name below `wave/` is free where a branch is called `wave`.
-        names = (name.replace("/", "-") for name in names)
-    return next(n for n in names if tip_of(ground.repository, n, ground.environ) in ("", tip))
-
-
-def _keep_on_free_branch(cargo: _Cargo) -> str:
-    """Put the commits on a wave branch of the user's repository, where nothing can lose them."""
-    ground, branch = cargo.ground, _free_branch(cargo.ground, cargo.wave, cargo.tip)
-    _announce(cargo, branch)
-    ground.git.keep(ground.repository, cargo.tip, f"refs/heads/{branch}")
-    ground.git.forget(ground.repository, cargo.tip, on_the_way(cargo.tip))
-    return branch
-
-
-def _kept(shipment: Shipment, branch: str, tip: str) -> Shipment:
-    return replace(shipment, branch=branch, committed=True, kept=tip)
-
-
-def _to_current_branch(shipment: Shipment, cargo: _Cargo) -> Shipment:
-    """Push, then move the checkout ahead; a refusal of either leaves the commits on a branch."""
-    ground, current = cargo.ground, cargo.ground.repository.branch
-    if current is None:
-        why = "HEAD is detached, so there is no checked-out branch to commit to"
-        shipment = _failed(shipment, "git_commit_failed", why)
-    else:
-        _announce(cargo, current)
-        cargo.wave.gates.check()
-    if current is not None and ground.remote is not None:
-        answer = push_forward(ground.git.path, ground.environ, ground.remote, cargo.tip, current)
-        shipment = _pushed(shipment, answer)
-        if answer.kind == "moved":
-            shipment = replace(shipment, error=TARGET_ADVANCED)
-    if not shipment.error:
-        shipment = _move_checkout(shipment, ground, cargo.tip)
-    if not shipment.error:
-        return _done(replace(shipment, branch=current), cargo, *cargo.notes)
-    return _saying_where(_kept(shipment, _keep_on_free_branch(cargo), cargo.tip))
-
-
-def _saying_where(shipment: Shipment) -> Shipment:
-    return replace(shipment, detail=f"{shipment.detail} (kept on branch {shipment.branch} here)")
-
-
-def _stopped(shipment: Shipment, cargo: _Cargo) -> Shipment | None:
-    """The shipment when no push may start any more; it is announced, so the next run makes it."""
-    try:
-        cargo.wave.gates.check()
-    except StoppedByPolicyError as stopped:
-        why = f"{stopped}; not pushed yet, the next run does that"
-        return _failed(shipment, gate_word(stopped), why)
-    return None
-
-
-def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
-    if answer.ok:
-        return replace(shipment, pushed=True)
-    return _failed(shipment, "git_push_failed", answer.reason)
-
-
-def _move_checkout(shipment: Shipment, ground: RepositoryGround, tip: str) -> Shipment:
-    refusal = fast_forward(ground.repository, tip, ground.environ)
-    if refusal and not shipment.pushed:
-        return _failed(shipment, "git_commit_failed", refusal)
-    if refusal:
-        return _warned(shipment, f"pushed, but not checked out here: {refusal}")
-    ground.git.forget(ground.repository, tip, on_the_way(tip))
-    return _warned(
-        shipment, "" if shipment.pushed else "no remote: committed in this repository only"
-    )
-
-
-def _warned(shipment: Shipment, *more: str) -> Shipment:
-    return replace(shipment, warning="; ".join(filter(None, (*more, shipment.warning))) or None)
-
-
-def _done(shipment: Shipment, cargo: _Cargo, *notes: str) -> Shipment:
-    pairs = tuple(
-        (planned.slug, commit.commit)
-        for (planned, _), commit in zip(cargo.line.entries, cargo.commits, strict=True)
-    )
-    return _warned(replace(shipment, commits=pairs, committed=True), *notes)
-
-
-def _count_files(entries: Sequence[Entry]) -> int:
-    return sum(len(outcome.changes) for _, outcome in entries)
