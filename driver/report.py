@@ -283,6 +283,7 @@ def _shipped_repo(shipment: Shipment) -> dict[str, Any]:
         "sha": shipment.tip or shipment.kept,
         "error": shipment.error,
         "error_detail": shipment.detail[:300] or None,
+        "push_error": shipment.push_error,
         "files_count": shipment.files_count,
         "warning": shipment.warning,
         "onto": shipment.onto,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from driver.git import tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Change
 from driver.remote import PushResult, contains, fetch_head
@@ -24,10 +25,15 @@ class Head:
 
 
 def look(ground: RepositoryGround, known: str) -> Head:
-    """Where the branch is by now, on the remote if it is further there; `known` where that cannot
-    be told. That the user's own branch did not move is seen by who compares the checkout."""
+    """Where the branch is by now, here or on the remote if it is further there; `known` where that
+    cannot be told. That nobody but us moved it here is seen by who compares the checkout."""
     repository, remote, git = ground.repository, ground.remote, ground.git
-    if repository.branch is None or remote is None:
+    if repository.branch is None:
+        return Head(known)
+    here = tip_of(repository, repository.branch, ground.environ)
+    if here and here != known and contains(git.path, git.env, here, known):
+        known = here
+    if remote is None:
         return Head(known)
     there = fetch_head(git.path, ground.environ, remote, repository.branch, known)
     if isinstance(there, PushResult):

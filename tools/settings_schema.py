@@ -274,6 +274,7 @@ class ReviewSettings:
 class ShipSettings:
     """Where verified work goes and under whose name it is committed."""
 
+    mode: str = _key(one_of("branch", "current", "none"), "branch")
     remote: str | None = _key(REMOTE)
     bot_name: str = _key(TEXT, "Tidegate")
     bot_email: str = _key(TEXT, "tidegate@localhost")

@@ -11,17 +11,19 @@ import time
 from dataclasses import dataclass, replace
 
 from driver.gates import gate_word
-from driver.git import Commit, GitError, PushResult, Repository, fast_forward, tip_of
+from driver.git import Commit, GitError, PushResult, Repository, tip_of
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import Shipment
 from driver.phases.integrate import Line
-from driver.remote import push_forward
+from driver.remote import ADVANCED, push_forward
+from driver.repository import move_ahead
 from driver.ship_names import branch_names, on_the_way
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError
 
 TARGET_ADVANCED = "target_advanced"
+PUSH_FAILED = "git_push_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,20 @@ class Cargo:
 def publish(shipment: Shipment, cargo: Cargo) -> Shipment:
     """The shipment with what became of it. Raises LeasedElsewhereError, StoppedByPolicyError and
     InterruptedWaveError while nothing has been published yet."""
-    onto_current = cargo.wave.shipping.mode == "current"
+    onto_target = cargo.wave.shipping.mode == "current"
     try:
-        return (_to_current_branch if onto_current else _to_wave_branch)(shipment, cargo)
+        return (_to_target if onto_target else _to_wave_branch)(shipment, cargo)
     except GitError as error:
         return failed(shipment, "git_commit_failed", str(error))
+
+
+def keep(shipment: Shipment, cargo: Cargo) -> Shipment:
+    """The shipment with its commits on a wave branch here, which is all that becomes of them."""
+    try:
+        branch = _keep(cargo, _free_branch(cargo.ground, cargo.wave, cargo.tip))
+    except GitError as error:
+        return _warned(shipment, str(error))
+    return _saying_where(_kept(shipment, branch, cargo.tip))
 
 
 def branch_to_be(ground: RepositoryGround, wave: Wave) -> str:
@@ -60,8 +71,9 @@ def failed(shipment: Shipment, error: str, detail: str) -> Shipment:
 
 
 def _to_wave_branch(shipment: Shipment, cargo: Cargo) -> Shipment:
-    ground, branch = cargo.ground, _keep_on_free_branch(cargo)
-    shipment = _kept(shipment, branch, cargo.tip)
+    ground, branch = cargo.ground, _free_branch(cargo.ground, cargo.wave, cargo.tip)
+    _announce(cargo, branch)
+    shipment = _kept(shipment, _keep(cargo, branch), cargo.tip)
     notes = [_detached(ground.repository), *cargo.notes]
     if ground.remote is None:
         notes.append("no remote: the branch is in this repository only")
@@ -74,39 +86,40 @@ def _to_wave_branch(shipment: Shipment, cargo: Cargo) -> Shipment:
     return _done(shipment, cargo, *notes)
 
 
-def _to_current_branch(shipment: Shipment, cargo: Cargo) -> Shipment:
-    """Push, then move the checkout ahead; a refusal of either leaves the commits on a branch."""
-    ground, current = cargo.ground, cargo.ground.repository.branch
-    if current is None:
+def _to_target(shipment: Shipment, cargo: Cargo) -> Shipment:
+    """Push, then move the branch here ahead; a refusal of either leaves the commits on a wave
+    branch."""
+    ground, target = cargo.ground, cargo.ground.repository.branch
+    if target is None:
         why = "HEAD is detached, so there is no checked-out branch to commit to"
-        shipment = failed(shipment, "git_commit_failed", why)
-    else:
-        _announce(cargo, current)
-        cargo.wave.gates.check()
-    if current is not None and ground.remote is not None:
-        answer = push_forward(ground.git.path, ground.environ, ground.remote, cargo.tip, current)
+        return keep(failed(shipment, "git_commit_failed", why), cargo)
+    branch = _free_branch(ground, cargo.wave, cargo.tip)
+    _announce(cargo, branch, target)
+    cargo.wave.gates.check()
+    if ground.remote is not None:
+        answer = push_forward(ground.git.path, ground.environ, ground.remote, cargo.tip, target)
         shipment = _pushed(shipment, answer)
-        if answer.kind == "moved":
+        if answer.kind == ADVANCED:
             shipment = replace(shipment, error=TARGET_ADVANCED)
     if not shipment.error:
-        shipment = _move_checkout(shipment, ground, cargo.tip)
+        shipment = _move_ahead(shipment, ground, target, cargo.tip)
     if not shipment.error:
-        return _done(replace(shipment, branch=current), cargo, *cargo.notes)
-    return _saying_where(_kept(shipment, _keep_on_free_branch(cargo), cargo.tip))
+        return _done(replace(shipment, branch=target), cargo, *cargo.notes)
+    return _saying_where(_kept(shipment, _keep(cargo, branch), cargo.tip))
 
 
-def _announce(cargo: Cargo, branch: str) -> None:
+def _announce(cargo: Cargo, branch: str, target: str | None = None) -> None:
     """Write down what is about to be published, unless another run has an item of it by now.
 
     From here on this shipment is what becomes of the items: whoever finds it unfinished puts these
-    commits on this branch, so they have to be in the user's repository before.
+    commits on this branch or on to `target`, so they have to be in the user's repository before.
     """
     repository = cargo.ground.repository
     cargo.ground.git.keep(repository, cargo.tip, on_the_way(cargo.tip))
     entries = zip(cargo.line.entries, cargo.commits, strict=True)
     told = {cargo.wave.subject(planned): (outcome, c.commit) for (planned, outcome), c in entries}
     try:
-        cargo.wave.recorder.shipping(told, branch, cargo.tip)
+        cargo.wave.recorder.shipping(told, branch, cargo.tip, target)
     except LeasedElsewhereError:
         cargo.ground.git.forget(repository, cargo.tip, on_the_way(cargo.tip))
         raise
@@ -120,10 +133,9 @@ def _free_branch(ground: RepositoryGround, wave: Wave, tip: str = "") -> str:
     return next(n for n in names if tip_of(ground.repository, n, ground.environ) in ("", tip))
 
 
-def _keep_on_free_branch(cargo: Cargo) -> str:
-    """Put the commits on a wave branch of the user's repository, where nothing can lose them."""
-    ground, branch = cargo.ground, _free_branch(cargo.ground, cargo.wave, cargo.tip)
-    _announce(cargo, branch)
+def _keep(cargo: Cargo, branch: str) -> str:
+    """Put the commits on a branch of the user's repository, where nothing can lose them."""
+    ground = cargo.ground
     ground.git.keep(ground.repository, cargo.tip, f"refs/heads/{branch}")
     ground.git.forget(ground.repository, cargo.tip, on_the_way(cargo.tip))
     return branch
@@ -150,11 +162,11 @@ def _stopped(shipment: Shipment, cargo: Cargo) -> Shipment | None:
 def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
     if answer.ok:
         return replace(shipment, pushed=True)
-    return failed(shipment, "git_push_failed", answer.reason)
+    return replace(failed(shipment, PUSH_FAILED, answer.reason), push_error=answer.kind)
 
 
-def _move_checkout(shipment: Shipment, ground: RepositoryGround, tip: str) -> Shipment:
-    refusal = fast_forward(ground.repository, tip, ground.environ)
+def _move_ahead(shipment: Shipment, ground: RepositoryGround, target: str, tip: str) -> Shipment:
+    refusal = move_ahead(ground.repository, target, tip, ground.environ)
     if refusal and not shipment.pushed:
         return failed(shipment, "git_commit_failed", refusal)
     if refusal:

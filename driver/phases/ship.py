@@ -17,7 +17,7 @@ from driver.leasing import LeasedElsewhereError
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.hooks import AskedHooks
 from driver.phases.integrate import Entry, Integration, Line
-from driver.phases.publish import TARGET_ADVANCED, Cargo, branch_to_be, failed, publish
+from driver.phases.publish import TARGET_ADVANCED, Cargo, branch_to_be, failed, keep, publish
 from driver.ship_names import commit_message
 from driver.target import Head, look
 from driver.tripwire import TOGETHER, Stray, told, warning
@@ -80,10 +80,11 @@ def _ship(
         return failed(shipment, "nothing_green_together", "no item left")
     if stop := _reason_to_stop(strays, ground, wave):
         return failed(shipment, "checkout_changed", stop)
-    if moved := _moved_again(integration, ground):
-        return failed(shipment, TARGET_ADVANCED, moved)
+    moved = _moved_again(integration, ground)
     wave.gates.check()
     cargo = _committed(ground, integration, line, specs, wave)
+    if moved:
+        return keep(failed(shipment, TARGET_ADVANCED, moved), cargo)
     if no := hooks.of_push(ground.remote, cargo.tip, is_new=wave.shipping.mode != "current"):
         return failed(shipment, "hook_refused", no)
     together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
@@ -130,7 +131,7 @@ def _moved_again(integration: Integration, ground: RepositoryGround) -> str:
         raise _MovedOnError(now)
     return (
         f"{ground.repository.branch} moved on twice while the wave ran, to {now.commit[:12]} now:"
-        " nothing was shipped; pull, and the next run starts from there"
+        " nothing was shipped; the next run ships it on that, without building it again"
     )
 
 
