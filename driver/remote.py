@@ -41,7 +41,7 @@ _ANSWERED = (ADVANCED, PROTECTED, HOOK, FAILED)
 _SAID = (
     (NO_RIGHTS, r"permission|access denied|not allowed to push code to this|\b40[13]\b|denied to "
                 r"|authentication failed|could not read (username|password)|read.only"
-                r"|host key verification failed"),
+                r"|host key verification failed|unable to create temporary object"),
     (ADVANCED, r"non-fast-forward|fetch first|stale info|cannot lock ref|incorrect old value"
                r"|reference already exists|\bbut expected\b"),
     (PROTECTED, r"protected|rule violations|pull request|merge request|currently checked out"
@@ -54,7 +54,7 @@ _HOW = {
     ADVANCED: "{branch} has moved on the remote",
     PROTECTED: "the remote protects {branch}",
     HOOK: "a hook of the remote refused {branch}",
-    NO_RIGHTS: "the remote did not accept the log-in, or you have no right to push {branch}",
+    NO_RIGHTS: "the remote does not accept the log-in, or lets it not write {branch}",
     GONE: "the remote is not there, or not shown to you",
     UNREACHABLE: "the remote cannot be reached",
     FAILED: "{branch} was not pushed",

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from driver.git import GitError, PushResult, commit_at, is_ancestor, tip_of
@@ -21,6 +22,9 @@ from driver.remote import ADVANCED, contains, fetch_head, push_forward
 from driver.repository import move_ahead
 from driver.ship_names import is_branch_of, on_the_way
 from state_store.errors import CannotRunError
+from state_store.journal import load_entries
+
+SHIPPING = "shipping"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,12 @@ class Announcement:
         if target is None and not is_branch_of(branch, str(entry.get("waveId"))):
             target = branch  # what is said of a line that came to its target
         return cls(branch, tip, target)
+
+
+def owed_items(state_dir: Path) -> frozenset[tuple[str | None, str]]:
+    """(repo, slug) of the items whose shipment was announced, and not said to be done."""
+    entries, _ = load_entries(state_dir)
+    return frozenset(key for key, entry in entries.items() if entry.get("phase") == SHIPPING)
 
 
 class Owed:

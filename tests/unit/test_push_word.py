@@ -24,6 +24,8 @@ ANSWERED = {
     "[remote rejected] (branch is currently checked out)": "protected",
     "[remote rejected] (unpacker error): remote: error: insufficient permission for adding an"
     " object to repository database ./objects": "no_rights",
+    "[remote rejected] (unpacker error): error: remote unpack failed: unable to create temporary"
+    " object directory": "no_rights",
     "[remote rejected] (unpacker error): remote: fatal: no space left on device": "failed",
     "[remote rejected] (shallow update not allowed)": "failed",
 }
