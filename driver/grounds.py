@@ -20,6 +20,7 @@ from driver.own_files import is_own_part
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.prompts import command_text
 from driver.runs import RUN_VARIABLE
+from driver.signing import signer_of
 from driver.stop import Stop
 from driver.tripwire import Tripwire
 from driver.users_hooks import take_hooks
@@ -88,6 +89,7 @@ class GroundWork:
         remote = find_remote(repository, settings.environ, settings.ship.remote, talks)
         tripwire = self._tripwire(repository, folder)
         ground = RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+        ground.signer = signer_of(repository, settings.environ, settings.ship.sign)
         if settings.ship.hooks == "run":
             ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
         return ground

@@ -75,13 +75,24 @@ def check(request: WaveRequest, *, dry: bool = False) -> None:
     A dry run needs neither an agent, nor leave to spend, nor a place for its state."""
     plan = _plan(request, parse_manifest(request.manifest, new_wave_id=lambda: "not-begun"))
     if not dry:
-        check_ready(request.driver)
+        _check_able(request, plan)
         _reviewing_driver(plan)
     if not dry and request.state_dir is not None:
         check_before_start(request.state_dir, plan.settings)
         check_state_dir(request.state_dir, request.options.repo)
-    for top in {planned.home.top for planned in plan.items if planned.home.top}:
+    for top in _tops(plan):
         plan.survey.check_repository(top)
+
+
+def _tops(plan: _Plan) -> set[Path]:
+    return {planned.home.top for planned in plan.items if planned.home.top}
+
+
+def _check_able(request: WaveRequest, plan: _Plan) -> None:
+    """Raise CannotRunError where agents cannot work, or their work could not be signed."""
+    check_ready(request.driver)
+    for top in _tops(plan) if request.shipping.mode != "none" else ():
+        plan.survey.check_signing(top, plan.settings.ship.sign)
 
 
 def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
@@ -98,7 +109,7 @@ def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
     plan = _plan(request, manifest)
-    check_ready(request.driver)
+    _check_able(request, plan)
     reviewing = _reviewing_driver(plan)
     drivers = (request.driver, *([reviewing] if reviewing else []))
     gates = _open_gates(request, plan.settings, drivers)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.git import open_repository, toplevel_of
+from driver.signing import signer_of, why_it_cannot
+from state_store.errors import CannotRunError
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Survey:
     environ: Mapping[str, str]
     _tops: dict[Path, Path | None] = field(default_factory=dict)
     _sound: set[Path] = field(default_factory=set)
+    _signing: set[Path] = field(default_factory=set)
 
     def top_of(self, folder: Path) -> Path | None:
         """The top of the checkout that `folder` is in; None outside any."""
@@ -32,3 +35,17 @@ class Survey:
         if top not in self._sound:
             open_repository(top, self.environ)
             self._sound.add(top)
+
+    def check_signing(self, top: Path, sign: str) -> None:
+        """Raise CannotRunError when commits there are to be signed and nobody can without a
+        prompt."""
+        if top in self._signing:
+            return
+        repository = open_repository(top, self.environ)
+        signer = signer_of(repository, self.environ, sign)
+        if signer is not None and (why := why_it_cannot(signer, repository)):
+            raise CannotRunError(
+                f"commits in {top} are to be signed, which does not work without a prompt: {why};"
+                ' unlock the key for its agent, or set [ship] sign = "never"'
+            )
+        self._signing.add(top)

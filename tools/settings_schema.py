@@ -276,6 +276,7 @@ class ShipSettings:
 
     mode: str = _key(one_of("branch", "current", "none"), "branch")
     remote: str | None = _key(REMOTE)
+    sign: str = _key(one_of("auto", "always", "never"), "auto")
     bot_name: str = _key(TEXT, "Tidegate")
     bot_email: str = _key(TEXT, "tidegate@localhost")
     hooks: str = _key(one_of("run", "off"), "run")

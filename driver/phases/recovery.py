@@ -120,12 +120,12 @@ def make_up(wave: Wave, memories: Mapping[str, Remembered]) -> None:
     What goes wrong here is told where the items are asked about."""
     for planned in wave.plan:
         ground, memory = wave.ground_of(planned), memories[planned.slug]
-        if not isinstance(ground, RepositoryGround) or memory.owed is None or not memory.commit:
+        if not isinstance(ground, RepositoryGround) or memory.owed is None:
             continue
         if memory.owed.moves_checkout and wave.recorder.still_ours(wave.subject(planned)):
             with suppress(TidegateError), ground.tripwire.by_us() if ground.tripwire else _NONE:
                 wave.gates.check()
-                _is_published(ground, memory.commit, memory.owed)
+                memory.owed.is_published(ground)
 
 
 def made_up_for(memories: Iterable[Remembered]) -> dict[str, Shipment]:

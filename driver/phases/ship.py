@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from driver.git import CommitSpec
+from driver.git import CommitSpec, GitError
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import ItemOutcome, Shipment, Verdict
@@ -82,7 +82,10 @@ def _ship(
         return failed(shipment, "checkout_changed", stop)
     moved = _moved_again(integration, ground)
     wave.gates.check()
-    cargo = _committed(ground, integration, line, specs, wave)
+    try:
+        cargo = _committed(ground, integration, line, specs, wave)
+    except GitError as error:
+        return failed(shipment, "git_commit_failed", str(error))
     if moved:
         return keep(failed(shipment, TARGET_ADVANCED, moved), cargo)
     if no := hooks.of_push(ground.remote, cargo.tip, is_new=wave.shipping.mode != "current"):
@@ -185,6 +188,8 @@ def _committed(
     commits = ground.git.import_commits(integration.head.commit, specs)
     if tuple(commit.tree for commit in commits) != line.trees:
         raise AssertionError("a commit's tree is not the tree that was proven")
+    if ground.signer is not None:
+        commits = ground.signer.signed(ground.git.path, integration.head.commit, specs, line.trees)
     return Cargo(ground, tuple(integration.notes), line, commits, wave)
 
 
