@@ -181,6 +181,7 @@ def _settings(args: argparse.Namespace, repo: Path | None) -> Settings:
             "backend.name": args.driver,
             "state_dir": args.state_dir,
             "limits.max_workers": args.max_workers,
+            "ship.target": args.target,
         },
     )
 

@@ -82,6 +82,14 @@ def check(request: WaveRequest, *, dry: bool = False) -> None:
         check_state_dir(request.state_dir, request.options.repo)
     for top in _tops(plan):
         plan.survey.check_repository(top)
+    if dry:
+        _check_target(request, plan)
+
+
+def _check_target(request: WaveRequest, plan: _Plan) -> None:
+    if target := _target(request, plan):
+        for top in _tops(plan):
+            plan.survey.check_target(top, plan.settings.ship.remote, target)
 
 
 def _tops(plan: _Plan) -> set[Path]:
@@ -89,7 +97,9 @@ def _tops(plan: _Plan) -> set[Path]:
 
 
 def _check_able(request: WaveRequest, plan: _Plan) -> None:
-    """Raise CannotRunError where agents cannot work, or their work could not be signed."""
+    """Raise InputError and CannotRunError where agents cannot work, or their work not be shipped
+    as it is to be."""
+    _check_target(request, plan)
     check_ready(request.driver)
     for top in _tops(plan) if request.shipping.mode != "none" else ():
         plan.survey.check_signing(top, plan.settings.ship.sign)
@@ -124,7 +134,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             mark = run_mark(run_dir, manifest.wave_id)
-            work = GroundWork(plan.items, plan.settings, started, mark, _own_places(request))
+            work = _ground_work(request, plan, started, mark)
             grounds = work.open(cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
@@ -147,6 +157,15 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         )
         _begin(wave, memory, cleanup)
         yield wave
+
+
+def _ground_work(request: WaveRequest, plan: _Plan, started: Started, mark: str) -> GroundWork:
+    places, target = _own_places(request), _target(request, plan)
+    return GroundWork(plan.items, plan.settings, started, mark, places, target)
+
+
+def _target(request: WaveRequest, plan: _Plan) -> str | None:
+    return request.shipping.target or plan.settings.ship.target
 
 
 def _recorder(request: WaveRequest, wave_id: str, memory: Memory) -> Recorder:

@@ -245,9 +245,16 @@ def fetch_head(
 
 def head_on(git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str) -> str:
     """The commit that `branch` is at on the remote, "" when it is not there or cannot be asked."""
-    env = _push_environment(environ, git_dir, remote)
-    there = _head_there(git_dir, env, remote, f"refs/heads/{branch}")
+    there = head_of(git_dir, environ, remote, branch)
     return "" if isinstance(there, PushResult) else there
+
+
+def head_of(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str
+) -> str | PushResult:
+    """The same, but why it cannot be asked."""
+    env = _push_environment(environ, git_dir, remote)
+    return _head_there(git_dir, env, remote, f"refs/heads/{branch}")
 
 
 def contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from driver.git import open_repository, toplevel_of
 from driver.signing import signer_of, why_it_cannot
+from driver.target import check_target
 from state_store.errors import CannotRunError
 
 
@@ -23,6 +24,7 @@ class Survey:
     _tops: dict[Path, Path | None] = field(default_factory=dict)
     _sound: set[Path] = field(default_factory=set)
     _signing: set[Path] = field(default_factory=set)
+    _targets: set[tuple[Path, str]] = field(default_factory=set)
 
     def top_of(self, folder: Path) -> Path | None:
         """The top of the checkout that `folder` is in; None outside any."""
@@ -35,6 +37,12 @@ class Survey:
         if top not in self._sound:
             open_repository(top, self.environ)
             self._sound.add(top)
+
+    def check_target(self, top: Path, remote: str | None, target: str) -> None:
+        """Raise InputError when there is no such branch, here or on the remote of that name."""
+        if (top, target) not in self._targets:
+            check_target(open_repository(top, self.environ), self.environ, remote, target)
+            self._targets.add((top, target))
 
     def check_signing(self, top: Path, sign: str) -> None:
         """Raise CannotRunError when commits there are to be signed and nobody can without a

@@ -275,6 +275,7 @@ class ShipSettings:
     """Where verified work goes and under whose name it is committed."""
 
     mode: str = _key(one_of("branch", "current", "none"), "branch")
+    target: str | None = _key(TEXT)
     remote: str | None = _key(REMOTE)
     sign: str = _key(one_of("auto", "always", "never"), "auto")
     bot_name: str = _key(TEXT, "Tidegate")
