@@ -6,10 +6,9 @@ config are watched (`tripwire`) and never written. Where the commits then go is 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from driver.git import CommitSpec, GitError
 from driver.ground import RepositoryGround
@@ -17,11 +16,14 @@ from driver.leasing import LeasedElsewhereError
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.hooks import AskedHooks
 from driver.phases.integrate import Entry, Integration, Line
+from driver.phases.made_commits import BATCH, batch_of, made, specs_of
 from driver.phases.publish import TARGET_ADVANCED, Cargo, branch_to_be, failed, keep, publish
-from driver.ship_names import commit_message
 from driver.target import Head, look
 from driver.tripwire import TOGETHER, Stray, told, warning
+from driver.verdicts import Judgement
 from driver.wave_context import Wave
+
+HOOK_REFUSED = "hook_refused"
 
 
 class _MovedOnError(Exception):
@@ -30,6 +32,15 @@ class _MovedOnError(Exception):
     def __init__(self, head: Head) -> None:
         super().__init__(head)
         self.head = head
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """A line with its commits as they may be made, or `no`: why they may not, after all."""
+
+    line: Line
+    specs: tuple[CommitSpec, ...]
+    no: str = ""
 
 
 def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Shipment:
@@ -72,39 +83,58 @@ def _ship(
     hooks: AskedHooks,
 ) -> Shipment:
     with ground.tripwire.at_work(TOGETHER) if ground.tripwire else nullcontext():
-        line, specs = _allowed(integration, entries, wave, hooks)
+        allowed = _allowed(integration, ground, entries, wave, hooks)
         strays = _strays(ground)
+    line, head = allowed.line, integration.head.commit
     shipment = _told_of(integration, ground, (*lost, *line.left_out))
     shipment = replace(shipment, warning=warning(strays))
-    if not line.entries:
-        return failed(shipment, "nothing_green_together", "no item left")
-    if stop := _reason_to_stop(strays, ground, wave):
-        return failed(shipment, "checkout_changed", stop)
+    if no := _why_not(allowed, strays, ground, wave):
+        return failed(shipment, *no)
     moved = _moved_again(integration, ground)
     wave.gates.check()
     try:
-        cargo = _committed(ground, integration, line, specs, wave)
+        commits = made(line, ground, head, allowed.specs)
     except GitError as error:
         return failed(shipment, "git_commit_failed", str(error))
+    cargo = Cargo(ground, tuple(integration.notes), line, commits, wave)
     if moved:
         return keep(failed(shipment, TARGET_ADVANCED, moved), cargo)
-    if no := hooks.of_push(ground.remote, cargo.tip, is_new=wave.shipping.mode != "current"):
-        return failed(shipment, "hook_refused", no)
-    together = tuple((planned.slug, outcome.together) for planned, outcome in line.entries)
-    files = sum(len(outcome.changes) for _, outcome in line.entries)
+    return _sent(shipment, cargo, hooks)
+
+
+def _sent(shipment: Shipment, cargo: Cargo, hooks: AskedHooks) -> Shipment:
+    is_new = cargo.wave.shipping.mode != "current"
+    if no := hooks.of_push(cargo.ground.remote, cargo.tip, is_new=is_new):
+        return failed(shipment, HOOK_REFUSED, no)
+    entries = cargo.line.entries
+    together = tuple((planned.slug, outcome.together) for planned, outcome in entries)
+    files = sum(len(outcome.changes) for _, outcome in entries)
     return publish(replace(shipment, files_count=files, together=together), cargo)
 
 
 def _allowed(
-    integration: Integration, entries: Sequence[Entry], wave: Wave, hooks: AskedHooks
-) -> tuple[Line, tuple[CommitSpec, ...]]:
+    integration: Integration,
+    ground: RepositoryGround,
+    entries: Sequence[Entry],
+    wave: Wave,
+    hooks: AskedHooks,
+) -> _Allowed:
     """A line that is green everywhere and whose commits the user's hooks allow."""
     refused: dict[str, ItemOutcome] = {}
+    batch, head = wave.settings.ship.commit == BATCH, integration.head.commit
     while True:
         line = integration.line_up([e for e in entries if e[0].slug not in refused])
-        answer = hooks.of_line(line, _specs(line, wave), integration.head.commit)
+        answer = hooks.of_line(line, specs_of(line, wave), head, messages=not batch)
         if not answer.refused:
-            return replace(line, left_out=(*line.left_out, *refused.values())), answer.specs
+            line = replace(line, left_out=(*line.left_out, *refused.values()))
+            if not batch or not line.entries:
+                return _Allowed(line, answer.specs)
+            said = hooks.of_batch(batch_of(line, ground, wave, head), line.trees[-1], head)
+            return (
+                _Allowed(line, (), said.reason)
+                if isinstance(said, Judgement)
+                else _Allowed(line, (said,))
+            )
         for outcome in answer.refused:
             refused[outcome.slug] = outcome
             wave.recorder.say(f"{outcome.slug}: left out: {outcome.reason}")
@@ -160,6 +190,17 @@ def _strays(ground: RepositoryGround) -> tuple[Stray, ...]:
     return ground.tripwire.all_strays() if ground.tripwire else ()
 
 
+def _why_not(
+    allowed: _Allowed, strays: Sequence[Stray], ground: RepositoryGround, wave: Wave
+) -> tuple[str, str] | None:
+    """Word and sentence for a shipment that may not be made."""
+    if not allowed.line.entries:
+        return "nothing_green_together", "no item left"
+    if stop := _reason_to_stop(strays, ground, wave):
+        return "checkout_changed", stop
+    return (HOOK_REFUSED, allowed.no) if allowed.no else None
+
+
 def _reason_to_stop(strays: Sequence[Stray], ground: RepositoryGround, wave: Wave) -> str:
     """Why nothing may be shipped although it is proven; "" when nothing is in the way.
 
@@ -176,35 +217,3 @@ def _reason_to_stop(strays: Sequence[Stray], ground: RepositoryGround, wave: Wav
     if wave.shipping.mode == "current" and grave:
         return f"your checkout changed in a way that may run programs: {told(grave)}"
     return ""
-
-
-def _committed(
-    ground: RepositoryGround,
-    integration: Integration,
-    line: Line,
-    specs: Sequence[CommitSpec],
-    wave: Wave,
-) -> Cargo:
-    commits = ground.git.import_commits(integration.head.commit, specs)
-    if tuple(commit.tree for commit in commits) != line.trees:
-        raise AssertionError("a commit's tree is not the tree that was proven")
-    if ground.signer is not None:
-        commits = ground.signer.signed(ground.git.path, integration.head.commit, specs, line.trees)
-    return Cargo(ground, tuple(integration.notes), line, commits, wave)
-
-
-def _specs(line: Line, wave: Wave) -> list[CommitSpec]:
-    date = f"{int(time.time())} +0000"
-    ship_settings, anchor = wave.settings.ship, wave.recorder.anchor
-    return [
-        CommitSpec(
-            commit_message(
-                planned.item, wave.wave_id, tree, anchor, work_dir=planned.home.work_dir
-            ),
-            outcome.changes,
-            ship_settings.bot_name,
-            ship_settings.bot_email,
-            date,
-        )
-        for (planned, outcome), tree in zip(line.entries, line.trees, strict=True)
-    ]
