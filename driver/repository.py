@@ -123,6 +123,13 @@ def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
     return Path(text(done.stdout).removesuffix("\n")) if done.ok else None
 
 
+def is_git_dir(path: Path, environ: Mapping[str, str]) -> bool:
+    """Whether a folder outside any checkout is, or is in, a git dir or bare repository."""
+    env = with_config(user_environment(environ), (("safe.directory", "*"),))
+    done = run_git(("rev-parse", "--show-toplevel"), cwd=path, env=env, accept=(0, 128))
+    return any(said in done.stderr for said in (b"bare repository", b"must be run in a work tree"))
+
+
 def exclude_from_status(repo: Repository, pattern: str) -> None:
     """Have git in the user's checkout ignore `pattern`; asking twice adds one line."""
     path = Path(os.path.realpath(repo.common_dir / "info" / "exclude"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.git import open_repository, toplevel_of
+from driver.repository import is_git_dir
 from driver.signing import signer_of, why_it_cannot
 from driver.target import check_target
 from state_store.errors import CannotRunError
@@ -22,6 +23,7 @@ class Survey:
 
     environ: Mapping[str, str]
     _tops: dict[Path, Path | None] = field(default_factory=dict)
+    _git_dirs: dict[Path, bool] = field(default_factory=dict)
     _sound: set[Path] = field(default_factory=set)
     _signing: set[Path] = field(default_factory=set)
     _targets: set[tuple[Path, str]] = field(default_factory=set)
@@ -31,6 +33,12 @@ class Survey:
         if folder not in self._tops:
             self._tops[folder] = toplevel_of(folder, self.environ)
         return self._tops[folder]
+
+    def is_git_dir(self, folder: Path) -> bool:
+        """Whether a folder outside any checkout is, or is in, a git dir."""
+        if folder not in self._git_dirs:
+            self._git_dirs[folder] = is_git_dir(folder, self.environ)
+        return self._git_dirs[folder]
 
     def check_repository(self, top: Path) -> None:
         """Raise InputError or CannotRunError when no wave can work on the checkout at `top`."""
