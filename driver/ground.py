@@ -149,6 +149,7 @@ class RepositoryGround:
         self.tripwire: Tripwire | None = tripwire
         self.hooks = UsersHooks()
         self.signer: Signer | None = None
+        self.moved_to = ""  # where we moved its branch ourselves, before anybody was at work
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """A private clone at the base commit, prepared."""

@@ -46,7 +46,7 @@ _SAID = (
                r"|reference already exists|\bbut expected\b"),
     (PROTECTED, r"protected|rule violations|pull request|merge request|currently checked out"
                 r"|deny updating a hidden ref"),
-    (HOOK, r"hook declined|hook"),
+    (HOOK, r"hook"),
     (GONE, r"does not appear to be a git repository|repository .*not found|not found: repository"
            r"|no such file or directory|\b404\b"),
 )  # fmt: skip

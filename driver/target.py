@@ -63,14 +63,14 @@ def start(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> 
 
 
 def look(ground: RepositoryGround, known: str) -> Head:
-    """Where the branch is by now, here or on the remote if it is further there; `known` where that
-    cannot be told. That nobody but us moved it here is seen by who compares the checkout."""
+    """Where the branch is by now, on the remote if it is further there; `known` where that cannot
+    be told. Here only we move it, or who compares the checkout sees it."""
     repository, remote, git = ground.repository, ground.remote, ground.git
     if repository.branch is None:
         return Head(known)
-    here = tip_of(repository, repository.branch, ground.environ)
-    if here and here != known and contains(git.path, git.env, here, known):
-        known = here
+    moved_to = ground.moved_to
+    if moved_to and moved_to != known and contains(git.path, git.env, moved_to, known):
+        known = moved_to
     if remote is None:
         return Head(known)
     there = fetch_head(git.path, ground.environ, remote, repository.branch, known)

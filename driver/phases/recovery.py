@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import Usage
-from driver.git import GitError, is_ancestor
+from driver.git import GitError, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, ItemOutcome, Shipment, Verdict
 from driver.phases.build import save_patch
@@ -125,13 +125,16 @@ def make_up(wave: Wave, memories: Mapping[str, Remembered]) -> None:
         if memory.owed.moves_checkout and wave.recorder.still_ours(wave.subject(planned)):
             with suppress(TidegateError), ground.tripwire.by_us() if ground.tripwire else _NONE:
                 wave.gates.check()
-                memory.owed.is_published(ground)
+                if memory.owed.is_published(ground) and ground.repository.branch:
+                    ground.moved_to = tip_of(
+                        ground.repository, ground.repository.branch, ground.environ
+                    )
 
 
 def made_up_for(memories: Iterable[Remembered]) -> dict[str, Shipment]:
     """What was done in this run for shipments of earlier ones, each under a key of its own."""
-    lines = {memory.owed for memory in memories if memory.owed is not None}
-    made = (line.shipment for line in lines if line.shipment is not None)
+    lines = dict.fromkeys(memory.owed for memory in memories)
+    made = (line.shipment for line in lines if line is not None and line.shipment is not None)
     return {f"{one.repo} {one.kept}": one for one in made}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.repos import Checkout, frozen
-from tests.support.waves import Scene, built, item, writes
+from tests.support.waves import Agent, Scene, built, item, writes
 
 INPUT = 2
 GOOD = "grep -q good a.txt && test -e release.txt"
@@ -126,3 +126,18 @@ def test_work_on_a_target_is_resumed_and_pushed_there(scene: Scene) -> None:
     again, driver = scene.play({}, items, git=git, resume=True, wave_id="w2")
     assert (again["shipped"], again["exit_code"], driver.requests) == (["a"], 0, [])
     assert at(scene.remote, "release") == at(scene.repo, "release") == kept["sha"]
+
+
+def test_what_an_agent_commits_in_the_users_checkout_is_nobodys_base(scene: Scene) -> None:
+    topic = at(scene.repo, "topic")
+
+    def rogue(agent: Agent) -> None:
+        scene.repo.commit({"rogue.txt": "r\n"})
+        agent.write({"a.txt": "good\n"})
+
+    items = [item("a", "a.txt", "grep -q good a.txt"), item("b", "b.txt", "test -e b.txt")]
+    git = {"expectTopLevel": str(scene.repo.path), "mode": "branch"}
+    report, _ = scene.play({"a": rogue, "b": writes(b__txt="b\n")}, items, git=git)
+    assert at(scene.repo, "topic") != topic
+    for slug in report["shipped"]:
+        assert scene.repo.git("rev-parse", f"{built(report)[slug]['commit']}^") == topic
