@@ -38,7 +38,7 @@ def _count(built: Sequence[Json], shipped: Sequence[str] | None) -> str:
     if shipped is not None:
         return f"shipped {len(shipped)} of {items}"
     verified = sum(bool(record["verified"]) for record in built)
-    return f"verified {verified} of {items}; nothing is shipped without --git"
+    return f"verified {verified} of {items}; nothing is shipped without --git or with mode none"
 
 
 def _warnings(report: Json) -> Iterator[str]:

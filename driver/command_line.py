@@ -111,7 +111,7 @@ def _manifest_report(
         request.driver,
         request.manifest,
         state_dir=settings.state_dir,
-        git=_git(args, repo),
+        git=_git(args, settings, repo),
         resume_journal=args.resume,
         options=replace(options, recording=recording),
     )
@@ -125,16 +125,16 @@ def _wave_request(
         driver=driver_of(settings),
         manifest=_bounded(args, read_json(Path(args.manifest), "manifest").value),
         state_dir=settings.state_dir,
-        shipping=Shipping.from_git(_git(args, options.repo)),
+        shipping=Shipping.from_git(_git(args, settings, options.repo)),
         resume=args.resume,
         options=options,
     )
 
 
-def _git(args: argparse.Namespace, repo: Path | None) -> dict[str, Any] | None:
+def _git(args: argparse.Namespace, settings: Settings, repo: Path | None) -> dict[str, Any] | None:
     if not args.git:
         return None
-    return {"expectTopLevel": str(repo) if repo else None, "mode": "branch"}
+    return {"expectTopLevel": str(repo) if repo else None, "mode": settings.ship.mode}
 
 
 def _refusal(request: WaveRequest, *, dry: bool) -> dict[str, Any] | None:
@@ -181,6 +181,7 @@ def _settings(args: argparse.Namespace, repo: Path | None) -> Settings:
             "backend.name": args.driver,
             "state_dir": args.state_dir,
             "limits.max_workers": args.max_workers,
+            "ship.target": args.target,
         },
     )
 

@@ -135,4 +135,4 @@ def git_of(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Items that name their repositories are shipped there, wherever the cycle was started."""
     named = all(item.get("repo") for item in manifest["items"])
     expected = None if named or cycle.repo is None else str(cycle.repo)
-    return {"expectTopLevel": expected, "mode": "branch"}
+    return {"expectTopLevel": expected, "mode": cycle.settings.ship.mode}

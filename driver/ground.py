@@ -21,6 +21,7 @@ from driver.git import PrivateGit, Remote, Repository
 from driver.outcome import MODE_FILE, MODE_LINK, Change
 from driver.ownership import OwnedPath, leaves_tree
 from driver.proving import ProvingTrees
+from driver.signing import Signer
 from driver.tripwire import Tripwire
 from driver.users_hooks import UsersHooks
 from driver.workspace import Workshop, Workspace
@@ -147,6 +148,8 @@ class RepositoryGround:
         self.environ = git.environ
         self.tripwire: Tripwire | None = tripwire
         self.hooks = UsersHooks()
+        self.signer: Signer | None = None
+        self.moved_to = ""  # where we moved its branch ourselves, before anybody was at work
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
         """A private clone at the base commit, prepared."""

@@ -6,7 +6,7 @@ Reads the tracker and looks whether homes exist; nothing is made. The choice its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
 from driver.dependencies import waiting
 from driver.in_base import absent
 from driver.opening import check
+from driver.phases.owed import owed_items
 from driver.phases.preflight import PreflightError
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
 from driver.text import counted
@@ -71,14 +72,23 @@ def _select_at_home(
     """Disjoint items whose repository and work folder are there, and those that have none: one
     item's slip must neither stop the others nor take their place."""
     default_repo = str(cycle.repo) if cycle.repo else None
+    owed = owed_items(cycle.state_dir)
+    first = [str(id_of(item)) for item in items if owed and _is_owed(item, owed, default_repo)]
     homeless: dict[int, Skipped] = {}
     while True:
         at_home = [item for item in items if id(item) not in homeless]
-        selection = select_disjoint(at_home, cycle.max_items, default_repo)
+        selection = select_disjoint(at_home, cycle.max_items, default_repo, first)
         fresh = {id(item): lost for item in selection.selected if (lost := _homeless(cycle, item))}
         if not fresh:
             return selection, list(homeless.values())
         homeless |= fresh
+
+
+def _is_owed(
+    item: Mapping[str, Any], owed: Collection[tuple[str | None, str]], default_repo: str | None
+) -> bool:
+    slug, repo = str(item.get("slug")), item.get("repo")
+    return (repo, slug) in owed or (not repo and (default_repo, slug) in owed)
 
 
 def _homeless(cycle: Cycle, item: Mapping[str, Any]) -> Skipped | None:

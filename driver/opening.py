@@ -75,13 +75,34 @@ def check(request: WaveRequest, *, dry: bool = False) -> None:
     A dry run needs neither an agent, nor leave to spend, nor a place for its state."""
     plan = _plan(request, parse_manifest(request.manifest, new_wave_id=lambda: "not-begun"))
     if not dry:
-        check_ready(request.driver)
+        _check_able(request, plan)
         _reviewing_driver(plan)
     if not dry and request.state_dir is not None:
         check_before_start(request.state_dir, plan.settings)
         check_state_dir(request.state_dir, request.options.repo)
-    for top in {planned.home.top for planned in plan.items if planned.home.top}:
+    for top in _tops(plan):
         plan.survey.check_repository(top, plan.settings.ship.remote)
+    if dry:
+        _check_target(request, plan)
+
+
+def _check_target(request: WaveRequest, plan: _Plan) -> None:
+    if target := _target(request, plan):
+        for top in _tops(plan):
+            plan.survey.check_target(top, plan.settings.ship.remote, target)
+
+
+def _tops(plan: _Plan) -> set[Path]:
+    return {planned.home.top for planned in plan.items if planned.home.top}
+
+
+def _check_able(request: WaveRequest, plan: _Plan) -> None:
+    """Raise InputError and CannotRunError where agents cannot work, or their work not be shipped
+    as it is to be."""
+    _check_target(request, plan)
+    check_ready(request.driver)
+    for top in _tops(plan) if request.shipping.mode != "none" else ():
+        plan.survey.check_signing(top, plan.settings.ship.sign)
 
 
 def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
@@ -98,7 +119,7 @@ def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
     plan = _plan(request, manifest)
-    check_ready(request.driver)
+    _check_able(request, plan)
     reviewing = _reviewing_driver(plan)
     drivers = (request.driver, *([reviewing] if reviewing else []))
     gates = _open_gates(request, plan.settings, drivers)
@@ -113,7 +134,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             mark = run_mark(run_dir, manifest.wave_id)
-            work = GroundWork(plan.items, plan.settings, started, mark, _own_places(request))
+            work = _ground_work(request, plan, started, mark)
             grounds = work.open(cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
@@ -136,6 +157,15 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         )
         _begin(wave, memory, cleanup)
         yield wave
+
+
+def _ground_work(request: WaveRequest, plan: _Plan, started: Started, mark: str) -> GroundWork:
+    places, target = _own_places(request), _target(request, plan)
+    return GroundWork(plan.items, plan.settings, started, mark, places, target)
+
+
+def _target(request: WaveRequest, plan: _Plan) -> str | None:
+    return request.shipping.target or plan.settings.ship.target
 
 
 def _recorder(request: WaveRequest, wave_id: str, memory: Memory) -> Recorder:

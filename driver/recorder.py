@@ -185,13 +185,18 @@ class Recorder:
             self._told(subject, lambda: self._memory.settled(subject, outcome, note))
 
     def shipping(
-        self, outcomes: Mapping[Subject, tuple[ItemOutcome, str]], branch: str, tip: str
+        self,
+        outcomes: Mapping[Subject, tuple[ItemOutcome, str]],
+        branch: str,
+        tip: str,
+        target: str | None = None,
     ) -> None:
-        """Commits are about to be published on `branch`, whose last commit is `tip`.
+        """Commits are about to be published, whose last one is `tip`: on `branch`, or on to
+        `target`, and then on `branch` only where they do not get there.
 
         Raises LeasedElsewhereError, and then nothing may be published, and CannotRunError.
         """
-        where = {"branch": branch, "tip": tip, "settled": True}
+        where = {"branch": branch, "tip": tip, "target": target, "settled": True}
         data = {
             subject: {**_outcome_entry(outcome), **where, "commit": commit}
             for subject, (outcome, commit) in outcomes.items()
@@ -200,7 +205,7 @@ class Recorder:
         # At once, or a kill in between would leave a line of which only some items are known.
         together = self._together(tip, data)
         with _Pending(together) as entry:
-            self._memory.shipping(commits, branch, entry.put)
+            self._memory.shipping(commits, target or branch, entry.put)
         if together is not None:
             self._announced[tip] = _Announced(together.path, set(data))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import posixpath
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -77,15 +77,20 @@ def order_key(item: Item) -> tuple[int, float, int]:
 
 
 def select_disjoint(
-    items: Iterable[Item], max_count: int, default_repo: str | None = None
+    items: Iterable[Item],
+    max_count: int,
+    default_repo: str | None = None,
+    first: Collection[str] = (),
 ) -> Selection:
     """The best set of up to `max_count` items, in order, none owning a file of another.
 
-    Best: as many P1 as can be, then P2, then P3, and among equals the oldest. Where that is too
-    hard to find (see `_Queue.best`), items are taken in order as they fit. `default_repo` is the
-    repository of the items that name none, so that both spellings meet.
+    Best: as many of those named in `first` as can be, then P1, P2 and P3, and among equals the
+    oldest. Where that is too hard to find (see `_Queue.best`), items are taken in order as they
+    fit. `default_repo` is the repository of the items that name none, so that both spellings meet.
     """
-    queue = _Queue(sorted(items, key=order_key), default_repo)
+    ranked = [(0 if _name(item) in first else _level(item), item) for item in items]
+    ranked.sort(key=lambda pair: (pair[0], order_key(pair[1])))
+    queue = _Queue([item for _, item in ranked], [level for level, _ in ranked], default_repo)
     chosen, exact = queue.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
     return Selection(selected, tuple(queue.left_out(chosen, max_count)), exact)
@@ -114,6 +119,7 @@ class _Queue:
     head is ever looked at."""
 
     items: Sequence[Item]
+    levels: Sequence[int]
     default_repo: str | None
     _read: dict[int, tuple[tuple[OwnedPath, ...], ItemProblem | None]] = field(default_factory=dict)
 
@@ -148,7 +154,7 @@ class _Queue:
 
     def _levels(self) -> list[tuple[int, int]]:
         """Where each priority that is there starts and ends."""
-        ends = [bisect_right(self.items, p, key=_level) for p in sorted(_PRIORITIES.values())]
+        ends = [bisect_right(self.levels, level) for level in (0, *sorted(_PRIORITIES.values()))]
         return [(start, end) for start, end in pairwise([0, *ends]) if start < end]
 
     def _fitting(self, settled: Sequence[int], start: int, limit: int) -> list[int]:
@@ -167,7 +173,7 @@ class _Queue:
         return chosen
 
     def _packed(self, candidates: Sequence[int], limit: int) -> list[int]:
-        levels = [_level(self.items[n]) for n in candidates]
+        levels = [self.levels[n] for n in candidates]
         clashes = _clashes([self.paths(n) for n in candidates])
         top = levels[0]
         packing = Packing([level - top for level in levels], clashes)

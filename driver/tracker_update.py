@@ -76,10 +76,18 @@ def edits_for(results: WaveResults, terms: Terms) -> dict[str, Edit]:
         if slug in results.shipped:
             edits[item_id] = partial(_in_progress, terms, slug)
         elif record.get("dispatched") or record.get("verdict") in _TOLD:
-            edits[item_id] = partial(_tried, terms, record)
+            edits[item_id] = partial(_tried, terms, {**record, **_unasked(results, record)})
         else:
             edits[item_id] = opened
     return edits
+
+
+def _unasked(results: WaveResults, record: Mapping[str, Any]) -> dict[str, str]:
+    """What keeps verified work where it is when no ship was asked for."""
+    if not record.get("verified") or results.told.get("shipped", ()) is not None:
+        return {}
+    work = f": {record['savedWork']}" if record.get("savedWork") else ""
+    return {"ship_error": f'verified, and kept as a patch as [ship] mode is "none"{work}'}
 
 
 def _in_progress(terms: Terms, slug: str, item: Mapping[str, Any]) -> dict[str, Any]:

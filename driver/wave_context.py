@@ -81,18 +81,20 @@ class Planned:
 
 @dataclass(frozen=True)
 class Shipping:
-    """Where verified work goes. `mode`: "branch" (a wave branch), "current" (the checked-out
-    branch) or "none"."""
+    """Where verified work goes. `mode`: "branch" (a wave branch), "current" (on to the branch it
+    started from) or "none"; `target` is that branch, None for what the settings say."""
 
     mode: str
     expect_top: str | None = None
+    target: str | None = None
 
     @classmethod
     def from_git(cls, git: Mapping[str, Any] | None) -> Shipping:
         """From `run_wave`'s `git`: None ships nothing, and without a mode it is the source's."""
         if git is None:
             return cls("none")
-        return cls(str(git.get("mode", "current")), git.get("expectTopLevel") or None)
+        expected, target = git.get("expectTopLevel") or None, git.get("target") or None
+        return cls(str(git.get("mode", "current")), expected, target)
 
 
 @dataclass(frozen=True, slots=True)

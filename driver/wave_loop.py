@@ -34,7 +34,8 @@ def run_wave(
     """Bring every item of `manifest` to a verdict and ship what is verified.
 
     `git` None ships nothing; `{"expectTopLevel": path}` ships to the branch checked out there;
-    with `"mode": "branch"` to a new wave branch. The answer's keys are those of docs/formats.md;
+    with `"mode": "branch"` to a new wave branch; `"target": branch` names another branch to start
+    from and to ship for. The answer's keys are those of docs/formats.md;
     bad input is an answer with `aborted` and `error`, never an exception.
     """
     from driver import report, wave

@@ -288,7 +288,11 @@ class ReviewSettings:
 class ShipSettings:
     """Where verified work goes and under whose name it is committed."""
 
+    mode: str = _key(one_of("branch", "current", "none"), "branch")
+    target: str | None = _key(TEXT)
     remote: str | None = _key(REMOTE)
+    commit: str = _key(one_of("per-item", "batch"), "per-item")
+    sign: str = _key(one_of("auto", "always", "never"), "auto")
     bot_name: str = _key(TEXT, "Tidegate")
     bot_email: str = _key(TEXT, "tidegate@localhost")
     hooks: str = _key(one_of("run", "off"), "run")

@@ -125,7 +125,12 @@ def _of_its_own_model(planned: Planned, wave: Wave, fault: ProviderFault | None)
 def save(planned: Planned, place: Place, wave: Wave, tree: str | None, name: str = WORK) -> None:
     """Keep the work as a patch in the item's folder, and none where nothing differs."""
     # Before the test, so that no end of this process, however sudden, takes the work along.
-    patch, path = place.patch(tree), wave.scratch(planned.slug) / name
+    save_patch(planned, wave, place.patch(tree), name)
+
+
+def save_patch(planned: Planned, wave: Wave, patch: bytes, name: str = WORK) -> None:
+    """The same for a patch that is there already."""
+    path = wave.scratch(planned.slug) / name
     if patch:
         origin = Origin(wave.ground_of(planned).base, planned.home.top)
         write_bytes_atomic(path, headed(patch, origin))

@@ -150,7 +150,7 @@ def test_a_push_that_is_not_known_to_have_arrived_is_not_replaced_by_another(
     away = shipped.remote.path.rename(shipped.folder / "unreachable")
     waiting = shipped.run()
     assert set(waiting.verdicts.values()) == {"undecided"}
-    assert "whose push is not done" in waiting.err
+    assert "not yet on" in waiting.err
     away.rename(shipped.remote.path)
     assert shipped.run().code == 0
     assert shipped.commits() == commits

@@ -321,8 +321,9 @@ def test_a_branch_that_moves_on_twice_stops_the_ship_clearly_and_keeps_the_work(
     assert "moved on twice" in repo["error_detail"]
     assert set(verdicts(report).values()) == {"verified"}
     assert all(Path(record["savedWork"]).exists() for record in report["built"])
-    assert report["branch"] is None
-    assert pushing.repo.git("branch", "--list", "--format=%(refname:short)") == "main"
+    assert pushing.repo.git("rev-parse", report["branch"]) == report["sha"] == repo["sha"]
+    assert pushing.remote
+    assert pushing.remote.git("branch", "--list", "--format=%(refname:short)") == "main"
 
 
 def push_when(scene: Scene, present: str, *, limit: int) -> str:

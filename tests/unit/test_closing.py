@@ -39,7 +39,7 @@ def repository(**more: Any) -> dict[str, Any]:
         ),
         pytest.param(
             {"built": [record("a", savedWork="/s/a.patch")], "shipped": None},
-            ["verified 1 of 1 item; nothing is shipped without --git",
+            ["verified 1 of 1 item; nothing is shipped without --git or with mode none",
              "a: verified; its work: /s/a.patch"],
             id="no ship asked",
         ),
