@@ -15,7 +15,6 @@ import pytest
 from tests.support.corpus import Case, Played, Project, play
 from tests.support.corpus_all import (
     ATTACKS,
-    HONEST,
     NOT_COVERED,
     Corpus,
     attack_table,
@@ -26,6 +25,7 @@ from tests.support.corpus_all import (
     sample,
     size,
 )
+from tests.support.corpus_honest import HONEST
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 

@@ -31,7 +31,7 @@ def test_no_push_outlives_the_program(tmp_path: Path, number: int, code: int) ->
     manifest = {"items": [item("a", "a.txt", "grep -q good a.txt")]}
     (tmp_path / "m.json").write_text(json.dumps(manifest), encoding="utf-8")
     flags = ("--manifest", "m.json", "--config", "tidegate.toml", "--state-dir", "state")
-    argv = [sys.executable, PROGRAM, "--git", "--repo", "repo", *flags]
+    argv = [sys.executable, str(PROGRAM), "--git", "--repo", "repo", *flags]
     env = {**scene.environ, MARKER: marked.marker, "PYTHONDONTWRITEBYTECODE": "1"}
 
     def start() -> subprocess.Popen[str]:

@@ -216,7 +216,7 @@ def test_a_rebuild_writes_what_is_not_so_already_and_nothing_else(store: EventSt
 def test_what_a_note_put_in_place_is_flushed_or_the_events_are_kept_out(
     store: EventStore, tmp_path: Path
 ) -> None:
-    events = [("s", "t", {})]
+    events: list[tuple[str, str, dict[str, Any]]] = [("s", "t", {})]
     store.append_held(events, [], note=lambda: tmp_path)
     with pytest.raises(CannotRunError, match="gone"):
         store.append_held(events, [], note=lambda: tmp_path / "gone")

@@ -233,7 +233,7 @@ def test_modes_links_deletions_and_tracked_ignored_files_ship_as_they_are(tmp_pa
     report, _ = scene.play({"a": act}, [item("a", owned, "./run.sh && test ! -e a.txt")])
     assert report["shipped"] == ["a"]
     told = scene.repo.git("ls-tree", "-r", "--format=%(objectmode) %(path)", report["sha"])
-    assert dict(reversed(line.split()) for line in told.splitlines()) == {
+    assert {line.split()[1]: line.split()[0] for line in told.splitlines()} == {
         ".gitignore": "100644",
         "b.txt": "100644",
         "link": "120000",
