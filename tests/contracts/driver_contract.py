@@ -122,7 +122,7 @@ class Place:
             setattr(request, name, value)
         return request
 
-    def program(self, plan: Plan, speech: str, **more: object) -> tuple[str, str]:
+    def program(self, plan: Plan, speech: str, **more: object) -> tuple[str, ...]:
         """A fake agent as arguments: acts by the plan, then runs the code in `speech`.
 
         With a fault in the plan it prints `fault_lines` and ends, as often as that strikes.
@@ -134,7 +134,7 @@ class Place:
         left = {"seen": str(self.seen_file), "prompt": str(self.prompt_file)}
         content = json.dumps({**acts, **left, **more})
         script.with_suffix(".json").write_text(content, encoding="utf-8")
-        return sys.executable, str(script)
+        return sys.executable, "-S", str(script)
 
 
 def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
