@@ -31,7 +31,12 @@ AGENTS = ("plain1", "plain2", "plain3", "deaf1", "deaf2", "forks1", "forks2")
 WORKING = (*AGENTS, "tested1")
 QUEUED = ("later1", "later2", "later3", "later4")
 WORKERS = 8
-EIGHT_AT_ONCE = f'red_first = "off"\ncanary = false\n[limits]\nmax_workers = {WORKERS}\nmax_parallel_tests = 2\n'
+EIGHT_AT_ONCE = f"""red_first = "off"
+canary = false
+[limits]
+max_workers = {WORKERS}
+max_parallel_tests = 2
+"""
 
 
 class Halted(Stage):
