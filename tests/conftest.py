@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
+from tests.support.beside import play_marked
 from tests.support.processes import Marked
 
 IN_MEMORY = Path("/dev/shm")
@@ -28,6 +30,14 @@ def _is_roomy(folder: Path) -> bool:
         return False
     found = os.statvfs(folder)
     return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > ROOM_BYTES
+
+
+@pytest.fixture(scope="module")
+def played(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Future[None]]:
+    """The module's tests that are marked `beside`, all of them played."""
+    return play_marked(request, tmp_path_factory.mktemp("played"))
 
 
 @pytest.fixture

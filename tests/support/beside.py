@@ -5,7 +5,8 @@ Not for scenarios that change what the whole process shares: its environment, fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,11 +33,44 @@ def beside_each_other(
 
 def selected(request: pytest.FixtureRequest, name: str) -> list[Any]:
     """The values of the parameter `name` for which this run has a test in the module."""
-    found = (
-        item.callspec.params
-        for item in request.session.items
-        if isinstance(item, pytest.Function)
-        and item.module is request.module
-        and hasattr(item, "callspec")
+    params = (_params(item) for item in _tests_beside(request))
+    return list(dict.fromkeys(found[name] for found in params if name in found))
+
+
+def beside(play: Callable[..., None]) -> Callable[..., None]:
+    """A test that is played beside all others of its module that are marked so; it gets a new
+    folder and the values of its parameters, and no fixtures."""
+
+    def test(request: pytest.FixtureRequest, played: Mapping[str, Future[None]], **_: Any) -> None:
+        played[request.node.nodeid].result()
+
+    asked = inspect.signature(play).parameters
+    names = ["request", "played", *(name for name in asked if name != "folder")]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    test.__dict__.update(
+        __signature__=inspect.Signature([inspect.Parameter(name, kind) for name in names]),
+        __name__=play.__name__,
+        __doc__=play.__doc__,
+        play=play,
     )
-    return list(dict.fromkeys(params[name] for params in found if name in params))
+    return test
+
+
+def play_marked(request: pytest.FixtureRequest, folder: Path) -> Mapping[str, Future[None]]:
+    """Play those of the module's tests that are marked `beside`; by the tests' ids."""
+    found = {item.nodeid: item for item in _tests_beside(request) if hasattr(item.obj, "play")}
+
+    def play(folder: Path, name: str) -> None:
+        found[name].obj.play(folder=folder, **_params(found[name]))
+
+    return beside_each_other(play, found, folder)
+
+
+def _tests_beside(request: pytest.FixtureRequest) -> Iterator[pytest.Function]:
+    for item in request.session.items:
+        if isinstance(item, pytest.Function) and item.module is request.module:
+            yield item
+
+
+def _params(item: pytest.Function) -> Mapping[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
