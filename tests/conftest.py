@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.beside import play_marked
+from tests.support.beside import Played, play_marked
 from tests.support.processes import Marked
 
 IN_MEMORY = Path("/dev/shm")
@@ -33,9 +32,7 @@ def _is_roomy(folder: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def played(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[str, Future[None]]:
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
     """The module's tests that are marked `beside`, all of them played."""
     return play_marked(request, tmp_path_factory.mktemp("played"))
 

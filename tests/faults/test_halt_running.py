@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from state_store.api import StateAPI
 from state_store.write_api import STATE_DB_FILENAME
+from tests.support.beside import beside_on
 from tests.support.processes import eventually
 from tests.support.programs import LOOP
 from tests.support.repos import frozen, hook
@@ -68,15 +70,19 @@ class Halted(Stage):
         return self.next_run("--resume")
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Halted]:
-    made = Halted(tmp_path)
+@contextmanager
+def staged(folder: Path) -> Iterator[Halted]:
+    made = Halted(folder)
     try:
         yield made
     finally:
         made.marked.end()
 
 
+on_a_stage = beside_on(staged)
+
+
+@on_a_stage
 def test_a_halt_ends_eight_workers_in_five_seconds_and_after_it_nothing_is_done_twice(
     stage: Halted,
 ) -> None:
@@ -110,6 +116,7 @@ def test_a_halt_ends_eight_workers_in_five_seconds_and_after_it_nothing_is_done_
     assert sorted(stage.remote_branches()) == sorted(["main", report["branch"]])
 
 
+@on_a_stage
 def test_after_a_halt_no_agent_is_begun_however_quickly_they_follow_each_other(
     stage: Halted,
 ) -> None:
@@ -146,6 +153,7 @@ def test_after_a_halt_no_agent_is_begun_however_quickly_they_follow_each_other(
         ),
     ],
 )
+@on_a_stage
 def test_whatever_lies_at_the_switch_ends_who_works(stage: Halted, form: str) -> None:
     stage.plan_for("plain1")
     with stage.started() as program:
@@ -178,6 +186,7 @@ def _lay(path: Path, form: str) -> None:
             path.write_bytes(b"\xff\x00{")
 
 
+@on_a_stage
 def test_a_push_that_a_halt_finds_under_way_is_finished_and_told(stage: Halted) -> None:
     assert stage.scene.remote
     pushing = stage.folder / "pushing"
@@ -194,6 +203,7 @@ def test_a_push_that_a_halt_finds_under_way_is_finished_and_told(stage: Halted) 
     assert (program.returncode, report["abort_reason"]) == (3, "halted")
 
 
+@on_a_stage
 def test_commits_that_a_halt_found_unpushed_are_pushed_by_the_next_run(stage: Halted) -> None:
     stage.plan_for(*DONE)
     with stage.started(fail="git.after_update-ref@3=stop") as program:

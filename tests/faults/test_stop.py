@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.beside import beside_on
 from tests.support.processes import eventually
 from tests.support.repos import frozen
 from tests.support.stage import HANGS, Stage
@@ -26,15 +27,18 @@ HANGING = ("plain", "deaf", "forks")
 SLUGS = (*HANGING, "tested")
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
+@contextmanager
+def staged(folder: Path) -> Iterator[Stage]:
     # All bases are tested at once, too, and hang.
-    made = Stage(tmp_path, "[limits]\nmax_parallel_tests = 8\n")
+    made = Stage(folder, "[limits]\nmax_parallel_tests = 8\n")
     made.plan(dict.fromkeys(SLUGS, HANGS))
     try:
         yield made
     finally:
         made.marked.end()
+
+
+on_a_stage = beside_on(staged)
 
 
 @contextmanager
@@ -53,6 +57,7 @@ def running(stage: Stage, *under: str) -> Iterator[subprocess.Popen[str]]:
         pytest.param(signal.SIGHUP, 143, marks=pytest.mark.sweep),
     ],
 )
+@on_a_stage
 def test_a_signal_ends_every_process_keeps_and_tells_what_was_and_the_next_run_works(
     stage: Stage, number: int, code: int
 ) -> None:
@@ -78,6 +83,7 @@ def test_a_signal_ends_every_process_keeps_and_tells_what_was_and_the_next_run_w
     assert sorted(stage.next_run()["shipped"]) == sorted(SLUGS)
 
 
+@on_a_stage
 def test_below_nohup_a_hangup_ends_nothing(stage: Stage) -> None:
     with running(stage, "nohup") as program:
         program.send_signal(signal.SIGHUP)
@@ -87,6 +93,7 @@ def test_below_nohup_a_hangup_ends_nothing(stage: Stage) -> None:
     assert json.loads(out)["error"] == "interrupted by SIGTERM"
 
 
+@on_a_stage
 def test_a_signal_while_the_report_is_written_leaves_it_whole(stage: Stage) -> None:
     wrong = [{"slug": f"wrong item {number}"} for number in range(300)]
     (stage.folder / "m.json").write_text(json.dumps({"items": wrong}), encoding="utf-8")
@@ -106,6 +113,7 @@ def _waiting_in(pipe: int) -> int:
     return int.from_bytes(answer, sys.byteorder)
 
 
+@on_a_stage
 def test_a_second_signal_leaves_at_once_and_still_leaves_nobody_behind(stage: Stage) -> None:
     with running(stage) as program:
         program.send_signal(signal.SIGTERM)
@@ -117,6 +125,7 @@ def test_a_second_signal_leaves_at_once_and_still_leaves_nobody_behind(stage: St
     assert sorted(stage.next_run()["shipped"]) == sorted(SLUGS)
 
 
+@on_a_stage
 def test_when_the_orchestrator_is_killed_nobody_is_left_and_the_next_run_works(
     stage: Stage,
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ import pytest
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
+Played = Mapping[str, Future[None]]
 AT_ONCE = 4
 
 
@@ -37,31 +39,41 @@ def selected(request: pytest.FixtureRequest, name: str) -> list[Any]:
     return list(dict.fromkeys(found[name] for found in params if name in found))
 
 
-def beside(play: Callable[..., None]) -> Callable[..., None]:
-    """A test that is played beside all others of its module that are marked so; it gets a new
-    folder and the values of its parameters, and no fixtures."""
-
-    def test(request: pytest.FixtureRequest, played: Mapping[str, Future[None]], **_: Any) -> None:
-        played[request.node.nodeid].result()
-
-    asked = inspect.signature(play).parameters
-    names = ["request", "played", *(name for name in asked if name != "folder")]
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    test.__dict__.update(
-        __signature__=inspect.Signature([inspect.Parameter(name, kind) for name in names]),
-        __name__=play.__name__,
-        __doc__=play.__doc__,
-        play=play,
-    )
-    return test
+Play = Callable[..., None]
 
 
-def play_marked(request: pytest.FixtureRequest, folder: Path) -> Mapping[str, Future[None]]:
+def beside_on(place: Callable[[Path], AbstractContextManager[Any]]) -> Callable[[Play], Play]:
+    """Marks a test to be played beside all others of its module that are marked so. Its first
+    parameter is what `place` makes of a new folder, all others are parametrized; it has no
+    fixtures."""
+
+    def mark(play: Play) -> Play:
+        def test(request: pytest.FixtureRequest, played: Played, **_: Any) -> None:
+            played[request.node.nodeid].result()
+
+        def in_place(folder: Path, values: Mapping[str, Any]) -> None:
+            with place(folder) as made:
+                play(made, **values)
+
+        _, *values = inspect.signature(play).parameters
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        asked = [inspect.Parameter(name, kind) for name in ("request", "played", *values)]
+        test.__name__, test.__doc__ = play.__name__, play.__doc__
+        test.__dict__.update(__signature__=inspect.Signature(asked), in_place=in_place)
+        return test
+
+    return mark
+
+
+beside = beside_on(nullcontext)
+
+
+def play_marked(request: pytest.FixtureRequest, folder: Path) -> Played:
     """Play those of the module's tests that are marked `beside`; by the tests' ids."""
-    found = {item.nodeid: item for item in _tests_beside(request) if hasattr(item.obj, "play")}
+    found = {item.nodeid: item for item in _tests_beside(request) if hasattr(item.obj, "in_place")}
 
     def play(folder: Path, name: str) -> None:
-        found[name].obj.play(folder=folder, **_params(found[name]))
+        found[name].obj.in_place(folder, _params(found[name]))
 
     return beside_each_other(play, found, folder)
 
