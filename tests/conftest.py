@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.beside import Played, play_marked
-from tests.support.processes import Marked
+from tests.support.processes import Marked, marked_in
 
 IN_MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
@@ -40,6 +40,5 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def marked(tmp_path: Path) -> Iterator[Marked]:
     """Commands that are ended with the test, whatever becomes of it."""
-    found = Marked(tmp_path)
-    yield found
-    found.end()
+    with marked_in(tmp_path) as found:
+        yield found

@@ -86,7 +86,10 @@ PYTEST_CHEATS = {
         "unittest.TestCase.assertEqual = lambda *a: None\n"
     ),
 }
+# One of each kind: it leaves, it empties the asserts, it skips, it replaces the runner's parts.
 SAMPLE = ("exits at the end", "assertEqual does nothing")
+UNITTEST_SAMPLE = (*SAMPLE, "all tests are skipped", "results say success")
+PYTEST_SAMPLE = ("exits at the end", "reports say passed", "test functions do nothing")
 
 
 Proofs = Mapping[str, Future[Proof]]
@@ -102,11 +105,10 @@ def cheats(
 
 CHEATS = dict(
     [
-        *cheats(UNITTEST, PYTHON_CHEATS | UNITTEST_CHEATS, PYTHON_CHEATS | UNITTEST_CHEATS),
-        *cheats(UNITTEST_NAMED, PYTHON_CHEATS | UNITTEST_CHEATS, SAMPLE),
-        *cheats(PYTEST, PYTHON_CHEATS | PYTEST_CHEATS, SAMPLE),
-        *cheats(PYTEST_NAMED, PYTEST_CHEATS, PYTEST_CHEATS),
-        *cheats(PYTEST_NAMED, PYTHON_CHEATS, SAMPLE),
+        *cheats(UNITTEST, PYTHON_CHEATS | UNITTEST_CHEATS, UNITTEST_SAMPLE),
+        *cheats(UNITTEST_NAMED, PYTHON_CHEATS | UNITTEST_CHEATS, SAMPLE[:1]),
+        *cheats(PYTEST, PYTHON_CHEATS | PYTEST_CHEATS, PYTEST_SAMPLE),
+        *cheats(PYTEST_NAMED, PYTHON_CHEATS | PYTEST_CHEATS, PYTEST_SAMPLE[-1:]),
     ]
 )
 
@@ -249,10 +251,9 @@ HONEST: dict[str, tuple[Command, dict[str, str], str]] = {
 
 # One of each kind: how tests are found, named, configured, wrapped, and what the change is.
 HONEST_SAMPLE = (
-    *("discover", "discover by pattern", "tests in the package", "test by name", "unittest in src"),
-    *("pytest of one test", "pytest in src", "addopts stop at the first", "pytest in a text"),
-    *("test files of another name", "pytest through a pipe", "a script that ends python"),
-    "a module that cannot be imported",
+    *("discover by pattern", "tests in the package", "test by name", "unittest in src"),
+    *("pytest of one test", "addopts stop at the first", "pytest in a text"),
+    *("pytest through a pipe", "a module that cannot be imported"),
 )
 
 
