@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.beside import beside
 from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, environment, item, run
 
 PROGRAMS = [SCHEDULER, LOOP]
@@ -38,20 +39,20 @@ def modules_of(command: Sequence[str], home: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
-def test_help_loads_hardly_more_than_argparse(program: Path, tmp_path: Path) -> None:
+@beside
+def test_help_loads_hardly_more_than_argparse(folder: Path, program: Path) -> None:
     # Saying the help is argparse's own work, and what it loads for that is not ours; nor is what
     # pathlib loads, which some environments have at their start already and a fresh one has not.
     least = "import argparse, pathlib; argparse.ArgumentParser().parse_args(['--help'])"
-    more = modules_of([str(program), "--help"], tmp_path) - modules_of(["-c", least], tmp_path)
+    more = modules_of([str(program), "--help"], folder) - modules_of(["-c", least], folder)
     assert len(more) <= ALLOWANCE, sorted(more)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 @pytest.mark.parametrize("way", ["file", "isolated", "module", "link", "relative"])
-def test_a_program_starts_from_anywhere_in_every_way(
-    program: Path, way: str, tmp_path: Path
-) -> None:
-    env = environment(tmp_path)
+@beside
+def test_a_program_starts_from_anywhere_in_every_way(folder: Path, program: Path, way: str) -> None:
+    env = environment(folder)
     command: tuple[str, ...] = (str(program),)
     if way == "isolated":
         command = ("-I", str(program))
@@ -61,31 +62,32 @@ def test_a_program_starts_from_anywhere_in_every_way(
     elif way == "link":
         if sys.platform == "win32":
             pytest.skip("needs symbolic links")
-        link = tmp_path / "other name"
+        link = folder / "other name"
         link.symlink_to(program)
         command = (str(link),)
     elif way == "relative":
-        command = (os.path.relpath(program, tmp_path),)
-    done = run(command, "--help", cwd=tmp_path, env=env)
+        command = (os.path.relpath(program, folder),)
+    done = run(command, "--help", cwd=folder, env=env)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"usage: {program.name}")
     # --help loads little: that everything else is found as well shows only further on.
     refused = run(command, "--repo", "nowhere", "--manifest" if program == LOOP else "--tracker",
-                  "gone.json", cwd=tmp_path, env=env)  # fmt: skip
+                  "gone.json", cwd=folder, env=env)  # fmt: skip
     assert refused.code == 2
     assert "gone.json" in refused.said() or "nowhere" in refused.said()
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
+@beside
 def test_a_folder_named_like_ours_in_the_current_folder_is_not_taken(
-    program: Path, tmp_path: Path
+    folder: Path, program: Path
 ) -> None:
     for name in ("driver", "tools", "state_store"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise SystemExit(99)", encoding="utf-8")
-    (tmp_path / "json.py").write_text("raise SystemExit(98)", encoding="utf-8")
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("raise SystemExit(99)", encoding="utf-8")
+    (folder / "json.py").write_text("raise SystemExit(98)", encoding="utf-8")
     done = run(program, "--repo", "nowhere", "--manifest" if program == LOOP else "--tracker",
-               "gone.json", cwd=tmp_path)  # fmt: skip
+               "gone.json", cwd=folder)  # fmt: skip
     assert done.code == 2, done.err
 
 
@@ -151,15 +153,16 @@ def test_variables_of_git_do_not_lead_astray(project: Project, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
-def test_the_demo_needs_an_empty_folder(program: Path, tmp_path: Path) -> None:
+@beside
+def test_the_demo_needs_an_empty_folder(folder: Path, program: Path) -> None:
     pytest.importorskip("driver.demo")
-    kept = tmp_path / "mine.txt"
+    kept = folder / "mine.txt"
     kept.write_text("mine", encoding="utf-8")
-    done = run(program, "--demo", str(tmp_path), cwd=tmp_path, env=environment(tmp_path))
+    done = run(program, "--demo", str(folder), cwd=folder, env=environment(folder))
     assert done.code == 2
-    assert str(tmp_path) in done.said()
+    assert str(folder) in done.said()
     assert json.loads(done.out)["exit_code"] == 2
-    assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "home"}
+    assert {path.name for path in folder.iterdir()} == {"mine.txt", "home"}
 
 
 LOOKERS = {
@@ -174,15 +177,16 @@ LOOKERS = {
 
 @links
 @pytest.mark.parametrize("program", [*PROGRAMS, *(ROOT / "tools" / name for name in LOOKERS)])
-def test_a_current_folder_that_is_gone_is_one_sentence(program: Path, tmp_path: Path) -> None:
+@beside
+def test_a_current_folder_that_is_gone_is_one_sentence(folder: Path, program: Path) -> None:
     words = ["--execute"] if program == SCHEDULER else LOOKERS.get(program.name, [])
-    gone = tmp_path / "gone"
+    gone = folder / "gone"
     gone.mkdir()
     script = 'rmdir "$PWD" && exec "$@"'
     done = subprocess.run(
         ["/bin/sh", "-c", script, "sh", sys.executable, str(program), *words],
         cwd=gone,
-        env=environment(tmp_path),
+        env=environment(folder),
         capture_output=True,
         text=True,
         check=False,
