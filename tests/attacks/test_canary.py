@@ -89,7 +89,7 @@ PYTEST_CHEATS = {
 # One of each kind: it leaves, it empties the asserts, it skips, it replaces the runner's parts.
 SAMPLE = ("exits at the end", "assertEqual does nothing")
 UNITTEST_SAMPLE = (*SAMPLE, "all tests are skipped", "results say success")
-PYTEST_SAMPLE = ("exits at the end", "reports say passed", "test functions do nothing")
+PYTEST_SAMPLE = ("reports say passed", "test functions do nothing")
 
 
 Proofs = Mapping[str, Future[Proof]]
@@ -107,7 +107,7 @@ CHEATS = dict(
     [
         *cheats(UNITTEST, PYTHON_CHEATS | UNITTEST_CHEATS, UNITTEST_SAMPLE),
         *cheats(UNITTEST_NAMED, PYTHON_CHEATS | UNITTEST_CHEATS, SAMPLE[:1]),
-        *cheats(PYTEST, PYTHON_CHEATS | PYTEST_CHEATS, PYTEST_SAMPLE),
+        *cheats(PYTEST, PYTHON_CHEATS | PYTEST_CHEATS, PYTEST_SAMPLE[:1]),
         *cheats(PYTEST_NAMED, PYTHON_CHEATS | PYTEST_CHEATS, PYTEST_SAMPLE[-1:]),
     ]
 )
@@ -252,8 +252,8 @@ HONEST: dict[str, tuple[Command, dict[str, str], str]] = {
 # One of each kind: how tests are found, named, configured, wrapped, and what the change is.
 HONEST_SAMPLE = (
     *("discover by pattern", "tests in the package", "test by name", "unittest in src"),
-    *("pytest of one test", "addopts stop at the first", "pytest in a text"),
-    *("pytest through a pipe", "a module that cannot be imported"),
+    *("pytest of one test", "addopts stop at the first", "pytest through a pipe"),
+    "a module that cannot be imported",
 )
 
 

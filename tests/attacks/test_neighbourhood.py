@@ -28,7 +28,7 @@ UNITTEST = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "tests"]
 
 
-@pytest.mark.parametrize("command", [UNITTEST, PYTEST])
+@pytest.mark.parametrize("command", [pytest.param(UNITTEST, marks=pytest.mark.sweep), PYTEST])
 @beside
 def test_a_test_that_imports_another_checkout_proves_nothing(
     folder: Path, command: list[str]
@@ -45,7 +45,7 @@ def test_a_test_that_imports_another_checkout_proves_nothing(
     assert f"{folder}/repo/src/shop/price.py in place of" in built(report)["a"]["error"]
 
 
-@pytest.mark.parametrize("command", [UNITTEST, PYTEST])
+@pytest.mark.parametrize("command", [UNITTEST, pytest.param(PYTEST, marks=pytest.mark.sweep)])
 @beside
 def test_a_test_that_imports_the_tree_is_believed(folder: Path, command: list[str]) -> None:
     scene = Scene(folder, SHOP, config='[verify]\nenv = ["PYTHONPATH"]\n')
