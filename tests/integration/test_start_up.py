@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.beside import beside
-from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, environment, item, run
+from tests.support.beside import beside, beside_on
+from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, a_project, environment, item, run
 
+on_project = beside_on(a_project)
 PROGRAMS = [SCHEDULER, LOOP]
 # What --help may load beyond argparse and pathlib: the program, its package and the flags.
 ALLOWANCE = 4
@@ -120,14 +121,16 @@ def test_a_wave_runs_where_every_path_is_odd(
 
 
 @links
-def test_a_checkout_reached_through_a_link_works(tmp_path: Path, project: Project) -> None:
-    (tmp_path / "tool").symlink_to(ROOT)
+@on_project
+def test_a_checkout_reached_through_a_link_works(project: Project) -> None:
+    (project.home / "tool").symlink_to(ROOT)
     project.track(item("a"))
-    program = tmp_path / "tool" / "driver" / "wave_scheduler.py"
-    done = run(program, "--tracker", project.tracker, *project.places(), cwd=tmp_path)
+    program = project.home / "tool" / "driver" / "wave_scheduler.py"
+    done = run(program, "--tracker", project.tracker, *project.places(), cwd=project.home)
     assert done.code == 0, done.err
 
 
+@on_project
 def test_nothing_waits_for_a_terminal_an_editor_or_a_home(project: Project) -> None:
     project.track(item("a"))
     waits = f"{sys.executable} -c 'import time; time.sleep(600)'"
@@ -142,11 +145,12 @@ def test_nothing_waits_for_a_terminal_an_editor_or_a_home(project: Project) -> N
     assert project.branches() == [done.report["branch"]]
 
 
-def test_variables_of_git_do_not_lead_astray(project: Project, tmp_path: Path) -> None:
+@on_project
+def test_variables_of_git_do_not_lead_astray(project: Project) -> None:
     """As in a hook, where git has set them for another repository."""
     project.track(item("a"))
-    astray = {"GIT_DIR": str(tmp_path / "x"), "GIT_INDEX_FILE": str(tmp_path / "y")}
-    astray |= {"GIT_WORK_TREE": str(tmp_path)}
+    astray = {"GIT_DIR": str(project.home / "x"), "GIT_INDEX_FILE": str(project.home / "y")}
+    astray |= {"GIT_WORK_TREE": str(project.home)}
     done = project.schedule(env=environment(project.home, **astray))
     assert done.code == 0, done.err
     assert project.branches() == [done.report["branch"]]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.beside import beside_on
 from tests.support.processes import eventually
 from tests.support.programs import (
     DEADLINE_S,
@@ -22,6 +23,7 @@ from tests.support.programs import (
     SCHEDULER,
     Project,
     Ran,
+    a_project,
     environment,
     git,
     item,
@@ -31,6 +33,7 @@ from tests.support.programs import (
 )
 
 NOT_ALL_SHIPPED, BY_POLICY = 1, 3
+on_project = beside_on(a_project)
 ALWAYS = {"phase", "wave_id", "items_selected", "items_shipped", "merged", "timestamp", "success"}
 
 
@@ -455,6 +458,7 @@ def test_a_recording_of_a_wave_can_be_replayed(project: Project) -> None:
     assert project.schedule("--dry-run").report.get("agent_command") is None
 
 
+@on_project
 def test_a_state_folder_in_the_repository_never_shows_in_git_status(project: Project) -> None:
     state = project.top / "sub" / "[odd] state"
     state.mkdir()
@@ -471,6 +475,7 @@ def test_a_state_folder_in_the_repository_never_shows_in_git_status(project: Pro
 
 
 @pytest.mark.parametrize("where", ["current folder", "tracker"])
+@on_project
 def test_the_repository_is_the_one_of_the_current_folder_else_of_the_tracker(
     project: Project, where: str
 ) -> None:
@@ -484,6 +489,7 @@ def test_the_repository_is_the_one_of_the_current_folder_else_of_the_tracker(
     assert project.branches() == [done.report["branch"]]
 
 
+@on_project
 def test_the_checkout_of_the_tool_is_never_worked_on_by_accident(project: Project) -> None:
     project.track(item("a"))
     flags = ("--tracker", project.tracker, "--config", project.config, "--state-dir", project.state)
@@ -499,6 +505,7 @@ def test_the_checkout_of_the_tool_is_never_worked_on_by_accident(project: Projec
     assert "no repository was given" in done.said()
 
 
+@on_project
 def test_from_the_checkout_of_the_tool_items_may_name_their_repository(project: Project) -> None:
     project.track(item("a", repo=str(project.top)))
     flags = ("--tracker", project.tracker, "--config", project.config, "--state-dir", project.state)
@@ -555,6 +562,7 @@ def start(project: Project, *command: str | Path) -> subprocess.Popen[str]:
     )
 
 
+@on_project
 def test_two_runs_with_one_state_folder_never_build_the_same_item(project: Project) -> None:
     seen, go = project.home / "seen", project.home / "go"
     wait = (
@@ -594,6 +602,7 @@ os.execv(real, [real, *sys.argv[1:]])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs programs that are scripts")
+@on_project
 def test_the_tracker_is_read_again_once_the_state_folder_is_ours(project: Project) -> None:
     project.track(item("a"))
     program = project.home / "bin" / "git"
@@ -618,6 +627,7 @@ def test_the_tracker_is_read_again_once_the_state_folder_is_ours(project: Projec
         "1>&- 0<&- 2>&-",
     ],
 )
+@on_project
 def test_a_closed_standard_file_changes_nothing_of_a_run(project: Project, closing: str) -> None:
     project.track(item("a"))
     flags = ("--execute", "--tracker", project.tracker, *project.places())
@@ -640,6 +650,7 @@ def test_a_closed_standard_file_changes_nothing_of_a_run(project: Project, closi
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@on_project
 def test_a_report_that_the_disk_refuses_is_told_and_kept(project: Project) -> None:
     project.track(item("a"))
     with Path("/dev/full").open("w", encoding="utf-8") as full:
