@@ -84,7 +84,9 @@ def halted_before_the_ship(folder: Path) -> Yard:
     yard = Yard(folder, slugs=("a", "c"))
     switch = f'"{sys.executable}" "{halt.__file__}" --state-dir "{yard.state}"'
     once = f"mkdir {folder}/once 2>/dev/null && {switch} set enough >&2"
-    yard.tests["a"] = f"{yard.tests['a']} && if [ ! -e {folder}/once ]; then {once}; fi"
+    # Where the work of both lies together, both were verified, and nothing is shipped yet.
+    together = f"grep -qsx good c.txt && [ ! -e {folder}/once ]"
+    yard.tests["a"] = f"{yard.tests['a']} && if {together}; then {once}; fi"
     yard.track(*(yard.item(slug) for slug in yard.slugs))
     first = yard.run()
     assert first.code == BY_POLICY, first.err
