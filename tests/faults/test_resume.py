@@ -184,7 +184,7 @@ PUSHES_ONCE = "mkdir {folder}/pushed 2>/dev/null && git -C {folder}/other push -
     "where",
     [
         pytest.param("git.before_fetch=kill", marks=pytest.mark.sweep),
-        "git.after_fetch=kill",
+        pytest.param("git.after_fetch=kill", marks=pytest.mark.sweep),
         pytest.param("git.before_push=kill", marks=pytest.mark.sweep),
         "git.after_push=kill",
     ],
@@ -210,7 +210,7 @@ def test_a_kill_on_the_way_to_a_branch_that_moved_on_costs_no_agent_and_no_secon
     assert yard.remote.git("merge-base", "main", branch) == theirs
 
 
-@pytest.mark.parametrize("new", ["prompt", "base"])
+@pytest.mark.parametrize("new", [pytest.param("prompt", marks=pytest.mark.sweep), "base"])
 def test_other_work_under_an_old_slug_is_built(halted: Yard, new: str) -> None:
     is_built_anew(halted, new)
 

@@ -80,8 +80,16 @@ def play_marked(request: pytest.FixtureRequest, folder: Path) -> Played:
 
 def _tests_beside(request: pytest.FixtureRequest) -> Iterator[pytest.Function]:
     for item in request.session.items:
-        if isinstance(item, pytest.Function) and item.module is request.module:
+        if not isinstance(item, pytest.Function) or _is_skipped(item):
+            continue
+        if item.module is request.module:
             yield item
+
+
+def _is_skipped(item: pytest.Function) -> bool:
+    """By a mark; all conditions here are values, none is a text."""
+    marks = [*item.iter_markers("skip"), *item.iter_markers("skipif")]
+    return any(mark.name == "skip" or any(mark.args) for mark in marks)
 
 
 def _params(item: pytest.Function) -> Mapping[str, Any]:
