@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -104,13 +104,20 @@ def gone_on(yard: Yard, first: subprocess.Popen[str]) -> Ran:
 )
 @beside
 def test_who_was_stopped_and_overtaken_ships_nothing(folder: Path, where: str, fail: str) -> None:
-    for go in range(STOPS):  # again, where the thread that renews leases was just writing
+    stopped_at_rest(folder, where, SHORT, overtaken, fail)
+
+
+def stopped_at_rest(
+    folder: Path, where: str, config: str, then: Callable[..., None], fail: str = ""
+) -> None:
+    """Call `then` with a yard and its scheduler, stopped where none of its threads was writing."""
+    for go in range(STOPS):
         place = folder / str(go)
         place.mkdir()
-        yard = held_yard(place, where, SHORT)
+        yard = held_yard(place, where, config)
         with stopped(yard, where, fail) as first:
             if not is_writing(yard):
-                overtaken(yard, first)
+                then(yard, first)
                 return
     pytest.fail(f"stopped {STOPS} times in a transaction")
 
@@ -133,13 +140,15 @@ def overtaken(yard: Yard, first: subprocess.Popen[str]) -> None:
 
 @beside
 def test_who_is_only_stopped_keeps_its_items_while_the_lease_lasts(folder: Path) -> None:
-    yard = held_yard(folder, "agent", LONG)
-    with stopped(yard, "agent") as first:
-        second = yard.run()
-        assert second.code == BY_POLICY
-        assert f":{first.pid}:" in second.err
-        assert "@" not in second.err
-        late = gone_on(yard, first)
+    stopped_at_rest(folder, "agent", LONG, kept_out)
+
+
+def kept_out(yard: Yard, first: subprocess.Popen[str]) -> None:
+    second = yard.run()
+    assert second.code == BY_POLICY, second.err
+    assert f":{first.pid}:" in second.err
+    assert "@" not in second.err
+    late = gone_on(yard, first)
     assert late.code == 0, late.err
     assert yard.wrong() == []
     assert set(yard.dispatched().values()) == {1}
