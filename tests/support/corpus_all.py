@@ -34,12 +34,32 @@ DEFENCES = {
     "tampered tree": "the tree after the run",
     "exit code": "what git ignores is left out",
 }
-SAMPLED = (python.PYTEST, python.UNITTEST, python.COMMAND)
+# The quick runners, and of the slowest of them what only it can show or shows best.
+SAMPLED = {
+    python.PYTEST.name: ("ownership", "protected", "canary"),
+    python.UNITTEST.name: tuple(DEFENCES),
+    python.COMMAND.name: tuple(DEFENCES),
+}
+HONEST_SAMPLE = 3
 
 
-def sample(corpus: Corpus, width: int = 8) -> Corpus:
+def sampled_attacks() -> Corpus:
+    """An attack for each defence that stops any."""
+    found = []
+    for project, cases in ATTACKS:
+        wanted = SAMPLED.get(project.name, ())
+        firsts = {case.caught: case for case in reversed(cases) if case.caught in wanted}
+        found += [(project, tuple(firsts.values()))] if firsts else []
+    return tuple(found)
+
+
+def sampled_honest_work() -> Corpus:
     """A few cases of the quick runners, evenly chosen."""
-    return tuple((p, cases[:: -(-len(cases) // width)]) for p, cases in corpus if p in SAMPLED)
+    return tuple(
+        (project, cases[:: -(-len(cases) // HONEST_SAMPLE)])
+        for project, cases in HONEST
+        if project.name in SAMPLED
+    )
 
 
 def playable(corpus: Corpus) -> Corpus:
