@@ -1,7 +1,7 @@
 """The planted test as data, and how a test command is called so that it finds one more test.
 
 Pure. Owns reading the runner's call out of a command and adding arguments to it; what each runner
-needs is the business of `driver.canary_python` and `driver.canary_node`.
+needs is the business of the modules beside it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class Canary:
 
     `names` appear in the output when its tests are red; the first is the one that runs first.
     `alone` runs nothing else: for a `command` that turns out not to find it. None: there is none.
+    `amends` tells that `text` takes the place of a file that is there, which it begins with.
     """
 
     runner: str
@@ -32,6 +33,7 @@ class Canary:
     names: tuple[str, ...]
     command: Command
     alone: Command | None
+    amends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,11 @@ class Call:
         """The path in the tree that an argument names; "" for the top."""
         path = posixpath.normpath(posixpath.join(self.folder or ".", word.replace("\\", "/")))
         return "" if path == "." else path
+
+
+def camel(nonce: str) -> str:
+    """A nonce as the name of a class."""
+    return "".join(part[:1].upper() + part[1:] for part in nonce.split("_"))
 
 
 def find_call(command: str | Sequence[str], workdir: str = "") -> Call | None:

@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections.abc import Collection, Mapping
 
-from driver.canary_call import Call, Canary, NotApplicable
+from driver.canary_call import Call, Canary, NotApplicable, camel
 
 _SELECTS_GO = ("-run", "-skip", "-c", "-list", "-args", "-fuzz")
 _NOT_IN_ALL = ("testdata", "vendor")
@@ -21,7 +21,7 @@ package {package}
 
 import "testing"
 
-func Test_{nonce}(t *testing.T) {{
+func Test{camel}(t *testing.T) {{
 	t.Fatal("planted to fail")
 }}
 """
@@ -63,9 +63,9 @@ def plan_go(
     folder = posixpath.dirname(first)
     below = call.below(folder or ".")
     command = call.with_more(below if below == "." else f"./{below}") or call.command
-    text = _GO.format(package=found[1], nonce=nonce)
+    text = _GO.format(package=found[1], camel=camel(nonce))
     path = posixpath.join(folder, f"0{nonce}_test.go")  # runs first, and is seen to fail
-    return Canary("go", path, text, (f"Test_{nonce}",), command, None)
+    return Canary("go", path, text, (f"Test{camel(nonce)}",), command, None)
 
 
 def _runs(file: str, named: list[str], call: Call, files: Collection[str]) -> bool:
