@@ -59,6 +59,9 @@ __all__ = [
     "toplevel_of",
 ]
 
+# Python leaves these beside every module that it runs, and may run them in place of the module.
+_NO_WORK = ("--exclude=__pycache__/", "--exclude=*.py[co]")
+
 
 @dataclass(frozen=True, slots=True)
 class PrivateGit:
@@ -124,7 +127,7 @@ class PrivateGit:
         # Not `git add`: for nested repositories it starts `git status` in them, under their own
         # configuration, and it gives up where one has no commit.
         listed = self._in(work_tree, index, "ls-files", "-z", "-m", "-o", "--exclude-standard",
-                          timeout_s=BULK_TIMEOUT_S)  # fmt: skip
+                          *_NO_WORK, timeout_s=BULK_TIMEOUT_S)  # fmt: skip
         touched = set(records(listed.stdout))
         touched.update(files_of(work_tree, owned, made_after_ns))
         found = sorted_by_kind(work_tree, touched)
