@@ -23,10 +23,11 @@ from driver.ownership import OwnedPath, leaves_tree
 from driver.proving import ProvingTrees
 from driver.tripwire import Tripwire
 from driver.users_hooks import UsersHooks
-from driver.workspace import Workshop, Workspace
+from driver.workspace import Workshop, Workspace, WorkspaceError
 
 CLONE = "clone"
 IN_PLACE = "in_place"
+REPLACED = "objects of your repository were given another content (see `git fsck`): {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,11 @@ class RepositoryGround:
         """See `Bench`."""
         return self.git.tree_with(self.base_tree, changes)
 
+    def replaced_objects(self) -> tuple[str, ...]:
+        """Objects of the base that somebody gave another content since the wave began. Nothing is
+        proven then: tests see what git reads, and others will get what the names stand for."""
+        return self.git.replaced(self.base_tree, self.repository.objects)
+
     def move_trees(self, commit: str) -> None:
         """Have tests run in places that were set up on another commit than the base."""
         self.trees.close()
@@ -198,6 +204,8 @@ class _ClonePlace:
         self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
 
     def observe(self) -> Observed:
+        if replaced := self._ground.replaced_objects():
+            raise WorkspaceError(REPLACED.format(", ".join(replaced)))
         collected = self._workspace.collect(self._owned)
         links = (c.path for c in collected.changes if c.mode == MODE_LINK)
         return Observed(
