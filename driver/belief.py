@@ -152,6 +152,17 @@ def is_chosen(wave_id: str, slug: str, share: float) -> bool:
     return int.from_bytes(lot, "big") < share * 2**64
 
 
+def is_doubted(proof: TestRun, canaries: Sequence[TestRun]) -> bool:
+    """Whether tests that were green are red beside a planted one: perhaps they were so only once.
+
+    One that is red alone may be the planted one, where a run stops at the first.
+    """
+    now = canaries[0].counts if canaries else None
+    if not isinstance(now, Counts) or not isinstance(proof.counts, Counts):
+        return False
+    return now.failed > 1 and now.passed < proof.counts.passed
+
+
 def of_spot_checks(checks: Sequence[TestRun], policy: str) -> Judgement | None:
     """What further runs on the same tree say about a green proof. None is as good as green."""
     silent = next((run for run in checks if run.kind in _NO_ANSWER), None)

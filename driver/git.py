@@ -8,7 +8,7 @@ exclude file or index of theirs is used. The user's repository is in `repository
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -226,17 +226,18 @@ class PrivateGit:
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
         return self._misnamed(new)
 
-    def replaced(self, tree: str, borrowed: Path) -> tuple[str, ...]:
-        """The ids of what is in `tree` and has another content than they say, laid down since this
-        git dir was made, in it or in the folder of `borrowed` objects."""
-        since, width = (self.path / "HEAD").stat().st_ctime_ns, len(self._no_object) // 2
-        new = touched_since(borrowed, since, width)
-        new |= touched_since(self.path / "objects", since, width)
-        if not new:
-            return ()
+    def objects_in(self, tree: str) -> frozenset[str]:
+        """The ids of a tree and of all files, links and trees in it."""
         told = records(self._git("ls-tree", "-r", "-t", "-z", tree).stdout)
+        return frozenset({tree, *(line.partition("\t")[0].split(" ")[2] for line in told)})
+
+    def replaced(self, ids: Set[str], borrowed: Path) -> tuple[str, ...]:
+        """Those of the ids that have another content than they say, laid down since this git dir
+        was made, in it or in the folder of `borrowed` objects."""
+        since, width = (self.path / "HEAD").stat().st_ctime_ns, len(self._no_object) // 2
+        folders = (borrowed, self.path / "objects")
         return self._misnamed(
-            new & {tree, *(line.partition("\t")[0].split(" ")[2] for line in told)}
+            set[str]().union(*(touched_since(f, since, width) for f in folders)) & ids
         )
 
     def _misnamed(self, ids: Iterable[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ and its results say `in_place`, so that nobody takes them for the real thing.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import threading
@@ -168,7 +169,11 @@ class RepositoryGround:
     def replaced_objects(self) -> tuple[str, ...]:
         """Objects of the base that somebody gave another content since the wave began. Nothing is
         proven then: tests see what git reads, and others will get what the names stand for."""
-        return self.git.replaced(self.base_tree, self.repository.objects)
+        return self.git.replaced(self._held, self.repository.objects)
+
+    @functools.cached_property
+    def _held(self) -> frozenset[str]:
+        return self.git.objects_in(self.base_tree)
 
     def move_trees(self, commit: str) -> None:
         """Have tests run in places that were set up on another commit than the base."""

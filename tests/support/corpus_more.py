@@ -11,6 +11,7 @@ from tests.support.corpus_python import (
     CASE_MORE,
     FIXED_FROM_TEST,
     GOOD,
+    GREEN_ONCE,
     ONE_MORE,
     PASSED,
     PLAIN_TESTS,
@@ -174,6 +175,12 @@ PYTEST_MORE = (
         "counts",
         base={"tests/test_calc.py": _SKIPPING},
     ),
+    Case(
+        "green once, where nobody was to look again",
+        {"calc.py": GREEN_ONCE},
+        "spot check",
+        more={"spotCheckFrac": 0},
+    ),
     Case("the process starts itself again with fewer tests", at_import(_STARTS_AGAIN), "counts"),
     Case(
         "a thread ends the process behind a forged summary",
@@ -188,6 +195,12 @@ PYTEST_MORE = (
     ),
 )
 UNITTEST_MORE = (
+    Case(
+        "green once, where nobody was to look again",
+        {"calc.py": GREEN_ONCE},
+        "spot check",
+        more={"spotCheckFrac": 0},
+    ),
     Case(
         "a package in place of the module of tests",
         {"tests/test_calc/__init__.py": CASE_MORE + "\n    def test_two(self):\n        pass\n"},
