@@ -7,8 +7,9 @@ needs is the business of the modules beside it.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from driver.runners.named import programs, runner_of
 from driver.shell_syntax import Simple, parse
@@ -73,6 +74,17 @@ class Call:
 def camel(nonce: str) -> str:
     """A nonce as the name of a class."""
     return "".join(part[:1].upper() + part[1:] for part in nonce.split("_"))
+
+
+def positional(options: Sequence[str], takes_value: Sequence[str]) -> list[str]:
+    """The arguments that are no options, nor the values of those that take one."""
+    pairs = pairwise(("", *options))
+    return [word for before, word in pairs if word[:1] != "-" and before not in takes_value]
+
+
+def is_folder(path: str, files: Collection[str]) -> bool:
+    """Whether a tree with these files has this folder."""
+    return any(file.startswith(f"{path}/") for file in files)
 
 
 def find_call(command: str | Sequence[str], workdir: str = "") -> Call | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Mapping
-from itertools import pairwise
 
-from driver.canary_call import Call, Canary, Command, NotApplicable, camel
+from driver.canary_call import Call, Canary, Command, NotApplicable, camel, is_folder, positional
 from driver.canary_host import find_host, with_planted
 from driver.canary_text import function_name, is_test_file, method_name, planted_text
 
@@ -33,7 +32,7 @@ def plan_pytest(
     if any(word.partition("=")[0] in _SELECTS for word in options):
         return NotApplicable("the command selects tests by name")
     config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in _CONFIGS)
-    named = _positional(options)
+    named = positional(options, _TAKES_VALUE)
     tests = _tests(named, config, call, files)
     if not tests:
         return NotApplicable("no test file of the command is in the tree")
@@ -79,11 +78,6 @@ def _options(words: tuple[str, ...]) -> tuple[str, ...]:
     return words[next(at for at, name in enumerate(called) if name in _PYTEST) + 1 :]
 
 
-def _positional(options: tuple[str, ...]) -> list[str]:
-    pairs = pairwise(("", *options))
-    return [w for before, w in pairs if not w.startswith("-") and before not in _TAKES_VALUE]
-
-
 def _names_files(named: list[str], call: Call, files: Collection[str]) -> bool:
     return any(call.in_tree(word.partition("::")[0]) in files for word in named)
 
@@ -94,13 +88,9 @@ def _tests(named: list[str], config: str, call: Call, files: Collection[str]) ->
     single = [path for path in paths if path in files]
     if single:
         return [path for path in single if paths[path]] or single
-    folders = [path for path in paths if path == "" or _is_folder(path, files)]
+    folders = [path for path in paths if path == "" or is_folder(path, files)]
     tops = folders or _testpaths(config, call) or [call.folder]
     return [file for file in files if is_test_file(file) and any(_below(file, top) for top in tops)]
-
-
-def _is_folder(path: str, files: Collection[str]) -> bool:
-    return any(file.startswith(f"{path}/") for file in files)
 
 
 def _below(file: str, folder: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from driver.canary_call import Call, Canary, Command, NotApplicable, camel
+from driver.canary_call import Call, Canary, Command, NotApplicable, camel, is_folder, positional
 from driver.canary_host import find_host, with_planted
 from driver.canary_text import method_name, planted_text
 
@@ -53,7 +53,7 @@ def plan_unittest(
     if "-k" in options:
         return NotApplicable("the command selects tests by name")
     field = _Field(call, files, changed, texts, nonce)
-    named = [word for word in _positional(options) if word != "discover"]
+    named = [word for word in positional(options, _TAKES_VALUE) if word != "discover"]
     if "discover" in options or not named:
         return _discovered(field, options, named)
     modules = {word: path for word in named if (path := _module(word, call, files))}
@@ -85,10 +85,10 @@ def _discovered(
     start = _value(options, "-s", "--start-directory") or (named[0] if named else ".")
     pattern = _value(options, "-p", "--pattern") or (named[1] if len(named) > 1 else "test*.py")
     folder = call.in_tree(start)
-    if folder and not _is_folder(folder, files):
+    if folder and not is_folder(folder, files):
         folder = call.in_tree(start.replace(".", "/"))
     name = pattern.replace("*", f"_{field.nonce}", 1).replace("*", "").lstrip("_")
-    if not re.fullmatch(r"[A-Za-z]\w*\.py", name) or (folder and not _is_folder(folder, files)):
+    if not re.fullmatch(r"[A-Za-z]\w*\.py", name) or (folder and not is_folder(folder, files)):
         return NotApplicable("it is not clear which files the command discovers")
     host = field.host([file for file in files if _is_loaded(file, folder, pattern, files)])
     path = host or posixpath.join(folder, name)
@@ -109,11 +109,6 @@ def _is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> 
             return False
         above = posixpath.dirname(above)
     return True
-
-
-def _positional(options: tuple[str, ...]) -> list[str]:
-    pairs = pairwise(("", *options))
-    return [w for before, w in pairs if not w.startswith("-") and before not in _TAKES_VALUE]
 
 
 def _value(options: tuple[str, ...], *names: str) -> str:
@@ -142,7 +137,3 @@ def _is_whole(word: str, path: str) -> bool:
     """Whether a word names the whole module, and not one class of it."""
     named = word.removesuffix(".py").replace("\\", "/").replace(".", "/").lstrip("/")
     return f"/{path}".endswith(f"/{named}.py")
-
-
-def _is_folder(path: str, files: Collection[str]) -> bool:
-    return any(file.startswith(f"{path}/") for file in files)

@@ -120,28 +120,35 @@ class Protection:
         """(path, what it is) of the protected files that changed and are not owned by name."""
         listed = {entry.path for entry in owned if not entry.is_dir}
         packages = {*self.base, *(change.path for change in changes if not change.deleted)}
-        programs = files_started(self.command, self.work_dir, self.read)
-        found = (
-            (c.path, self._kind(c, packages, programs)) for c in changes if c.path not in listed
+        started = files_started(self.command, self.work_dir, self.read)
+        makes = included(self.command, self.work_dir, self.read)
+        unlisted = (change for change in changes if change.path not in listed)
+        kinds = (
+            (
+                change.path,
+                self._always(change.path, makes) or self._by_age(change, started, packages),
+            )
+            for change in unlisted
         )
-        return tuple((path, kind) for path, kind in found if kind)
+        return tuple((path, kind) for path, kind in kinds if kind)
 
-    def _kind(self, change: Change, there: set[str], programs: set[str]) -> str:
-        path = change.path
+    def _always(self, path: str, makes: Sequence[str]) -> str:
+        """What a path is that is protected whether it was there or not."""
         if kind := configuration(path, self.more):
             return kind
-        if any(fnmatchcase(path, pattern) for pattern in self._included()):
-            return "what the makefile includes"
+        found = any(fnmatchcase(path, pattern) for pattern in makes)
+        return "what the makefile includes" if found else ""
+
+    def _by_age(self, change: Change, started: set[str], there: set[str]) -> str:
+        """The same for files that were there, and for new ones."""
+        path = change.path
         if change.base_mode is not None:
             if is_test(path):
                 return A_TEST
-            return "what the test command runs" if path in programs else ""
+            return "what the test command runs" if path in started else ""
         if shadows(path, there):
             return "a name that hides a module of Python or of a test runner"
         return "a name that make takes for the test" if self._is_target(path) else ""
-
-    def _included(self) -> tuple[str, ...]:
-        return included(self.command, self.work_dir, self.read)
 
     def _is_target(self, path: str) -> bool:
         words = words_of(self.command)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from driver.build_files import in_folder, lines_run
+from driver.shell_call import innermost
 from driver.shell_syntax import Simple, parse, simple_commands
 from driver.shell_words import UnreadableError
-from driver.test_command import innermost
 
 Command = str | tuple[str, ...]
 Read = Callable[[str], str]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from driver import guilty, together
-from driver.belief import ALLOW
+from driver.belief import ALLOW, NO_ANSWER
 from driver.git import CommitSpec
 from driver.ground import RepositoryGround
 from driver.guilty import Answer, Blame, Items, Question
@@ -27,7 +27,6 @@ from driver.wave_context import Planned, Wave
 Entry = tuple[Planned, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and what runs on it
 _TRIAL_DATE = "0 +0000"
-_NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +285,7 @@ def _verdict(blame: Blame, *, surroundings: bool) -> Verdict:
 
 
 def _answer(run: TestRun) -> Answer:
-    if run.kind in _NO_ANSWER:
+    if run.kind in NO_ANSWER:
         return Answer.SILENT
     return Answer.GREEN if run.green else Answer.RED
 
