@@ -37,6 +37,7 @@ DEFENCES = {
     "canary": "planted test",
     "spot check": "spot check",
     "tampered tree": "the tree after the run",
+    "survivors": "processes that are left",
     "exit code": "what is no work is left out",
 }
 SAMPLED = (python.PYTEST, python.UNITTEST, python.COMMAND)

@@ -78,7 +78,10 @@ REWRITES_TESTS = (
     "TESTS.write_text(TESTS.read_text() + '# ')\n\n\ndef add(a, b):\n    return 3\n\n\n"
     "def zero():\n    return 0\n"
 )
-FORKS = "import os\n\nif os.fork():\n    os._exit(0)\n" + WRONG
+FORKS = (  # longer than anybody waits for what ends by itself
+    "import os\nimport time\n\nif os.fork():\n    os._exit(0)\nos.closerange(0, 99)\n"
+    "time.sleep(20)\n" + WRONG
+)
 PATCHES_PYTEST = "import _pytest.python as p\n\np.Function.runtest = lambda self: None\n" + WRONG
 FORGES_PYTEST = (  # pytest keeps the real stdout under another number
     "import os\n\nfor number in range(3, 30):\n    try:\n"
@@ -209,7 +212,7 @@ PYTEST_ATTACKS = (
         ),
         "counts",
     ),
-    Case("a child goes on and the parent is green", {"calc.py": FORKS}, "counts"),
+    Case("a child goes on and the parent is green", {"calc.py": FORKS}, "survivors"),
     Case("the code empties the runner", {"calc.py": PATCHES_PYTEST}, "canary"),
     Case(
         "the code makes the session green",
