@@ -12,12 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from driver.build_files import MAKEFILES
+from driver.build_files import MAKEFILES, PACKAGE
 from driver.canary_call import Call, Canary, NotApplicable, find_call
 from driver.canary_compiled import plan_cargo, plan_go
 from driver.canary_make import make_call
 from driver.canary_node import npm_call, plan_node
-from driver.canary_pytest import plan_pytest
+from driver.canary_pytest import CONFIGS, plan_pytest
 from driver.canary_text import is_test_file
 from driver.canary_unittest import plan_unittest
 from driver.runners.named import programs, runner_of
@@ -41,10 +41,7 @@ _RUNNERS = ("pytest", "unittest", "node", "go", "cargo")
 _STARTERS = ("npm", "npx", "yarn", "pnpm", "bun", "make", "gmake")
 
 UNKNOWN_RUNNER = "the command calls no runner for which a failing test is known"
-_READ = frozenset(
-    {"package.json", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"}
-    | set(MAKEFILES)
-)
+_READ = frozenset({PACKAGE, *CONFIGS, *MAKEFILES})
 _COPIED = re.compile(
     r"_test\.go$|(?:^|/)tests/[^/]+\.rs$|(?:[._-]test|(?:^|/)test(?:/.*|-[^/]*)?)\.[cm]?js$"
 )

@@ -7,11 +7,12 @@ tests, or say which of them are loaded, would do so with the planted test too: i
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 _MAX_READ = 20
 _DECIDES_NAMES = ("pytestmark", "load_tests", "setUpModule", "setup_module", "__test__")
-_DECIDES_WORDS = ("skip", "SkipTest")
+_ENDS_LOADING = ("skip", "importorskip", "SkipTest")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 
@@ -20,7 +21,7 @@ def find_host(
     tests: Iterable[str], texts: Mapping[str, str], *, cases_only: bool = False
 ) -> str | None:
     """The first of the files that takes a test; `cases_only` where only classes are looked at."""
-    for _, path in zip(range(_MAX_READ), tests, strict=False):
+    for path in itertools.islice(tests, _MAX_READ):
         module = _parsed(texts.get(path, ""))
         if module and _has_tests(module, cases_only) and not any(map(_decides, module.body)):
             return path
@@ -31,15 +32,15 @@ def with_planted(source: str, planted: str) -> str:
     """The file's text with the planted test in it, before what makes the file a program."""
     module = _parsed(source)
     last = module.body[-1] if module and module.body else None
-    lines = source.splitlines(keepends=True)
     if isinstance(last, ast.If) and "__name__" in set(_words(last.test)):
-        return "".join([*lines[: last.lineno - 1], planted, "\n\n", *lines[last.lineno - 1 :]])
+        lines = source.split("\n")  # as the parser counts them
+        return "\n".join([*lines[: last.lineno - 1], planted, "", *lines[last.lineno - 1 :]])
     return f"{source.rstrip()}\n{planted}"
 
 
 def _parsed(source: str) -> ast.Module | None:
     """None for what this Python does not read; a character that is no UTF-8 would be lost."""
-    if not source or "\ufffd" in source or "\f" in source:
+    if not source or "\ufffd" in source:
         return None
     try:
         return ast.parse(source)
@@ -65,14 +66,9 @@ def _decides(node: ast.stmt) -> bool:
     if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
         return True
     if not isinstance(node, _DEFINITIONS):
-        words = set(_words(node))
-        return not words.isdisjoint(_DECIDES_NAMES) or _says(words)
+        return not {*_DECIDES_NAMES, *_ENDS_LOADING}.isdisjoint(_words(node))
     marks = {word for mark in node.decorator_list for word in _words(mark)}
     return node.name in _DECIDES_NAMES or "autouse" in marks
-
-
-def _says(words: Iterable[str]) -> bool:
-    return any(part in word for word in words for part in _DECIDES_WORDS)
 
 
 def _words(node: ast.AST) -> Iterator[str]:

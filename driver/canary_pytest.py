@@ -14,7 +14,10 @@ from driver.canary_host import find_host, with_planted
 from driver.canary_text import function_name, is_test_file, method_name, planted_text
 
 _TEST_ROOTS = ("tests", "test", "testing")
-_CONFIGS = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+CONFIGS = (
+    *("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini"),
+    "setup.cfg",
+)
 _PYTEST = ("pytest", "py.test")
 _TAKES_VALUE = ("-k", "-m", "-p", "-n", "-c", "-o", "-W", "-r", "--tb", "--cov", "--rootdir")
 _SELECTS = ("-k", "-m", "--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
@@ -31,7 +34,7 @@ def plan_pytest(
     options = _options(call.words)
     if any(word.partition("=")[0] in _SELECTS for word in options):
         return NotApplicable("the command selects tests by name")
-    config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in _CONFIGS)
+    config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in CONFIGS)
     named = positional(options, _TAKES_VALUE)
     tests = _tests(named, config, call, files)
     if not tests:

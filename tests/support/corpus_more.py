@@ -181,6 +181,16 @@ PYTEST_MORE = (
         "spot check",
         more={"spotCheckFrac": 0},
     ),
+    Case(
+        "the code takes away what it prints to",
+        at_import(
+            "import os\n\nfor number in range(1, 30):\n    try:\n"
+            "        link = os.readlink(f'/proc/self/fd/{number}')\n"
+            "        if link.endswith(('.out', '.err')):\n            os.remove(link)\n"
+            "    except OSError:\n        pass\nos._exit(0)"
+        ),
+        "counts",
+    ),
     Case("the process starts itself again with fewer tests", at_import(_STARTS_AGAIN), "counts"),
     Case(
         "a thread ends the process behind a forged summary",

@@ -24,13 +24,16 @@ PLANTED = "\n\ndef test_b():\n    pass\n"
         "from __future__ import annotations\n" + FUNCTION,
         "async def test_a():\n    pass\n",
         "import pytest\n\n\n@pytest.mark.skipif(True)\n" + FUNCTION,
+        "import pytest\n\nneeds = pytest.mark.skipif(True)\n" + FUNCTION,
+        f"TEXT = '\u2028\f'\n{CASE}{MAIN}",
         "import pytest\n\n\n@pytest.fixture\ndef one():\n    return 1\n\n\n" + FUNCTION,
     ],
 )
 def test_a_file_with_tests_takes_one_more_and_stays_valid(text: str) -> None:
     assert find_host(["test_a.py"], {"test_a.py": text}) == "test_a.py"
-    names = [getattr(node, "name", "") for node in ast.parse(with_planted(text, PLANTED)).body]
-    assert "test_b" in names
+    body = ast.parse(with_planted(text, PLANTED)).body
+    assert "test_b" in [getattr(node, "name", "") for node in body]
+    assert isinstance(body[-1], ast.If) == text.endswith(MAIN)
 
 
 @pytest.mark.parametrize(
