@@ -77,7 +77,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
 
 _TEST_FOLDERS = frozenset(
     {"test", "tests", "__tests__", "spec", "testdata", "__snapshots__", "e2e", "cypress"}
-    | {"__mocks__", "__fixtures__", "golden", "goldens", "snapshots"}
+    | {"__mocks__", "__fixtures__"}
 )
 _TEST_NAME = re.compile(
     r"test_.*\.py|.*_tests?\.(py|go|rs|c|cc|cpp|rb|exs?|dart)|tests?\.(py|rs|[cm]?[jt]s)"
@@ -89,8 +89,8 @@ _CAMEL_SUFFIX = re.compile(r".*\.(java|kt|scala|groovy|cs|fs|vb|php|swift)")
 
 _RUNNER_MODULES = frozenset(
     {"pytest", "_pytest", "pluggy", "iniconfig", "coverage", "nose", "nose2", "xdist"}
-    | {"pytest_cov", "hypothesis", "tox", "nox", "pygments", "packaging", "exceptiongroup"}
-    | {"colorama", "tomli"}  # pytest imports them where they are
+    | {"pytest_cov", "hypothesis", "tox", "nox"}
+    | {"pygments", "exceptiongroup", "colorama", "tomli"}  # pytest imports them where they are
 )
 _HARMLESS = frozenset({"test", "this", "antigravity", "idlelib", "turtledemo", "__main__"})
 _MODULES = (sys.stdlib_module_names | _RUNNER_MODULES) - _HARMLESS

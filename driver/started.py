@@ -11,7 +11,8 @@ import shlex
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from driver.build_files import in_folder, lines_run
+from driver.build_files import in_folder, lines_run, made_by
+from driver.runners.named import programs
 from driver.shell_call import innermost
 from driver.shell_syntax import Simple, parse, simple_commands
 from driver.shell_words import UnreadableError
@@ -36,8 +37,6 @@ _SHORT = {
     "mocha": ("-r", "--require", "--file"),
     "phpunit": ("-c",),
     "rspec": ("-r", "-O", "--options"),
-    "make": ("-f", "--file", "--makefile"),
-    "gmake": ("-f", "--file", "--makefile"),
     "go": ("-overlay", "-modfile", "-exec", "-toolexec"),
 }
 _MAX_FILES = 200
@@ -46,7 +45,9 @@ _MAX_FILES = 200
 def files_started(command: Command, work_dir: str, read: Read) -> set[str]:
     """The paths from the repository's top, also of files that are not there; `read` gives the text
     of one, "" for none."""
-    waiting = [(in_folder(work_dir, word)) for word in _started(command)]
+    waiting = [in_folder(work_dir, word) for word in _started(command)]
+    made = (made_by(words, work_dir) for words in programs(command))
+    waiting += [in_folder(one.folder, one.file) for one in made if one and one.file]
     for line, folder in lines_run(command, work_dir, read):
         waiting += [in_folder(folder, word) for word in _started(line)]
     found = set[str]()
