@@ -45,18 +45,19 @@ _MAX_FILES = 200
 def files_started(command: Command, work_dir: str, read: Read) -> set[str]:
     """The paths from the repository's top, also of files that are not there; `read` gives the text
     of one, "" for none."""
-    waiting = [in_folder(work_dir, word) for word in _started(command)]
+    waiting = [(work_dir, word) for word in _started(command)]
     made = (made_by(words, work_dir) for words in programs(command))
-    waiting += [in_folder(one.folder, one.file) for one in made if one and one.file]
+    waiting += [(one.folder, one.file) for one in made if one and one.file]
     for line, folder in lines_run(command, work_dir, read):
-        waiting += [in_folder(folder, word) for word in _started(line)]
+        waiting += [(folder, word) for word in _started(line)]
     found = set[str]()
     while waiting and len(found) < _MAX_FILES:
-        path = waiting.pop()
+        folder, word = waiting.pop()
+        path = in_folder(folder, word)
         if path not in found:
             found.add(path)
             text = read(path) if _SHELL_SCRIPT.search(path.rpartition("/")[2]) else ""
-            waiting += [in_folder(work_dir, word) for word in _by_script(text)]
+            waiting += [(folder, inner) for inner in _by_script(text)]
     return found
 
 

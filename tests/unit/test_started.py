@@ -14,6 +14,7 @@ TEXTS = {
     "main.c": "sh not_a_script.sh\n",
     "Makefile": "test:\n\tsh run.sh\n",
     "sub/Makefile": "test:\n\tsh check.sh\n",
+    "sub/check.sh": "sh deeper.sh\n",
 }
 
 
@@ -24,7 +25,7 @@ TEXTS = {
         ("bash -e ./check", {"check", "run.sh", "lib/env.sh", "lib/inner.sh", "tools/gen.py"}),
         ("sh loop.sh", {"loop.sh"}),
         ("make test", {"run.sh", "lib/inner.sh"}),
-        ("make -C sub test", {"sub/check.sh"}),
+        ("make -C sub test", {"sub/check.sh", "sub/deeper.sh"}),
         ("make -f rules test", {"rules"}),
         ("cc -c main.c && ./a.out", {"a.out"}),
         ("pytest -c ci/a.ini -p tools.plugin", {"ci/a.ini", "tools/plugin.py"}),
