@@ -24,7 +24,8 @@ class Canary:
     """A test that must fail: write `text` to `path`, then run `command` as the item's own.
 
     `names` appear in the output when its tests are red; the first is the one that runs first.
-    `alone` runs nothing else: for a `command` that turns out not to find it. None: there is none.
+    `alone` is for a `command` that seems not to find it: one that surely runs it, perhaps with
+    nothing else, perhaps the same again, where `path` is named in it. None: there is none.
     `amends` tells that `text` takes the place of a file that is there, which it begins with.
     """
 

@@ -123,7 +123,10 @@ def plan_cargo(
     text = f"{texts[first]}\n{_RUST.format(nonce=nonce)}"
     names = (f"test_{nonce}",)
     if "#[test]" in texts[first] and "fn main" not in texts[first]:
-        return Canary("cargo", first, text, names, call.command, None, amends=True)
+        name = posixpath.basename(first)[:-3]
+        more = call.with_more("--test", name) if "--" not in words else None
+        alone = call.command if named else more
+        return Canary("cargo", first, text, names, call.command, alone, amends=True)
     command = call.with_more("--test", nonce) if named and "--" not in words else None
     if named and command is None:
         return NotApplicable("the command names test files, and none can be added to it")

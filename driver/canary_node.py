@@ -87,7 +87,7 @@ def plan_node(
     whole = texts.get(real, "")
     if _is_module(real, texts) or _is_script(real, texts):
         text = whole + _text(real, changed, nonce, as_module=_is_module(real, texts))
-        alone = None if named else call.with_more(call.below(real))
+        alone = call.command if named else call.with_more(call.below(real))
         return Canary("node", real, text, names, call.command, alone, amends=True)
     path = _place(real, texts, nonce)
     added = call.with_more(call.below(path))

@@ -63,9 +63,10 @@ def _within(
     below = call.below(path)
     whole = [call.in_tree(word) for word in named if "::" not in word]
     if not any(call.in_tree(word.partition("::")[0]) == path for word in named) or path in whole:
-        return call.command, None if path in whole else call.with_more(below)
+        return call.command, call.command if path in whole else call.with_more(below)
     ids = (function_name(nonce), camel(nonce))[0 if plain else 1 :]
-    return call.with_more(*(f"{below}::{one}" for one in ids)), None
+    added = call.with_more(*(f"{below}::{one}" for one in ids))
+    return added, added
 
 
 def _beside(call: Call, path: str, *, single: bool) -> tuple[Command | None, Command | None]:

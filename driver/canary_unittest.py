@@ -66,7 +66,7 @@ def _named(field: _Field, modules: Mapping[str, str]) -> Canary | NotApplicable:
     """In the module of one of these words, or beside it: a word may name more than a module."""
     whole = {path for word, path in modules.items() if _is_whole(word, path)}
     if host := field.host(whole):
-        return field.canary(host, field.call.command, None, host=True)
+        return field.canary(host, field.call.command, field.call.command, host=True)
     host = field.host({path for path in modules.values() if not path.endswith("__init__.py")})
     path = host or posixpath.join(
         posixpath.dirname(next(iter(modules.values()))), f"test_{field.nonce}.py"
@@ -75,7 +75,7 @@ def _named(field: _Field, modules: Mapping[str, str]) -> Canary | NotApplicable:
     command = field.call.with_more(f"{dotted}.{camel(field.nonce)}" if host else dotted)
     if command is None:
         return NotApplicable("the command names single modules, and none can be added to it")
-    return field.canary(path, command, None, host=host is not None)
+    return field.canary(path, command, command if host else None, host=host is not None)
 
 
 def _discovered(

@@ -111,6 +111,7 @@ def test_it_stands_in_a_file_that_the_command_runs(command: str, path: str, more
     found = plan_canary(command, TEXTS, ("calc.py",), "k_q", texts=TEXTS)
     assert isinstance(found, Canary), found
     assert (found.path, found.command, found.amends) == (path, command + more, True)
+    assert found.alone == found.command or "test_" in str(found.alone)
     assert found.text.startswith(TEXTS[path])
 
 
