@@ -253,6 +253,17 @@ UNITTEST_MORE = (
 )
 NODE_MORE = (
     Case(
+        "a new module ends the process",
+        {"new.js": "process.exit(0);\n"},
+        "canary",
+        base={
+            "calc.js": node.GOOD,
+            "test/calc.test.js": 'require("../new.js");\n'
+            'require("node:test").test("a", () => {});\n',
+        },
+        test=("node", "--test", "test/calc.test.js"),
+    ),
+    Case(
         "exit code 0 at exit and no word of results",
         {
             "calc.js": "process.stdout.write = () => true;\n"
