@@ -8,7 +8,7 @@ exclude file or index of theirs is used. The user's repository is in `repository
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from driver.git_command import (
     run_git,
     text,
 )
+from driver.object_store import touched_since
 from driver.objects import misnamed
 from driver.outcome import MODE_NESTED, Change
 from driver.process import Captured
@@ -58,6 +59,10 @@ __all__ = [
     "tip_of",
     "toplevel_of",
 ]
+
+# Python leaves these beside every module that it runs, and may run them in place of the module.
+_NO_WORK = ("--exclude=__pycache__/", "--exclude=*.py[co]")
+_AT_ONCE = 500  # objects whose content is in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,7 @@ class PrivateGit:
         # Not `git add`: for nested repositories it starts `git status` in them, under their own
         # configuration, and it gives up where one has no commit.
         listed = self._in(work_tree, index, "ls-files", "-z", "-m", "-o", "--exclude-standard",
-                          timeout_s=BULK_TIMEOUT_S)  # fmt: skip
+                          *_NO_WORK, timeout_s=BULK_TIMEOUT_S)  # fmt: skip
         touched = set(records(listed.stdout))
         touched.update(files_of(work_tree, owned, made_after_ns))
         found = sorted_by_kind(work_tree, touched)
@@ -219,8 +224,28 @@ class PrivateGit:
         fields = records(told.stdout)
         entries = map(_change, fields[::2], fields[1::2])
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
-        asked = "".join(f"{one}\n" for one in sorted(new)).encode()
-        return misnamed(self._git("cat-file", "--batch", stdin=asked).stdout)
+        return self._misnamed(new)
+
+    def objects_in(self, tree: str) -> frozenset[str]:
+        """The ids of a tree and of all files, links and trees in it."""
+        told = records(self._git("ls-tree", "-r", "-t", "-z", tree).stdout)
+        return frozenset({tree, *(line.partition("\t")[0].split(" ")[2] for line in told)})
+
+    def replaced(self, ids: Set[str], borrowed: Path) -> tuple[str, ...]:
+        """Those of the ids that have another content than they say, laid down since this git dir
+        was made, in it or in the folder of `borrowed` objects."""
+        since, width = (self.path / "HEAD").stat().st_ctime_ns, len(self._no_object) // 2
+        folders = (borrowed, self.path / "objects")
+        return self._misnamed(
+            set[str]().union(*(touched_since(f, since, width) for f in folders)) & ids
+        )
+
+    def _misnamed(self, ids: Iterable[str]) -> tuple[str, ...]:
+        found: list[str] = []
+        for some in _batches(sorted(ids)):
+            asked = "".join(f"{one}\n" for one in some).encode()
+            found += misnamed(self._git("cat-file", "--batch", stdin=asked).stdout)
+        return tuple(found)
 
     def patch(self, base_tree: str, tree: str) -> bytes:
         """A patch `git apply` takes. Attributes in the trees cannot hide text from it."""
@@ -360,6 +385,10 @@ class _TemporaryIndex:
 
     def __exit__(self, *_: object) -> None:
         self.path.unlink(missing_ok=True)
+
+
+def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
 
 
 def _change(told: str, path: str) -> Change:

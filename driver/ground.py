@@ -7,6 +7,7 @@ and its results say `in_place`, so that nobody takes them for the real thing.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import threading
@@ -24,10 +25,11 @@ from driver.proving import ProvingTrees
 from driver.signing import Signer
 from driver.tripwire import Tripwire
 from driver.users_hooks import UsersHooks
-from driver.workspace import Workshop, Workspace
+from driver.workspace import Workshop, Workspace, WorkspaceError
 
 CLONE = "clone"
 IN_PLACE = "in_place"
+REPLACED = "objects of your repository were given another content (see `git fsck`): {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,15 @@ class RepositoryGround:
         """See `Bench`."""
         return self.git.tree_with(self.base_tree, changes)
 
+    def replaced_objects(self) -> tuple[str, ...]:
+        """Objects of the base that somebody gave another content since the wave began. Nothing is
+        proven then: tests see what git reads, and others will get what the names stand for."""
+        return self.git.replaced(self._held, self.repository.objects)
+
+    @functools.cached_property
+    def _held(self) -> frozenset[str]:
+        return self.git.objects_in(self.base_tree)
+
     def move_trees(self, commit: str) -> None:
         """Have tests run in places that were set up on another commit than the base."""
         self.trees.close()
@@ -201,6 +212,8 @@ class _ClonePlace:
         self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
 
     def observe(self) -> Observed:
+        if replaced := self._ground.replaced_objects():
+            raise WorkspaceError(REPLACED.format(", ".join(replaced)))
         collected = self._workspace.collect(self._owned)
         links = (c.path for c in collected.changes if c.mode == MODE_LINK)
         return Observed(

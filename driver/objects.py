@@ -1,13 +1,17 @@
-"""Whether git objects are what their names say. Pure: reads what `git cat-file --batch` prints."""
+"""Git objects as bytes: whether they are what their names say, and which a pack has. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
 
+_INDEX_2 = b"\xfftOc\0\0\0\2"
+_FANOUT = 1024
+
 
 def misnamed(printed: bytes) -> tuple[str, ...]:
-    """The names of objects with another content, or that are missing."""
+    """The names of objects with another content, or that are missing, in what `git cat-file
+    --batch` prints."""
     return tuple(name for name, right in _checked(printed) if name != right)
 
 
@@ -27,3 +31,14 @@ def _checked(printed: bytes) -> Iterator[tuple[str, str]]:
         whole.update(memoryview(printed)[at : at + size])
         yield name, whole.hexdigest()
         at += size + 1
+
+
+def names_in_index(index: bytes, width: int) -> tuple[str, ...]:
+    """The names, of `width` bytes each, in a pack's index file of either form."""
+    if index.startswith(_INDEX_2):
+        start, step, skip = len(_INDEX_2) + _FANOUT, width, 0
+    else:
+        start, step, skip = _FANOUT, width + 4, 4
+    count = int.from_bytes(index[start - 4 : start], "big")
+    last = min(start + count * step, len(index))
+    return tuple(index[at + skip : at + step].hex() for at in range(start, last, step))
