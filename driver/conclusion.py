@@ -9,7 +9,6 @@ from typing import Any
 
 from driver.gates import CEILING, REFUSED, GateClosedError, gate_word
 from driver.ground import RepositoryGround
-from driver.item_line import settle
 from driver.leasing import LeasedElsewhereError
 from driver.manifest import ManifestError
 from driver.outcome import ItemOutcome, Shipment, Verdict
@@ -18,6 +17,7 @@ from driver.phases.preflight import PreflightError
 from driver.pool import run_all
 from driver.report import Base, ItemReport, WaveReport
 from driver.stop import InterruptedWaveError
+from driver.trail import settle
 from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
 from state_store.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError

@@ -18,6 +18,11 @@ _BASE = b"Tidegate-Base: "
 _REPOSITORY = b"Tidegate-Repository: "
 
 
+def of_step(tree: str) -> str:
+    """The name of the patch that makes the tree which a step of a pipeline has left."""
+    return f"step-{tree[:16]}.patch"
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """What a patch applies to; "" and None where its file does not say."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.git import open_repository, toplevel_of
+from driver.git_command import run_git, text, user_environment
 
 
 @dataclass(frozen=True)
@@ -32,3 +33,9 @@ class Survey:
         if top not in self._sound:
             open_repository(top, self.environ)
             self._sound.add(top)
+
+    def committed_text(self, top: Path, path: str) -> str | None:
+        """A file of the commit that the checkout at `top` is on; None where it has no such file."""
+        env = user_environment(self.environ)
+        found = run_git(("cat-file", "blob", f"HEAD:{path}"), cwd=top, env=env, accept=(0, 1, 128))
+        return text(found.stdout) if found.ok else None

@@ -8,7 +8,7 @@ and only if that is the tree of then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,14 +17,17 @@ from typing import Any
 from driver.agent_driver import Usage
 from driver.git import GitError, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
-from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.outcome import Attempt, Change, ItemOutcome, Verdict
+from driver.phases.build import UNPROVEN
 from driver.phases.disclosure import disclosed
 from driver.phases.prove import Asked, prove
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
+from driver.pipeline import course, phase_receipt
+from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.protected import refusal
 from driver.reviews import Review, ReviewWord, from_json
-from driver.saved_work import REVIEWED, WORK
+from driver.saved_work import REVIEWED, WORK, of_step
 from driver.ship_names import on_the_way
 from driver.subject import Subject
 from driver.verdicts import of_changes
@@ -83,7 +86,8 @@ class Remembered:
     """An item's journal entry for exactly this piece of work. `attempts` counts the dispatches of
     a line that was interrupted; a line that came to its end starts anew. `reviews` are those of
     work that is `tree` now, or that was on its way from there; `reviewed` is the patch that the
-    last of them asked changes of."""
+    last of them asked changes of. `phases` are the steps that are written down one by one; the
+    patches of their trees are in `folder`."""
 
     attempts: int = 0
     tree: str | None = None
@@ -92,10 +96,29 @@ class Remembered:
     announced: Announced | None = None
     reviews: tuple[Review, ...] = ()
     reviewed: Path | None = None
+    phases: tuple[PhaseReceipt, ...] = ()
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where an item's steps are taken up: the number of the first one, from 0, the work as it is
+    then, not proven, and what was done for it. `attempts` counts dispatches."""
+
+    step: int = 0
+    work: Attempt | None = None
+    attempts: int = 0
+    phases: tuple[PhaseReceipt, ...] = ()
 
 
 def remembered(
-    entry: Mapping[str, Any] | None, subject: Subject, state_dir: Path, notes: str = ""
+    entry: Mapping[str, Any] | None,
+    subject: Subject,
+    state_dir: Path,
+    notes: str = "",
+    *,
+    stepwise: bool = False,
+    from_phase: bool = False,
 ) -> Remembered:
     """What a journal entry says about `subject`; nothing when it is about other work.
 
@@ -112,6 +135,11 @@ def remembered(
     found = Remembered(
         attempts=0 if settled else _count(entry.get("attempt")), commit=_text(entry.get("commit"))
     )
+    phases = phase_receipt.from_json(entry.get("phases")) if stepwise else ()
+    if phases and (green or from_phase or not settled):
+        tree, attempts = course.last_tree(phases), _count(entry.get("attempt"))
+        found = replace(found, tree=tree, attempts=attempts, phases=phases, folder=folder)
+        return replace(found, reviews=reviews)
     if green or (entry.get("proven") and not settled):
         tree = _text(entry.get("tree"))
         work, read = folder / WORK, folder / REVIEWED
@@ -123,7 +151,8 @@ def remembered(
 
 def recall(wave: Wave) -> dict[str, Remembered]:
     """The memories of all items by slug; they remember nothing unless a resume was asked for."""
-    if not wave.resume or wave.state_dir is None:
+    from_phase = wave.options.from_phase is not None
+    if not (wave.resume or from_phase) or wave.state_dir is None:
         return {planned.slug: Remembered() for planned in wave.plan}
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
@@ -133,7 +162,14 @@ def recall(wave: Wave) -> dict[str, Remembered]:
     for planned in wave.plan:
         entry = entries.get((planned.item.repo, planned.slug))
         notes = str(planned.item.extra.get("notes") or "")
-        memory = remembered(entry, wave.subject(planned), wave.state_dir, notes)
+        memory = remembered(
+            entry,
+            wave.subject(planned),
+            wave.state_dir,
+            notes,
+            stepwise=wave.is_stepwise(planned),
+            from_phase=from_phase,
+        )
         branch, tip = (_text((entry or {}).get(key)) for key in ("branch", "tip"))
         if memory.commit and branch and tip:
             line = lines.setdefault((planned.home.key, branch, tip), Announced(branch, tip))
@@ -147,6 +183,43 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
     ground = wave.ground_of(planned)
     if not isinstance(ground, RepositoryGround):
         return None
+    if (known := published(planned, wave, memory)) is not None:
+        return known
+    if memory.tree and memory.patch:
+        return _prove_again(planned, wave, ground, memory)
+    return None
+
+
+def begin_at(planned: Planned, wave: Wave, memory: Remembered) -> Start:
+    """Where the item's steps are taken up: at the first that is not done, or that is asked for.
+
+    Steps count as done only when the tree they left can be rebuilt and nothing is to be said
+    against it; it is proven again before anything rests on it.
+    """
+    ground, name = wave.ground_of(planned), wave.options.from_phase
+    step = course.before(planned.pipeline, name) if name is not None else None
+    phases = memory.phases
+    if step is not None:
+        again = {phase.name for phase in planned.pipeline.steps[step:]}
+        phases = tuple(one for one in phases if one.phase not in again)
+    tree = course.last_tree(phases) or memory.tree
+    if tree is None or not isinstance(ground, RepositoryGround):
+        return Start(step or 0, attempts=memory.attempts)
+    changes = _acceptable(planned, wave, ground, replace(memory, tree=tree))
+    if changes is None:
+        return Start(step or 0, attempts=memory.attempts)
+    if step is None:
+        step = course.next_step(planned.pipeline, phases)
+    number = max(1, memory.attempts)
+    work = replace(_resumed(number, tree, changes), verdict=Verdict.UNDECIDED, reason=UNPROVEN)
+    return Start(step, work, number, phase_receipt.remembered(phases))
+
+
+def published(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:
+    """The outcome of an item that an earlier run has shipped, or cannot tell whether it has."""
+    ground = wave.ground_of(planned)
+    if not isinstance(ground, RepositoryGround):
+        return None
     try:
         if memory.commit and _is_published(ground, memory.commit, memory.announced):
             return _outcome(planned, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
@@ -156,8 +229,6 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
             _outcome(planned, Verdict.UNDECIDED, (), tree=memory.tree, commit=None),
             reason=str(error),
         )
-    if memory.tree and memory.patch:
-        return _prove_again(planned, wave, ground, memory)
     return None
 
 
@@ -172,6 +243,27 @@ def _is_published(ground: RepositoryGround, commit: str, announced: Announced | 
 def _prove_again(
     planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
 ) -> ItemOutcome | None:
+    changes = _acceptable(planned, wave, ground, memory)
+    if changes is None or memory.tree is None:
+        return None
+    # An entry is not believed, so a proof that ends here has to pass all that any other has.
+    wave.baselines.begin(planned, wave)
+    with watched(planned, wave) as strays:
+        test = prove(planned, ground, memory.tree, wave, Asked("test-resumed"))
+        wave.recorder.tested(planned.slug, test)
+        judgement, found = weigh(planned, ground, wave, Weighed(1, changes, test))
+        reached_out = bool(strays())
+    if reached_out or judgement.verdict is not Verdict.VERIFIED:
+        return None
+    again = _resumed(max(1, memory.attempts), memory.tree, changes)
+    again = replace(again, test=test, evidence=found)
+    return _outcome(planned, Verdict.VERIFIED, (again,), tree=memory.tree, commit=None)
+
+
+def _acceptable(
+    planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
+) -> tuple[Change, ...] | None:
+    """What the remembered tree changes; None where it cannot be rebuilt, or may not be shipped."""
     tree = _rebuilt(ground, memory)
     if tree is None:
         return None
@@ -180,40 +272,43 @@ def _prove_again(
     barred = of_changes(changes, planned.owned, protected=protected)
     if barred is not None or disclosed(ground, changes, wave.settings):
         return None
-    # An entry is not believed, so a proof that ends here has to pass all that any other has.
-    wave.baselines.begin(planned, wave)
-    with watched(planned, wave) as strays:
-        test = prove(planned, ground, tree, wave, Asked("test-resumed"))
-        wave.recorder.tested(planned.slug, test)
-        judgement, found = weigh(planned, ground, wave, Weighed(1, changes, test))
-        reached_out = bool(strays())
-    if reached_out or judgement.verdict is not Verdict.VERIFIED:
-        return None
-    again = Attempt(
-        number=max(1, memory.attempts),
+    return changes
+
+
+def _resumed(number: int, tree: str, changes: tuple[Change, ...]) -> Attempt:
+    return Attempt(
+        number=number,
         phase=RESUME,
         verdict=Verdict.VERIFIED,
         usage=Usage(0, 0, 0.0),
         tree=tree,
         changes=changes,
-        test=test,
-        evidence=found,
     )
-    return _outcome(planned, Verdict.VERIFIED, (again,), tree=tree, commit=None)
 
 
 def _rebuilt(ground: RepositoryGround, memory: Remembered) -> str | None:
     """The remembered tree, if its patch still makes it."""
-    if memory.patch is None:
+    for path in _read_before(memory):
+        with suppress(OSError, GitError):  # only so that its difference to this tree can be shown
+            ground.git.apply(ground.base_tree, path.read_bytes())
+    patch = memory.patch
+    if memory.folder is not None and memory.tree is not None:
+        patch = memory.folder / of_step(memory.tree)
+    if patch is None:
         return None
     try:
-        rebuilt = ground.git.apply(ground.base_tree, memory.patch.read_bytes())
+        rebuilt = ground.git.apply(ground.base_tree, patch.read_bytes())
     except (OSError, GitError):
         return None
-    if memory.reviewed is not None:
-        with suppress(OSError, GitError):  # only so that its difference to this tree can be shown
-            ground.git.apply(ground.base_tree, memory.reviewed.read_bytes())
     return rebuilt if rebuilt == memory.tree else None
+
+
+def _read_before(memory: Remembered) -> Iterator[Path]:
+    """The patches of the trees that reviewers have read."""
+    if memory.reviewed is not None:
+        yield memory.reviewed
+    if memory.folder is not None:
+        yield from (memory.folder / of_step(t) for t in {one.tree for one in memory.reviews})
 
 
 def _outcome(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from driver.agent_driver import EFFORT_LEVELS
@@ -208,16 +208,15 @@ def _misplaced(steps: Sequence[Phase]) -> Iterator[str]:
 
 
 def _repairs(review: Phase, phases: Sequence[Phase]) -> Iterator[str]:
-    by_name: Mapping[str, Phase] = {phase.name: phase for phase in phases}
-    is_kind: Callable[[str, str], bool] = lambda name, kind: (  # noqa: E731
-        by_name[name].kind == kind if name in by_name else name == {AGENT: ADDRESS, GATE: GATE}[kind]
-    )
-    where = f"phase {review.name!r}: repair"
+    pipeline, where = Pipeline(tuple(phases)), f"phase {review.name!r}: repair"
+    known = {phase.name for phase in phases} | {ADDRESS, GATE}
+    called = [pipeline.called(name) for name in review.repair if name in known]
     for name in review.repair:
-        if not (is_kind(name, AGENT) or is_kind(name, GATE)):
+        if name not in known or pipeline.called(name).kind not in (AGENT, GATE):
             yield f"{where} names {name!r}, which is no phase of the kind agent or gate"
-        elif is_kind(name, AGENT) and name in by_name and not by_name[name].edits:
-            yield f"{where} names {name!r}, which may not write"
-    agents = [name for name in review.repair if is_kind(name, AGENT)]
-    if review.repair and (len(agents) != 1 or review.repair[0] != agents[0]):
+    for phase in called:
+        if phase.kind == AGENT and not phase.edits:
+            yield f"{where} names {phase.name!r}, which may not write"
+    kinds = [phase.kind for phase in called]
+    if kinds and (kinds[0] != AGENT or AGENT in kinds[1:]):
         yield f'{where} is one agent, then perhaps gates, such as ["address", "gate"]'
