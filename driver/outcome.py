@@ -25,6 +25,7 @@ SPOT_CHECK = "spot_check"
 CANARY = "canary"
 WITHOUT_ADDED_TESTS = "without_added_tests"
 INTEGRATION = "integration"
+GATE = "gate"  # a command of a pipeline's gate
 
 NO_SANDBOX = "none"
 

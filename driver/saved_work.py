@@ -14,6 +14,7 @@ from driver.git_command import raw, text
 WORK = "work.patch"
 INTERRUPTED = "interrupted.patch"
 REVIEWED = "reviewed.patch"  # what a reviewer asked changes of, while they are being made
+STEPS = "step-*.patch"
 _BASE = b"Tidegate-Base: "
 _REPOSITORY = b"Tidegate-Repository: "
 

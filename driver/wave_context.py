@@ -71,13 +71,14 @@ class Home:
 @dataclass(frozen=True, slots=True)
 class Planned:
     """An item that passed preflight. `owned` is relative to the repository's top, or in place to
-    the work folder."""
+    the work folder. `prompt_files` are its pipeline's as they were committed then."""
 
     item: WorkItem
     policy: Policy
     home: Home
     owned: tuple[OwnedPath, ...]
     pipeline: Pipeline = CLASSIC
+    prompt_files: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def slug(self) -> str:

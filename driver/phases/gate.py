@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from driver.outcome import Attempt, Evidence, TestRun, Verdict
+from driver.outcome import GATE, Attempt, Evidence, TestRun, Verdict
 from driver.phases.build import weighed_with
 from driver.phases.prove import Asked, Test, prove, run_on
 from driver.phases.watched import watched
@@ -16,8 +16,6 @@ from driver.verdicts import Judgement, of_test
 from driver.wave_context import Placed
 from state_store.errors import TidegateError
 from tools.settings_schema import Command
-
-PURPOSE = "gate"
 
 
 @dataclass
@@ -82,7 +80,7 @@ class Examination:
             for number, command in enumerate(self.commands, start=1):
                 test = Test(command, planned.home.work_dir, base)
                 output = folder / f"gate-{self.label}-{number}"
-                run = run_on(test, proving, tree, wave, output, purpose=PURPOSE)
+                run = run_on(test, proving, tree, wave, output, purpose=GATE)
                 self.runs.append(run)
                 wave.recorder.say(f"{planned.slug}: gate `{run.command}`: {run.kind}")
                 if not run.green:

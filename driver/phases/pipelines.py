@@ -26,8 +26,9 @@ def with_pipelines(
     problems: list[str] = []
     general = _parsed(settings.pipeline.phase, settings, "[pipeline]", problems)
     found = [_with_its_own(one, general, settings, problems) for one in plan]
+    found = [replace(one, prompt_files=_prompt_files(one, survey)) for one in found]
     for planned in found:
-        problems += [f"item {planned.slug!r}: {p}" for p in _problems(planned, settings, survey)]
+        problems += [f"item {planned.slug!r}: {p}" for p in _problems(planned, settings)]
         if from_phase is not None and course.before(planned.pipeline, from_phase) is None:
             steps = ", ".join(phase.name for phase in planned.pipeline.steps)
             problems.append(f"--from-phase {from_phase}: item {planned.slug!r} has {steps}")
@@ -60,11 +61,22 @@ def _with_its_own(
     return replace(planned, pipeline=pipeline, policy=policy)
 
 
-def _problems(planned: Planned, settings: Settings, survey: Survey) -> Iterator[str]:
-    pipeline, top = planned.pipeline, planned.home.top
+def _prompt_files(planned: Planned, survey: Survey) -> dict[str, str]:
+    """The texts of its prompt files that are committed, by path."""
+    top, found = planned.home.top, dict[str, str]()
+    names = {phase.prompt for phase in planned.pipeline.phases if phase.prompt}
+    for path in sorted(names) if top is not None else ():
+        text = survey.committed_text(top, path) if top else None
+        if text is not None:
+            found[path] = text
+    return found
+
+
+def _problems(planned: Planned, settings: Settings) -> Iterator[str]:
+    pipeline = planned.pipeline
     if not pipeline.explicit:
         return
-    if top is None:
+    if planned.home.top is None:
         yield "it has a pipeline and is in no repository: put it under git, or leave both out"
         return
     required = is_required(required=planned.policy.require_review, mode=settings.review.mode)
@@ -74,8 +86,8 @@ def _problems(planned: Planned, settings: Settings, survey: Survey) -> Iterator[
             f' {REVIEW}: add one, or set [review] mode = "{OFF}" or its'
             " requireAdversarialReview = false"
         )
-    for phase in pipeline.phases:
-        text = "" if phase.prompt is None else survey.committed_text(top, phase.prompt)
+    for phase in (phase for phase in pipeline.phases if phase.prompt):
+        text = planned.prompt_files.get(phase.prompt or "")
         if text is None:
             yield f"phase {phase.name!r}: {phase.prompt} is in no commit: commit the prompt file"
         elif unknown := unknown_variables(text):
