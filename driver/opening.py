@@ -29,8 +29,8 @@ from driver.phases.snapshot import take_snapshot
 from driver.recorder import Recorder
 from driver.reviews import is_required
 from driver.runs import clear_up, noted, run_mark
+from driver.spending import Spending, told_in_this_wave
 from driver.spending import opened as spending_of
-from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
 from driver.text import counted
@@ -104,9 +104,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
     plan = _plan(request, manifest)
     check_ready(request.driver)
-    reviewing = _reviewing_driver(plan)
-    by_phase = phase_drivers(plan.items, plan.settings)
-    drivers = (request.driver, *([reviewing] if reviewing else []), *by_phase.values())
+    reviewing, by_phase = _reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
+    drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _open_gates(request, plan.settings, drivers)
     gates.check_dispatch()
     started = Started()
@@ -115,8 +114,9 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         with _trouble_told():
             api = _open_store(request, cleanup)
             memory = _open_memory(request, plan.settings, manifest.wave_id, api, cleanup)
-            books = spending_of(api, manifest.wave_id, gates, plan.settings, drivers)
-            spending = cleanup.enter_context(books)
+            spending = cleanup.enter_context(
+                _open_books(api, manifest.wave_id, gates, plan, drivers)
+            )
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             mark = run_mark(run_dir, manifest.wave_id)
             work = GroundWork(plan.items, plan.settings, started, mark, _own_places(request))
@@ -214,6 +214,16 @@ def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI
     api = cleanup.enter_context(StateAPI(request.state_dir / STATE_DB_FILENAME))
     check_kept(api.store, request.state_dir)
     return api
+
+
+def _open_books(
+    api: StateAPI | None, wave_id: str, gates: Gates, plan: _Plan, drivers: Sequence[AgentDriver]
+) -> contextlib.AbstractContextManager[Spending]:
+    settings = plan.settings
+    phases = [phase for planned in plan.items for phase in planned.pipeline.phases]
+    own = [phase.timeout_s or (phase.backend and phase.backend.timeout_s) for phase in phases]
+    longest_s = max([settings.backend.timeout_s, *filter(None, own)])
+    return spending_of(api, wave_id, gates, settings, drivers, longest_s)
 
 
 def _open_memory(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 
 from driver.manifest import WorkItem
-from driver.outcome import Attempt, RunKind, TestRun
+from driver.outcome import GATE, Attempt, RunKind, TestRun
 from driver.text import bounded, safe_text
 
 MAX_OUTPUT_CHARS = 12_000
@@ -73,7 +73,8 @@ def _complaint(item: WorkItem, attempt: Attempt) -> str:
     test = attempt.test
     if test is None:
         return f"That did not work.\nError: {safe_text(attempt.reason)}"
-    return f"{_how_it_ended(test)}\nCommand: {test.command}\nError: " + safe_text(attempt.reason)
+    command = test.command if test.purpose == GATE else command_text(item.test_command)
+    return f"{_how_it_ended(test)}\nCommand: {command}\nError: {safe_text(attempt.reason)}"
 
 
 def _how_it_ended(test: TestRun) -> str:

@@ -10,28 +10,23 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from driver.git_command import redacted
 from driver.pipeline.definition import digest_of
 
 VERSION = 1
 _LEFT_OUT = ("environ", "files")
-_PRIVATE = ("remote",)
 
 
-def canonical(settings: Any) -> Any:
-    """Settings as JSON: names and numbers, no environment, nothing private."""
-    if is_dataclass(settings):
-        names = [one.name for one in fields(settings) if one.name not in _LEFT_OUT]
-        told = {name: getattr(settings, name) for name in names}
-        return {n: _hidden(v) if n in _PRIVATE else canonical(v) for n, v in told.items()}
-    if isinstance(settings, Mapping):
-        return {str(key): canonical(value) for key, value in settings.items()}
-    if isinstance(settings, list | tuple):
-        return [canonical(one) for one in settings]
-    return str(settings) if isinstance(settings, Path) else settings
-
-
-def _hidden(value: object) -> str | None:
-    return None if value is None else "(set)"
+def canonical(told: Any) -> Any:
+    """Settings as JSON: names and numbers, no environment, no password within an address."""
+    if is_dataclass(told):
+        names = [one.name for one in fields(told) if one.name not in _LEFT_OUT]
+        return {name: canonical(getattr(told, name)) for name in names}
+    if isinstance(told, Mapping):
+        return {str(key): canonical(value) for key, value in told.items()}
+    if isinstance(told, list | tuple):
+        return [canonical(one) for one in told]
+    return redacted(str(told)) if isinstance(told, str | Path) else told
 
 
 def document(**facts: Any) -> dict[str, Any]:
