@@ -119,8 +119,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             )
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             mark = run_mark(run_dir, manifest.wave_id)
-            work = GroundWork(plan.items, plan.settings, started, mark, _own_places(request))
-            grounds = work.open(cleanup)
+            grounds = _ground_work(request, plan, started, mark).open(cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -143,6 +142,10 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         )
         _begin(wave, memory, cleanup)
         yield wave
+
+
+def _ground_work(request: WaveRequest, plan: _Plan, started: Started, mark: str) -> GroundWork:
+    return GroundWork(plan.items, plan.settings, started, mark, _own_places(request))
 
 
 def _recorder(request: WaveRequest, wave_id: str, memory: Memory) -> Recorder:
@@ -221,8 +224,9 @@ def _open_books(
 ) -> contextlib.AbstractContextManager[Spending]:
     settings = plan.settings
     phases = [phase for planned in plan.items for phase in planned.pipeline.phases]
-    own = [phase.timeout_s or (phase.backend and phase.backend.timeout_s) for phase in phases]
-    longest_s = max([settings.backend.timeout_s, *filter(None, own)])
+    backends = [settings.backend, *(phase.backend for phase in phases if phase.backend)]
+    own = [phase.timeout_s for phase in phases if phase.timeout_s]
+    longest_s = max([*own, *(backend.timeout_s for backend in backends)])
     return spending_of(api, wave_id, gates, settings, drivers, longest_s)
 
 
