@@ -108,15 +108,13 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _open_gates(request, plan.settings, drivers)
     gates.check_dispatch()
-    started = Started()
-    started.end_with(request.options.stop, drivers)
+    started = Started.ending_with(request.options.stop, drivers)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
             api = _open_store(request, cleanup)
             memory = _open_memory(request, plan.settings, manifest.wave_id, api, cleanup)
-            spending = cleanup.enter_context(
-                _open_books(api, manifest.wave_id, gates, plan, drivers)
-            )
+            books = _open_books(api, manifest.wave_id, gates, plan, drivers)
+            spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             mark = run_mark(run_dir, manifest.wave_id)
             grounds = _ground_work(request, plan, started, mark).open(cleanup)
