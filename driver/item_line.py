@@ -11,7 +11,7 @@ from driver.leasing import LeasedElsewhereError
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.build import build, may_repair, save
 from driver.phases.pipelined import follow
-from driver.phases.recovery import Remembered, begin_at, published, recover
+from driver.phases.recovery import Remembered, begin_at, carry_over, published, recover
 from driver.phases.repair import address, repair
 from driver.phases.review import review
 from driver.review_verdict import judge
@@ -90,6 +90,7 @@ def _stepwise(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) ->
     if start.work is None and memory.attempts > planned.policy.repair_cap:
         reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
         return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, trail))
+    carry_over(planned, wave, memory)
     trail.phases.extend(start.phases)
     wave.recorder.recall_phases(planned.slug, start.phases)
     place = _placed(planned, wave)

@@ -33,6 +33,7 @@ from driver.subject import Subject
 from driver.verdicts import of_changes
 from driver.wave_context import Planned, Wave
 from state_store.errors import CannotRunError
+from state_store.files import write_bytes_atomic
 from state_store.journal import load_entries, safe_slug
 
 RESUME = "resume"
@@ -198,7 +199,7 @@ def begin_at(planned: Planned, wave: Wave, memory: Remembered) -> Start:
     """
     ground, name = wave.ground_of(planned), wave.options.from_phase
     step = course.before(planned.pipeline, name) if name is not None else None
-    phases = memory.phases
+    phases = tuple(one for one in memory.phases if _is_kept(planned, memory, one))
     if step is not None:
         again = {phase.name for phase in planned.pipeline.steps[step:]}
         phases = tuple(one for one in phases if one.phase not in again)
@@ -213,6 +214,28 @@ def begin_at(planned: Planned, wave: Wave, memory: Remembered) -> Start:
     number = max(1, memory.attempts)
     work = replace(_resumed(number, tree, changes), verdict=Verdict.UNDECIDED, reason=UNPROVEN)
     return Start(step, work, number, phase_receipt.remembered(phases))
+
+
+def carry_over(planned: Planned, wave: Wave, memory: Remembered) -> None:
+    """Have this run's folder hold what an earlier run's holds of the steps that are done: the trees
+    that the item was at when somebody read it, and the answers of agents that only read."""
+    if memory.folder is None:
+        return
+    here = wave.scratch(planned.slug)
+    trees = {one.tree for one in memory.reviews} | ({memory.tree} if memory.tree else set())
+    answers = {phase.artifact for phase in planned.pipeline.steps if phase.reads_only}
+    for name in sorted(answers | {of_step(tree) for tree in trees}):
+        source = memory.folder / name
+        if source.is_file() and not (here / name).exists():
+            write_bytes_atomic(here / name, source.read_bytes())
+
+
+def _is_kept(planned: Planned, memory: Remembered, done: PhaseReceipt) -> bool:
+    """Whether the answer of a phase that only reads is there still; others leave a tree."""
+    phase = planned.pipeline.named(done.phase)
+    if phase is None or not phase.reads_only or memory.folder is None:
+        return True
+    return (memory.folder / phase.artifact).is_file()
 
 
 def published(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, WorkerResult
+from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_REFUSED, WorkerResult
 from state_store.store import EventStore
 from tests.support.programs import LOOP
 from tests.support.waves import BILLED, Agent, Scene, ScriptedDriver, Step, item, writes
@@ -219,11 +219,17 @@ def test_an_agent_that_did_not_come_to_its_end_is_tried_again_and_booked_each_ti
     assert report["budget"]["wave"]["dispatches"]["spent"] == 2
 
 
-def test_what_the_work_is_worth_is_no_reason_to_try_again(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("step", "verdict"),
+    [(lambda agent: None, "no_change"), (ends(FAILURE_REFUSED), "refused")],
+)
+def test_what_the_work_is_worth_is_no_reason_to_try_again(
+    scene: Scene, step: Step, verdict: str
+) -> None:
     tried = {**IMPLEMENT, "retries": 2}
     made = one(tried, GATE, requireAdversarialReview=False, repairCap=0)
-    _, driver, record = played(scene, [lambda agent: None], made)
-    assert (len(driver.requests), record["verdict"]) == (1, "no_change")
+    _, driver, record = played(scene, [step], made)
+    assert (len(driver.requests), record["verdict"]) == (1, verdict)
 
 
 def test_a_pipeline_without_publish_proves_and_says_that_it_does_not_ship(scene: Scene) -> None:
@@ -290,6 +296,8 @@ def test_a_prompt_file_that_cannot_be_used_is_told_before_anything_is_spent(
 ) -> None:
     files = {"base.txt": "x\n"} | ({} if committed is None else {"prompts/i.md": committed})
     scene = Scene(tmp_path, files, config=QUIET)
+    scene.repo.write({"prompts/i.md": PROMPT})
+    scene.repo.git("add", "prompts/i.md")  # the next commit is not this one
     made = one({**IMPLEMENT, "prompt": "i.md"}, GATE, requireAdversarialReview=False)
     report, driver = scene.play({"a": []}, [made])
     assert (report["exit_code"], driver.requests) == (2, [])
@@ -345,6 +353,15 @@ def test_from_a_phase_on_without_earlier_work_nothing_is_asked(scene: Scene) -> 
     made = one(IMPLEMENT, GATE, PR, requireAdversarialReview=False)
     _, driver, record = played(scene, [], made, from_phase="pr-description")
     assert (driver.requests, record["verdict"]) == ([], "no_change")
+
+
+def test_the_classic_order_can_be_begun_at_its_review_too(scene: Scene) -> None:
+    made = item("a", "a.txt", "grep -q good a.txt", requireAdversarialReview=True, spotCheckFrac=0)
+    _, _, record = played(scene, [GOOD, ends(FAILURE_AGENT)], made)
+    assert record["verdict"] == "undecided"
+    report, driver, _ = played(scene, [says()], made, wave_id="w2", from_phase="review")
+    assert phases_asked(driver) == ["review"]
+    assert report["shipped"] == ["a"]
 
 
 def test_who_skips_the_review_ships_nothing(scene: Scene) -> None:
