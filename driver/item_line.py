@@ -11,9 +11,10 @@ from driver.leasing import LeasedElsewhereError
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.build import build, may_repair, save
 from driver.phases.pipelined import follow
-from driver.phases.recovery import Remembered, begin_at, carry_over, published, recover
+from driver.phases.recovery import Remembered, published, recover
 from driver.phases.repair import address, repair
 from driver.phases.review import review
+from driver.phases.taking_up import begin_at, carry_over
 from driver.review_verdict import judge
 from driver.reviews import Review, ReviewWord, settled_by
 from driver.saved_work import REVIEWED

@@ -18,7 +18,6 @@ from driver.agent_driver import Usage
 from driver.git import GitError, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, Change, ItemOutcome, Verdict
-from driver.phases.build import UNPROVEN
 from driver.phases.disclosure import disclosed
 from driver.phases.prove import Asked, prove
 from driver.phases.watched import watched
@@ -33,7 +32,6 @@ from driver.subject import Subject
 from driver.verdicts import of_changes
 from driver.wave_context import Planned, Wave
 from state_store.errors import CannotRunError
-from state_store.files import write_bytes_atomic
 from state_store.journal import load_entries, safe_slug
 
 RESUME = "resume"
@@ -99,17 +97,6 @@ class Remembered:
     reviewed: Path | None = None
     phases: tuple[PhaseReceipt, ...] = ()
     folder: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where an item's steps are taken up: the number of the first one, from 0, the work as it is
-    then, not proven, and what was done for it. `attempts` counts dispatches."""
-
-    step: int = 0
-    work: Attempt | None = None
-    attempts: int = 0
-    phases: tuple[PhaseReceipt, ...] = ()
 
 
 def remembered(
@@ -191,53 +178,6 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
     return None
 
 
-def begin_at(planned: Planned, wave: Wave, memory: Remembered) -> Start:
-    """Where the item's steps are taken up: at the first that is not done, or that is asked for.
-
-    Steps count as done only when the tree they left can be rebuilt and nothing is to be said
-    against it; it is proven again before anything rests on it.
-    """
-    ground, name = wave.ground_of(planned), wave.options.from_phase
-    step = course.before(planned.pipeline, name) if name is not None else None
-    phases = tuple(one for one in memory.phases if _is_kept(planned, memory, one))
-    if step is not None:
-        again = {phase.name for phase in planned.pipeline.steps[step:]}
-        phases = tuple(one for one in phases if one.phase not in again)
-    tree = course.last_tree(phases) or memory.tree
-    if tree is None or not isinstance(ground, RepositoryGround):
-        return Start(step or 0, attempts=memory.attempts)
-    changes = _acceptable(planned, wave, ground, replace(memory, tree=tree))
-    if changes is None:
-        return Start(step or 0, attempts=memory.attempts)
-    if step is None:
-        step = course.next_step(planned.pipeline, phases)
-    number = max(1, memory.attempts)
-    work = replace(_resumed(number, tree, changes), verdict=Verdict.UNDECIDED, reason=UNPROVEN)
-    return Start(step, work, number, phase_receipt.remembered(phases))
-
-
-def carry_over(planned: Planned, wave: Wave, memory: Remembered) -> None:
-    """Have this run's folder hold what an earlier run's holds of the steps that are done: the trees
-    that the item was at when somebody read it, and the answers of agents that only read."""
-    if memory.folder is None:
-        return
-    here = wave.scratch(planned.slug)
-    trees = {one.tree for one in memory.reviews} | ({memory.tree} if memory.tree else set())
-    answers = {phase.artifact for phase in planned.pipeline.steps if phase.reads_only}
-    for name in sorted(answers | {of_step(tree) for tree in trees}):
-        source = memory.folder / name
-        if source.is_file() and not (here / name).exists():
-            write_bytes_atomic(here / name, source.read_bytes())
-
-
-def _is_kept(planned: Planned, memory: Remembered, done: PhaseReceipt) -> bool:
-    """Whether the answer of a phase that only reads is there still; others leave a tree."""
-    phase = planned.pipeline.named(done.phase)
-    if phase is None or not phase.reads_only or memory.folder is None:
-        return True
-    return (memory.folder / phase.artifact).is_file()
-
-
 def published(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:
     """The outcome of an item that an earlier run has shipped, or cannot tell whether it has."""
     ground = wave.ground_of(planned)
@@ -266,7 +206,7 @@ def _is_published(ground: RepositoryGround, commit: str, announced: Announced | 
 def _prove_again(
     planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
 ) -> ItemOutcome | None:
-    changes = _acceptable(planned, wave, ground, memory)
+    changes = acceptable(planned, wave, ground, memory)
     if changes is None or memory.tree is None:
         return None
     # An entry is not believed, so a proof that ends here has to pass all that any other has.
@@ -278,12 +218,12 @@ def _prove_again(
         reached_out = bool(strays())
     if reached_out or judgement.verdict is not Verdict.VERIFIED:
         return None
-    again = _resumed(max(1, memory.attempts), memory.tree, changes)
+    again = resumed(max(1, memory.attempts), memory.tree, changes)
     again = replace(again, test=test, evidence=found)
     return _outcome(planned, Verdict.VERIFIED, (again,), tree=memory.tree, commit=None)
 
 
-def _acceptable(
+def acceptable(
     planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
 ) -> tuple[Change, ...] | None:
     """What the remembered tree changes; None where it cannot be rebuilt, or may not be shipped."""
@@ -298,7 +238,7 @@ def _acceptable(
     return changes
 
 
-def _resumed(number: int, tree: str, changes: tuple[Change, ...]) -> Attempt:
+def resumed(number: int, tree: str, changes: tuple[Change, ...]) -> Attempt:
     return Attempt(
         number=number,
         phase=RESUME,
