@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from driver import receipt, reviews
 from driver.agent_driver import Usage
 from driver.leasing import Leases
-from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
+from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
 from driver.pipeline import phase_receipt
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.reviews import Review
@@ -170,12 +170,11 @@ class WaveMemory:
         agent = self._agent(subject, phase, number)
         traced = {**agent, "phase": phase, "backend": self._backend, "model": model}
         step = {"slug": subject.slug, "number": number, "phase": phase}
-        self._write(
-            [subject],
-            note,
-            (self._stream, events.ATTEMPT_STARTED, step),
-            (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced),
-        )
+        begun = (self._stream, events.ATTEMPT_STARTED, step)
+        # A later agent of a pipeline adds to an attempt; its phase tells when it is over.
+        at_work = [begun] if phase in (BUILD, REPAIR) else []
+        trace = (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced)
+        self._write([subject], note, *at_work, trace)
 
     def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         """An attempt has its verdict."""

@@ -112,9 +112,12 @@ def test_a_whole_pipeline_ships_one_proven_tree_and_writes_every_phase_down(scen
     assert [phase["name"] for phase in pipeline["phases"]][:2] == ["implement", "gate"]
 
     with EventStore(scene.state / "tracker_events.db") as store:
-        told = [e["payload"] for e in store.read("wave:w1") if e["type"] == "phase_finished"]
+        steps_told = store.read("wave:w1")
+        told = [e["payload"] for e in steps_told if e["type"] == "phase_finished"]
+        begun = [e["payload"]["phase"] for e in steps_told if e["type"] == "attempt_started"]
         traced = [e["payload"] for e in store.read("agent_traces")]
     assert [f"{one_['phase']}:{one_['status']}" for one_ in told] == statuses(record)[:-1]
+    assert begun == ["build"]
     ids = [t["agent_id"] for t in traced if t.get("phase") in ("docs", "pr-description")]
     assert {"w1/a/docs-1", "w1/a/pr-description-1"} <= set(ids)
 
