@@ -41,6 +41,13 @@ class Started:
     setups: Processes = field(default_factory=Processes)
     talks: Processes = field(default_factory=Processes)
 
+    @classmethod
+    def ending_with(cls, stop: Stop, drivers: Sequence[AgentDriver]) -> Started:
+        """All that is to be started; see `end_with`."""
+        started = cls()
+        started.end_with(stop, drivers)
+        return started
+
     def end_with(self, stop: Stop, drivers: Sequence[AgentDriver]) -> None:
         """End all of it when the wave is to end. A halt lets a push go on that was begun: what is
         sent cannot be recalled, and half sent nobody knows whether it arrived."""
