@@ -7,10 +7,11 @@ exclude file or index of theirs is used. The user's repository is in `repository
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from driver.commits import Commit, CommitSpec, import_stream
 from driver.folders import OversizeError, files_of, sorted_by_kind
@@ -24,7 +25,7 @@ from driver.git_command import (
     run_git,
     text,
 )
-from driver.objects import misnamed
+from driver.objects import misnamed, read_objects
 from driver.outcome import MODE_NESTED, Change
 from driver.process import Captured
 from driver.remote import PushResult, Remote, find_remote, push_commit
@@ -58,6 +59,8 @@ __all__ = [
     "tip_of",
     "toplevel_of",
 ]
+
+_MODE_FOLDER = "040000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,8 @@ class PrivateGit:
 
         Whether a path is tracked does not matter; a folder's ends in "/".
         """
-        fed = b"".join(b"./" + raw(path) + b"\0" for path in paths)
+        asked = [path for path in paths if self._has_rules(work_tree, path)]
+        fed = b"".join(b"./" + raw(path) + b"\0" for path in asked)
         if not fed:
             return {}
         # This one command knows no literal paths, hence the `./`, which ends all magic.
@@ -149,6 +153,12 @@ class PrivateGit:
         found = zip(fields, fields, fields, fields, strict=False)
         return {path.removeprefix("./"): f"{file}:{line} {rule}" for file, line, rule, path in found
                 if not rule.startswith("!")}  # fmt: skip
+
+    def _has_rules(self, work_tree: Path, path: str) -> bool:
+        """Whether there is any file that could make git leave `path` out."""
+        above = (work_tree / folder for folder in PurePosixPath(path).parents)
+        files = (self.path / "info" / "exclude", *(folder / ".gitignore" for folder in above))
+        return any(map(os.path.lexists, files))
 
     def tampered(
         self, work_tree: Path, index: Path, suspects: Sequence[str] = ()
@@ -209,18 +219,23 @@ class PrivateGit:
         told = zip(fields[::3], fields[2::3], strict=True)
         return tuple(path for path, value in told if value not in without)
 
-    def forged(self, base_tree: str, tree: str) -> tuple[str, ...]:
-        """The ids of what `tree` has over `base_tree` whose content is another than they say.
+    def examined(self, base_tree: str, tree: str) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+        """What `changes` tells of two trees, and the ids of what `tree` has over `base_tree` whose
+        content is another than they say.
 
         Git never looks, and does not write what it has by name: whoever lays down an object first
         decides what is read for it.
         """
+        if base_tree == tree:
+            return (), ()
         told = self._git("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", base_tree, tree)
         fields = records(told.stdout)
-        entries = map(_change, fields[::2], fields[1::2])
+        entries = [*map(_change, fields[::2], fields[1::2])]
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
         asked = "".join(f"{one}\n" for one in sorted(new)).encode()
-        return misnamed(self._git("cat-file", "--batch", stdin=asked).stdout)
+        printed = self._git("cat-file", "--batch", stdin=asked).stdout
+        changes = tuple(c for c in entries if _MODE_FOLDER not in (c.mode, c.base_mode))
+        return changes, misnamed(printed)
 
     def patch(self, base_tree: str, tree: str) -> bytes:
         """A patch `git apply` takes. Attributes in the trees cannot hide text from it."""
@@ -244,13 +259,10 @@ class PrivateGit:
         if not wanted:
             return {}
         told = self._git("cat-file", "--batch", stdin="".join(f"{w}\n" for w in wanted).encode())
-        found, at = dict[str, bytes](), 0
-        for object_id in wanted:
-            start = told.stdout.index(b"\n", at) + 1
-            at = start + int(told.stdout[at:start].split()[2])
-            found[object_id] = told.stdout[start:at]
-            at += 1
-        return found
+        found = {one.name: one for one in read_objects(told.stdout)}
+        if missing := [name for name, one in found.items() if not one.kind]:
+            raise GitError(told.argv, 0, f"fatal: no object {missing[0]}".encode())
+        return {name: one.body for name, one in found.items()}
 
     def tree_with(self, base_tree: str, changes: Iterable[Change]) -> str:
         """The tree that is `base_tree` with these changes and nothing else."""

@@ -44,6 +44,7 @@ _CLONE_CONFIG = f"""\
 \tauto = false
 """
 _POINTER = b"version https://git-lfs.github.com/spec/"
+_CHEAP_FILES = 5000  # a checkout of so many costs less than a test
 _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
@@ -97,10 +98,11 @@ class Workspace:
             tree = now
         else:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
-        if tree != self.base_tree and (forged := self.git.forged(self.base_tree, tree)):
+        changes, forged = self.git.examined(self.base_tree, tree)
+        if forged:
             named = ", ".join(forged)
             raise WorkspaceError(f"objects in git whose content is not what they say: {named}")
-        return Collected(tree, self.git.changes(self.base_tree, tree))
+        return Collected(tree, changes)
 
     def put(self, tree: str) -> None:
         """Bring in the work of `tree`, the base with changes; for a clone that is still as made."""
@@ -191,9 +193,14 @@ class Workshop:
             shutil.copyfile(index, path / ".git" / "index")
         return Workspace(path, index, self._git, self._base_tree, start, started_ns)
 
-    def proving_trees(self, size: int) -> ProvingTrees:
-        """A pool of at most `size` trees to test in; each is made when first needed."""
-        return ProvingTrees(size, self._proving_tree, self._renew_git)
+    def proving_trees(self, size: int, *, spare: int = 0) -> ProvingTrees:
+        """A pool of at most `size` trees to test in; each is made when first needed.
+
+        Up to `spare` more where one costs no more than its files: the next tree is got ready while
+        tests run in the others.
+        """
+        dear = self._prepare.copy or self._prepare.setup or len(self.tracked) > _CHEAP_FILES
+        return ProvingTrees(size + (0 if dear else spare), self._proving_tree, self._renew_git)
 
     def changed_sources(self) -> tuple[str, ...]:
         """The `copy` paths that are other than when this was made: not all places are alike."""
