@@ -83,8 +83,7 @@ class GroundWork:
         setup = functools.partial(run_setup, settings, self.started.setups, self.mark)
         prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
         workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
-        tests = parallel_tests(settings)
-        trees = workshop.proving_trees(tests, spare=tests)
+        trees = workshop.proving_trees(parallel_tests(settings))
         talks = self.started.talks
         remote = find_remote(repository, settings.environ, settings.ship.remote, talks)
         tripwire = self._tripwire(repository, folder)

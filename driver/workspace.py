@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +45,6 @@ _CLONE_CONFIG = f"""\
 \tauto = false
 """
 _POINTER = b"version https://git-lfs.github.com/spec/"
-_CHEAP_FILES = 5000  # a checkout of so many costs less than a test
 _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 
@@ -169,6 +169,8 @@ class Workshop:
         self._base_tree = git.tree_of(base)
         self._prepare = prepare
         self._environ = environ
+        # All at once they would be ready all at the end, and no agent at work before.
+        self._checkouts = threading.Semaphore(os.cpu_count() or 2)
         self.tracked = frozenset(git.paths_in(self._base_tree))
         _check_copies(repo.top, prepare.copy, self.tracked)
         self._copied = self._sources()
@@ -193,14 +195,9 @@ class Workshop:
             shutil.copyfile(index, path / ".git" / "index")
         return Workspace(path, index, self._git, self._base_tree, start, started_ns)
 
-    def proving_trees(self, size: int, *, spare: int = 0) -> ProvingTrees:
-        """A pool of at most `size` trees to test in; each is made when first needed.
-
-        Up to `spare` more where one costs no more than its files: the next tree is got ready while
-        tests run in the others.
-        """
-        dear = self._prepare.copy or self._prepare.setup or len(self.tracked) > _CHEAP_FILES
-        return ProvingTrees(size + (0 if dear else spare), self._proving_tree, self._renew_git)
+    def proving_trees(self, size: int) -> ProvingTrees:
+        """A pool of at most `size` trees to test in; each is made when first needed."""
+        return ProvingTrees(size, self._proving_tree, self._renew_git)
 
     def changed_sources(self) -> tuple[str, ...]:
         """The `copy` paths that are other than when this was made: not all places are alike."""
@@ -250,9 +247,10 @@ class Workshop:
 
     def _furnish(self, path: Path, index: Path) -> None:
         with _all_or_nothing(path):
-            remove_tree(path)
-            self._git.checkout(self._base_tree, path, index)
-            self._lay_git(path, index, head=self._base, branch=self._repo.branch)
+            with self._checkouts:
+                remove_tree(path)
+                self._git.checkout(self._base_tree, path, index)
+                self._lay_git(path, index, head=self._base, branch=self._repo.branch)
             for name in self._prepare.copy:
                 copy_into(self._repo.top / name, path / name)
             for command in self._prepare.setup:
