@@ -13,7 +13,7 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
@@ -82,7 +82,8 @@ class CheckoutWatch:
 
     The index counts by its entries, so that an editor's `git status` refreshing stat data is no
     difference. Unmodified files count by the index, modified and untracked ones by content, and
-    ignored ones not at all. `now_ns` is the clock of the checkout's file system.
+    ignored ones not at all. What changes in the places `apart` is nobody's business,
+    and `now_ns` is the clock of the checkout's file system.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class CheckoutWatch:
         repo: Repository,
         environ: Mapping[str, str],
         scratch: Path,
+        apart: Iterable[Path] = (),
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._repo = repo
@@ -99,7 +101,9 @@ class CheckoutWatch:
         lay_git_dir(scratch, repo, head=repo.head)
         exclude = repo.common_dir / "info" / "exclude"
         own = (repo.git_dir / "index", repo.common_dir / "config", exclude)
-        self._stillness = Stillness(repo.top, (*own, Path(self._ignored_everywhere())), now_ns)
+        self._stillness = Stillness(
+            repo.top, (*own, Path(self._ignored_everywhere())), apart, now_ns
+        )
 
     def look(self) -> CheckoutFingerprint:
         """All there is to see by now. Raises GitError."""

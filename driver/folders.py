@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,8 +96,11 @@ class TooManyError(Exception):
     """A folder holds more than was to be looked at."""
 
 
-def snapshot(top: Path, *, most: int | None = None) -> dict[str, Signature]:
-    """What lies below `top` but `.git` there: path to stat data that no edit leaves as it was.
+def snapshot(
+    top: Path, *, most: int | None = None, without: Collection[str] = ()
+) -> dict[str, Signature]:
+    """What lies below `top` but `.git` there and what is below the paths `without`: path to stat
+    data that no edit leaves as it was.
 
     Of a folder only the kind and mode count. Raises OSError where it cannot look, and TooManyError
     where there is clearly more than `most`.
@@ -111,7 +114,7 @@ def snapshot(top: Path, *, most: int | None = None) -> dict[str, Signature]:
         with os.scandir(top / folder) as entries:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if path == ".git":
+                if path == ".git" or path in without:
                     continue
                 seen[path] = signature = signature_of(entry.stat(follow_symlinks=False))
                 if len(signature) == 1:

@@ -94,7 +94,7 @@ class GroundWork:
 
     def _tripwire(self, repository: Repository, folder: Path) -> Tripwire:
         environ = self.settings.environ
-        watch = CheckoutWatch(repository, environ, folder / "watch")
+        watch = CheckoutWatch(repository, environ, folder / "watch", self.ours)
         around = Neighbourhood(folder, environ, may_install=self._may_install())
 
         def look() -> CheckoutFingerprint:

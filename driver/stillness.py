@@ -17,12 +17,22 @@ _TICK_NS = 2_500_000_000  # the coarsest file system clock still in use counts i
 
 
 class Stillness:
-    """Of one folder and of single files elsewhere; `now_ns` is the time that their clock shows."""
+    """Of one folder, but not of what is in the places `apart`, and of single files elsewhere;
+    `now_ns` is the time that their clock shows."""
 
     def __init__(
-        self, top: Path, files: Iterable[Path], now_ns: Callable[[], int] = time.time_ns
+        self,
+        top: Path,
+        files: Iterable[Path],
+        apart: Iterable[Path] = (),
+        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._top = top
+        real = Path(os.path.realpath(top))
+        inside = (
+            place for place in map(Path, map(os.path.realpath, apart)) if real in place.parents
+        )
+        self._apart = frozenset(place.relative_to(real).as_posix() for place in inside)
         self._files = tuple(files)
         self._now_ns = now_ns
         self._too_many = False
@@ -35,7 +45,7 @@ class Stillness:
         if self._too_many:
             return None
         try:
-            seen = snapshot(self._top, most=_MOST)
+            seen = snapshot(self._top, most=_MOST, without=self._apart)
         except TooManyError:
             self._too_many = True
             return None

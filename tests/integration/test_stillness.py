@@ -24,7 +24,7 @@ def later() -> int:
 
 def an_hour_ago(top: Path, *files: Path) -> Stillness:
     wait_for_the_next_tick(top)
-    return Stillness(top, files, later)
+    return Stillness(top, files, now_ns=later)
 
 
 def wait_for_the_next_tick(top: Path) -> None:
@@ -71,6 +71,17 @@ def test_every_change_is_one(top: Path, change: Callable[[Path], object]) -> Non
     assert stillness.mark() not in (None, before)
 
 
+def test_what_tidegate_writes_itself_is_no_change(top: Path) -> None:
+    (top / "state").mkdir()
+    stillness = Stillness(top, (), [top, top / "state", top.parent / "elsewhere"], later)
+    wait_for_the_next_tick(top)
+    before = stillness.mark()
+    (top / "state" / "entry.json").write_text("new")
+    assert stillness.mark() == before
+    (top / "new.txt").write_text("new")
+    assert stillness.mark() not in (None, before)
+
+
 def test_a_repository_inside_moves_without_a_file_of_the_outer_one(top: Path) -> None:
     (top / "sub" / ".git").write_text("gitdir: elsewhere")
     assert an_hour_ago(top).mark() is None
@@ -104,7 +115,7 @@ def test_a_checkout_that_was_still_is_asked_of_git_again_after_any_change(
     user.write({"one.tmp": ""})
     wait_for_the_next_tick(user.path)
     repo = open_repository(user.path, environ)
-    watch = CheckoutWatch(repo, environ, tmp_path / "scratch", later)
+    watch = CheckoutWatch(repo, environ, tmp_path / "scratch", now_ns=later)
     before = watch.look()
     assert before.differences(watch.look()) == ()
     (user.path / path).write_text(text)
