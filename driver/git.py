@@ -25,7 +25,7 @@ from driver.git_command import (
     run_git,
     text,
 )
-from driver.objects import misnamed, read_objects
+from driver.objects import Recent, misnamed, read_objects
 from driver.outcome import MODE_NESTED, Change
 from driver.process import Captured
 from driver.remote import PushResult, Remote, find_remote, push_commit
@@ -74,6 +74,7 @@ class PrivateGit:
     object_format: str
     environ: Mapping[str, str] = field(repr=False)
     env: Mapping[str, str] = field(repr=False)
+    _recent: Recent = field(default_factory=Recent, repr=False, compare=False)
 
     @classmethod
     def create(cls, path: Path, repo: Repository, environ: Mapping[str, str]) -> PrivateGit:
@@ -235,7 +236,10 @@ class PrivateGit:
         asked = "".join(f"{one}\n" for one in sorted(new)).encode()
         printed = self._git("cat-file", "--batch", stdin=asked).stdout
         changes = tuple(c for c in entries if _MODE_FOLDER not in (c.mode, c.base_mode))
-        return changes, misnamed(printed)
+        forged = misnamed(printed)
+        if not forged:
+            self._recent.keep(printed)
+        return changes, forged
 
     def patch(self, base_tree: str, tree: str) -> bytes:
         """A patch `git apply` takes. Attributes in the trees cannot hide text from it."""
@@ -256,13 +260,15 @@ class PrivateGit:
     def contents(self, object_ids: Iterable[str]) -> dict[str, bytes]:
         """The content of each of many files, read at once."""
         wanted = list(dict.fromkeys(object_ids))
-        if not wanted:
-            return {}
-        told = self._git("cat-file", "--batch", stdin="".join(f"{w}\n" for w in wanted).encode())
+        held = self._recent.among(wanted)
+        fed = "".join(f"{one}\n" for one in wanted if one not in held).encode()
+        if not fed:
+            return held
+        told = self._git("cat-file", "--batch", stdin=fed)
         found = {one.name: one for one in read_objects(told.stdout)}
         if missing := [name for name, one in found.items() if not one.kind]:
             raise GitError(told.argv, 0, f"fatal: no object {missing[0]}".encode())
-        return {name: one.body for name, one in found.items()}
+        return held | {name: one.body for name, one in found.items()}
 
     def tree_with(self, base_tree: str, changes: Iterable[Change]) -> str:
         """The tree that is `base_tree` with these changes and nothing else."""

@@ -142,7 +142,7 @@ class RepositoryGround:
         self.trees = trees
         self.remote = remote
         self.base = repository.head
-        self.base_tree = git.tree_of(repository.head)
+        self.base_tree = workshop.base_tree
         self.paths = workshop.tracked
         self.environ = git.environ
         self.tripwire: Tripwire | None = tripwire

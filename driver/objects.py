@@ -1,10 +1,13 @@
-"""Whether git objects are what their names say. Pure: reads what `git cat-file --batch` prints."""
+"""Whether git objects are what their names say: reads what `git cat-file --batch` prints."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+_KEPT, _KEPT_BYTES = 64, 1 << 16
 
 
 def misnamed(printed: bytes) -> tuple[str, ...]:
@@ -34,6 +37,24 @@ def read_objects(printed: bytes) -> Iterator[GitObject]:
         kind, size = told[0], int(told[1])
         yield GitObject(name, kind, printed[at : at + size])
         at += size + 1
+
+
+class Recent:
+    """The contents of what was just examined, which somebody asks for again at once. Only for
+    objects that are what their names say; safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._kept = deque[Mapping[str, bytes]](maxlen=_KEPT)
+
+    def keep(self, printed: bytes) -> None:
+        """Of many or large objects nothing is kept."""
+        if len(printed) <= _KEPT_BYTES:
+            self._kept.append({one.name: one.body for one in read_objects(printed)})
+
+    def among(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Those of the objects that are still known."""
+        known = {name: body for one in tuple(self._kept) for name, body in one.items()}
+        return {name: known[name] for name in names if name in known}
 
 
 def _named(one: GitObject) -> str:

@@ -166,12 +166,12 @@ class Workshop:
         self._git = git
         self._repo = repo
         self._base = base
-        self._base_tree = git.tree_of(base)
+        self.base_tree = git.tree_of(base)
         self._prepare = prepare
         self._environ = environ
         # All at once they would be ready all at the end, and no agent at work before.
         self._checkouts = threading.Semaphore(os.cpu_count() or 2)
-        self.tracked = frozenset(git.paths_in(self._base_tree))
+        self.tracked = frozenset(git.paths_in(self.base_tree))
         _check_copies(repo.top, prepare.copy, self.tracked)
         self._copied = self._sources()
         _own_folder(root, environ)
@@ -187,13 +187,13 @@ class Workshop:
         """A fresh clone called `name`, a slug; what an earlier one left there is removed."""
         path, index = self.root / "items" / name, self.root / "indexes" / name
         self._furnish(path, index)
-        start, started_ns = self._base_tree, 0
+        start, started_ns = self.base_tree, 0
         if self._starts_dirty():
             # Before the start tree is taken: that takes longer than the tick of any clock here.
             started_ns = _file_system_time(index.with_suffix(".tick"))
             start = self._git.collect(path, index, ())
             shutil.copyfile(index, path / ".git" / "index")
-        return Workspace(path, index, self._git, self._base_tree, start, started_ns)
+        return Workspace(path, index, self._git, self.base_tree, start, started_ns)
 
     def proving_trees(self, size: int) -> ProvingTrees:
         """A pool of at most `size` trees to test in; each is made when first needed."""
@@ -238,7 +238,8 @@ class Workshop:
         seen = snapshot(path)
         known = self.tracked | folders
         products = {name: signature for name, signature in seen.items() if name not in known}
-        return ProvingTree(path, index, self._git, products, seen)
+        shown = "" if self._starts_dirty() else self.base_tree
+        return ProvingTree(path, index, self._git, products, seen, shown=shown)
 
     def _starts_dirty(self) -> bool:
         """Whether a furnished clone may differ from the base: set-up, or line-end attributes."""
@@ -249,7 +250,7 @@ class Workshop:
         with _all_or_nothing(path):
             with self._checkouts:
                 remove_tree(path)
-                self._git.checkout(self._base_tree, path, index)
+                self._git.checkout(self.base_tree, path, index)
                 self._lay_git(path, index, head=self._base, branch=self._repo.branch)
             for name in self._prepare.copy:
                 copy_into(self._repo.top / name, path / name)
