@@ -18,7 +18,7 @@ from driver.machine_checks import check_disk, nearest_folder
 from driver.remote import Remote, why_unreachable
 from driver.state_folder import check_state_dir
 from driver.text import typed
-from driver.workspace import workspace_root
+from driver.workspace_root import workspace_root
 from state_store.errors import CannotRunError, InputError, TidegateError
 from state_store.schema import look
 from state_store.write_api import STATE_DB_FILENAME
