@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.commits import Commit, CommitSpec, import_stream
 from driver.folders import OversizeError, files_of, sorted_by_kind
 from driver.git_command import (
     BULK_TIMEOUT_S,
-    LOCAL_TIMEOUT_S,
     GitError,
-    private_environment,
     raw,
     records,
     run_git,
     text,
 )
-from driver.objects import Recent, misnamed, read_objects
+from driver.objects import misnamed, read_objects
 from driver.outcome import MODE_NESTED, Change
-from driver.process import Captured
+from driver.private_dir import PrivateDir
 from driver.remote import PushResult, Remote, find_remote, push_commit
 from driver.repository import (
     Repository,
-    borrow_objects,
     commit_at,
     exclude_from_status,
     fast_forward,
@@ -64,34 +61,11 @@ _MODE_FOLDER = "040000"
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateGit:
-    """A bare git dir no agent can write; safe to use from many threads, each with its own index.
+class PrivateGit(PrivateDir):
+    """What is read from work trees and written as trees and commits, in a git dir of our own.
 
     Every method raises GitError when git fails and CannotRunError when there is no git.
     """
-
-    path: Path
-    object_format: str
-    environ: Mapping[str, str] = field(repr=False)
-    env: Mapping[str, str] = field(repr=False)
-    _recent: Recent = field(default_factory=Recent, repr=False, compare=False)
-
-    @classmethod
-    def create(cls, path: Path, repo: Repository, environ: Mapping[str, str]) -> PrivateGit:
-        """Make it at `path`, which may not exist yet. Nothing is copied but a shallow file."""
-        path.mkdir(parents=True, exist_ok=True)
-        env = private_environment(environ, path)
-        made = ("init", "--quiet", "--bare", "--template=", f"--object-format={repo.object_format}")
-        run_git((*made, str(path)), cwd=path, env=env)
-        borrow_objects(path, repo)
-        return cls(path, repo.object_format, environ, env)
-
-    @classmethod
-    def reopen(cls, path: Path, environ: Mapping[str, str]) -> PrivateGit:
-        """One that an earlier run made."""
-        env = private_environment(environ, path)
-        asked = (f"--git-dir={path}", "rev-parse", "--show-object-format")
-        return cls(path, text(run_git(asked, cwd=path, env=env).stdout).strip(), environ, env)
 
     def apply(self, base_tree: str, patch: bytes) -> str:
         """The tree that `patch`, as `patch()` gives it, makes of `base_tree`."""
@@ -322,57 +296,6 @@ class PrivateGit:
     def push(self, remote: Remote, commit: str, branch: str, expected: str | None) -> PushResult:
         """Publish a commit as `branch`, which must be at `expected` there (None: absent)."""
         return push_commit(self.path, self.environ, remote, commit, branch, expected)
-
-    @property
-    def _no_object(self) -> str:
-        return "0" * (64 if self.object_format == "sha256" else 40)
-
-    @property
-    def _any_object(self) -> str:
-        return "f" * len(self._no_object)
-
-    def _git(self, *args: str, stdin: bytes = b"", timeout_s: float = LOCAL_TIMEOUT_S) -> Captured:
-        argv = (f"--git-dir={self.path}", *args)
-        return run_git(argv, cwd=self.path, env=self.env, stdin=stdin, timeout_s=timeout_s)
-
-    def _in(
-        self,
-        work_tree: Path,
-        index: Path,
-        *args: str,
-        stdin: bytes = b"",
-        timeout_s: float = LOCAL_TIMEOUT_S,
-        accept: Sequence[int] = (0,),
-    ) -> Captured:
-        argv = (f"--git-dir={self.path}", f"--work-tree={work_tree}", *args)
-        env = {**self.env, "GIT_INDEX_FILE": str(index)}
-        return run_git(
-            argv, cwd=work_tree, env=env, stdin=stdin, timeout_s=timeout_s, accept=accept
-        )
-
-    def _update_index(self, work_tree: Path, index: Path, how: str, lines: list[str]) -> None:
-        if lines:
-            fed = b"".join(raw(line) + b"\0" for line in lines)
-            self._in(work_tree, index, "update-index", "-z", "--add", "--remove", "--replace", how,
-                     stdin=fed, timeout_s=BULK_TIMEOUT_S)  # fmt: skip
-
-    def _temporary_index(self) -> _TemporaryIndex:
-        return _TemporaryIndex(self.path / f"index-{uuid.uuid4().hex}")
-
-    @staticmethod
-    def _id(done: Captured) -> str:
-        return text(done.stdout).strip()
-
-
-@dataclass(frozen=True, slots=True)
-class _TemporaryIndex:
-    path: Path
-
-    def __enter__(self) -> Path:
-        return self.path
-
-    def __exit__(self, *_: object) -> None:
-        self.path.unlink(missing_ok=True)
 
 
 def _change(told: str, path: str) -> Change:
