@@ -19,7 +19,8 @@ import pytest
 
 from driver.git import PrivateGit, Repository, open_repository
 from driver.git_command import run_git
-from driver.workspace import Preparation, Workshop, Workspace
+from driver.preparation import Preparation
+from driver.workspace import Workshop, Workspace
 from tests.support.beside import beside_on
 from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
 
