@@ -119,7 +119,7 @@ def test_a_halt_while_resuming_costs_nothing_of_what_was_done(halted: Yard) -> N
 
 def is_only_tracked(yard: Yard) -> None:
     commits, agents = yard.commits(), yard.dispatched()
-    assert set(yard.statuses().values()) == {"todo"}
+    assert set(yard.statuses().values()) == {"claimed"}
     done = yard.run()
     assert done.code == 0, done.err
     assert (yard.commits(), yard.dispatched()) == (commits, agents)
