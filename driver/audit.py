@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from driver.attempts import BLOCKED
 from driver.outcome import RunKind, Verdict
+from driver.selection import CLAIMED, TODO
 from driver.text import bounded, counted, safe_line
 from state_store.findings import PREFIX
 from state_store.item_id import id_of
@@ -29,6 +31,7 @@ STALE_CLAIM = "stale_claim"
 
 PROPOSED = "proposed"  # the status of an item that nothing runs
 
+_UNDONE = (TODO, CLAIMED, BLOCKED)
 _TOO_OFTEN = 3
 _SLOWER, _SLOWER_S = 2.0, 30.0
 _FEW_NOW, _FEW_BEFORE = 2, 4  # dispatches of which a median means something
@@ -139,10 +142,10 @@ def _flaky_tests(past: Past) -> Iterator[Finding]:
 def _failing_items(past: Past) -> Iterator[Finding]:
     for item in past.items:
         attempts, why = item.get("attempts"), item.get("lastError")
-        if item.get("status") != "todo" or not isinstance(attempts, int) or not why:
+        if item.get("status") not in _UNDONE or not isinstance(attempts, int) or not why:
             continue
         if attempts >= _TOO_OFTEN and (name := id_of(item)) is not None:
-            told = f"item {name} failed in {counted(attempts, 'wave')} and is still to do: {why}"
+            told = f"item {name} failed in {counted(attempts, 'wave')} and is not done: {why}"
             yield Finding(FAILING_ITEM, name, told)
 
 

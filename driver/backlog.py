@@ -8,21 +8,23 @@ them, so no other scheduler of this state folder takes them in between.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from driver.attempts import opened
 from driver.cycle_context import Cycle
 from driver.leasing import LeasedElsewhereError, Leases
 from driver.progress import Progress
 from driver.runs import clear_up
-from driver.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
+from driver.selection import CLAIMED, CONFLICT, LEASED_ELSEWHERE, TODO, Selection, Skipped
 from driver.subject import resource_of
 from driver.tracker import Edit
 from state_store import events
 from state_store.anchors import check_kept
 from state_store.api import StateAPI
+from state_store.errors import TidegateError
 from state_store.ingest import sync_tracker
 from state_store.item_id import id_of
 from state_store.write_api import STATE_DB_FILENAME
@@ -67,25 +69,57 @@ class Backlog:
         conflicts = sync_tracker(self.api, self.tracker).conflicts
         return {c.item_id: Skipped(c.item_id, CONFLICT, detail=str(c)) for c in conflicts}
 
+    @contextmanager
+    def claimed(self, resources: Mapping[str, str]) -> Iterator[None]:
+        """Show, by item id, that items whose leases are ours are being worked on. Whoever writes
+        what came of it gives them back; the end of the block does only when it is an error."""
+        self.write({name: (leased, _claimed) for name, leased in resources.items()})
+        try:
+            yield
+        except BaseException:
+            with suppress(TidegateError):
+                self.write({name: (leased, opened) for name, leased in resources.items()})
+            raise
+
     def write(self, edits: Mapping[str, tuple[str, Edit]]) -> tuple[str, ...]:
         """Change items, by id, as the edits say; each is (leased resource, edit).
 
         Returns the ids that are not there. Raises LeasedElsewhereError for an item that was lost,
-        and TidegateError when the file cannot be read or written; the store then has the changes,
-        and the next sync writes them out.
+        once all others are written, and TidegateError when the file cannot be read or written; the
+        store then has the changes, and the next sync writes them out.
         """
         self.sync()
-        unknown: list[str] = []
-        for item_id, (leased, edit) in edits.items():
-            with self.leases.effect(leased) as transaction:
+        lost: list[LeasedElsewhereError] = []
+        try:
+            unknown = self._write(edits)
+        except LeasedElsewhereError:  # one of them: the others' changes are theirs all the same
+            unknown = []
+            for name, edit in edits.items():
+                try:
+                    unknown += self._write({name: edit})
+                except LeasedElsewhereError as error:
+                    lost.append(error)
+        self.sync()
+        if lost:
+            raise lost[0]
+        return tuple(unknown)
+
+    def _write(self, edits: Mapping[str, tuple[str, Edit]]) -> list[str]:
+        """All of the edits in one commit."""
+        unknown = []
+        with self.leases.effect(*(leased for leased, _ in edits.values())) as transaction:
+            for item_id, (_, edit) in edits.items():
                 item = transaction.item(item_id)
                 if item is None:
                     unknown.append(item_id)
-                    continue
-                fields: dict[str, Any] = {"id": item_id, **edit(item)}
-                transaction.append(events.TRACKER, events.ITEM_UPDATED, fields, "scheduler")
-        self.sync()
-        return tuple(unknown)
+                elif fields := dict(edit(item)):
+                    changed = {**fields, "id": item_id}
+                    transaction.append(events.TRACKER, events.ITEM_UPDATED, changed, "scheduler")
+        return unknown
+
+
+def _claimed(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {"status": CLAIMED} if item.get("status") == TODO else {}
 
 
 def refused_claims(cycle: Cycle, selection: Selection, backlog: Backlog) -> dict[str, Skipped]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from driver.selection import NOT_ASKED_FOR, PATIENT
+from driver.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
 from driver.text import counted, typed, verdict_said, without_remedy
 
 Json = Mapping[str, Any]
@@ -18,8 +18,9 @@ def closing_lines(report: Json) -> tuple[str, ...]:
     """For a wave's or a cycle's report; no lines where there was nothing to do."""
     wave = report.get("wave") or report
     built: Sequence[Json] = wave.get("built") or ()
+    requests = [_request(one) for one in wave.get("pull_requests") or ()]
     if not built:
-        return tuple(_left_out(report))
+        return (*_left_out(report), *requests)
     shipped = wave.get("shipped")
     open_items = [record for record in built if record["slug"] not in (shipped or ())]
     return (
@@ -28,6 +29,7 @@ def closing_lines(report: Json) -> tuple[str, ...]:
         *_left_out(report),
         *_warnings(report),
         *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo)),
+        *requests,
     )
 
 
@@ -36,7 +38,7 @@ def _count(built: Sequence[Json], shipped: Sequence[str] | None) -> str:
     if shipped is not None:
         return f"shipped {len(shipped)} of {items}"
     verified = sum(bool(record["verified"]) for record in built)
-    return f"verified {verified} of {items}; nothing is shipped without --git"
+    return f"verified {verified} of {items}; nothing is shipped without --git or with mode none"
 
 
 def _warnings(report: Json) -> Iterator[str]:
@@ -62,9 +64,13 @@ def _left_out(report: Json) -> Iterator[str]:
     skipped: Sequence[Json] = report.get("items_skipped") or ()
     skipped = [one for one in skipped if one["reason"] != NOT_ASKED_FOR]
     broken = [one for one in skipped if one["reason"] not in PATIENT]
+    resting = [one for one in skipped if one["reason"] == WAITS_FOR_ITS_TIME]
     for one in broken:
         yield f"item {one['id']} is left out: {one.get('detail') or one['reason']}"
-    if waiting := len(skipped) - len(broken):
+    if resting:
+        first = min(resting, key=lambda one: str(one.get("detail")))
+        yield f"waiting for another attempt: {len(resting)}; {first['id']} {first['detail']}"
+    if waiting := len(skipped) - len(broken) - len(resting):
         yield f"left for a later wave: {waiting}"
 
 
@@ -75,3 +81,10 @@ def _shipment(repo: Json) -> Iterator[str]:
     state = "kept, not shipped" if repo.get("error") else warning or "pushed"
     yield f"branch {branch}: {state}"
     yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"HEAD..{branch}")
+
+
+def _request(one: Json) -> str:
+    made = one["pr"]
+    if made is None:
+        return f"no pull request of {one['branch']}: {one['prError']}"
+    return f"pull request of {one['branch']}: {made['url'] or 'made'} ({made['state']})"

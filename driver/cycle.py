@@ -5,11 +5,15 @@ from __future__ import annotations
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from driver import cycle_status
+from driver.attempts import Patience
 from driver.auditing import audited
 from driver.backlog import Backlog, refused_claims, resource
 from driver.checkpoint import checkpointed
@@ -31,28 +35,32 @@ from driver.cycle_report import (
 )
 from driver.cycle_status import CycleStatus
 from driver.dry_run import describe_dry_run
+from driver.follow_up import follow_up
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
 from driver.opening import check
 from driver.proof_terms import changed_terms, proof_terms
 from driver.recording import RecordingWriter
+from driver.requests_left import requests_left
 from driver.selection import Selection, Skipped
 from driver.state_folder import prepare_state_dir
-from driver.tracker_update import update_tracker
+from driver.tracker_update import Terms, update_tracker
 from driver.wave_bridge import adapted
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_id import id_of
+from state_store.journal import load_entries
 
 RunWave = Callable[..., dict[str, Any]]
 Intake = tuple[Selection, dict[str, Any]]
 
 
 class _StoppedAt(Exception):
-    """`report` is the cycle's report."""
+    """`report` is the cycle's report; `idle` says that there is no item to work on."""
 
-    def __init__(self, report: dict[str, Any]) -> None:
+    def __init__(self, report: dict[str, Any], *, idle: bool = False) -> None:
         self.report = report
+        self.idle = idle
         super().__init__(report.get("phase"))
 
 
@@ -65,6 +73,25 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
     try:
         cycle = settled(request)
         check_halt(cycle.state_dir)
+        followed = {} if cycle.dry_run else follow_up(cycle)
+    except GateClosedError as closed:
+        return stopped(wave_id, closed)
+    except TidegateError as error:
+        return failed(wave_id, error)
+    return _run(cycle, run_wave, wave_id) | followed
+
+
+def _run(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
+    try:
+        return _wave(cycle, run_wave, wave_id)
+    except GateClosedError as closed:
+        return stopped(wave_id, closed)
+    except TidegateError as error:
+        return failed(wave_id, error)
+
+
+def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
+    try:
         planned = _planned(cycle, wave_id)
         if cycle.dry_run:
             return _dry_run(cycle, *planned)
@@ -81,11 +108,8 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
                 report = _run_claimed(cycle, run_wave, backlog, status, *claimed)
             return report | checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
     except _StoppedAt as stop:
-        return stop.report
-    except GateClosedError as closed:
-        return stopped(wave_id, closed)
-    except TidegateError as error:
-        return failed(wave_id, error)
+        left = requests_left(cycle) if stop.idle and not cycle.dry_run else {}
+        return stop.report | left
 
 
 def _planned(
@@ -94,7 +118,7 @@ def _planned(
     """What the tracker has for a wave right now, and its manifest; `held_back` stays out."""
     selection = taken(cycle, held_back)
     if not selection.selected:
-        raise _StoppedAt(nothing_to_do(wave_id, selection))
+        raise _StoppedAt(nothing_to_do(wave_id, selection), idle=True)
     return selection, manifest_of(cycle, selection, wave_id)
 
 
@@ -117,7 +141,8 @@ def _claimed(cycle: Cycle, wave_id: str, backlog: Backlog) -> Intake:
 
 
 def _dry_run(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    plan = describe_dry_run(adapted(cycle.driver), manifest)
+    planned = check(wave_request(cycle, manifest), dry=True) if cycle.options else ()
+    plan = describe_dry_run(adapted(cycle.driver), manifest, planned)
     return cycle_report(MANIFEST, manifest["wave_id"], selection, success=True, **plan)
 
 
@@ -144,19 +169,42 @@ def _run_claimed(
 ) -> dict[str, Any]:
     wave_id = str(manifest["wave_id"])
     status.enter(cycle_status.DISPATCH)
-    terms = proof_terms(cycle.tracker)
-    results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
     places = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
+    with backlog.claimed(places):
+        cycle.reader.forget()
+        terms = proof_terms(cycle.tracker)
+        results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
     status.enter(cycle_status.TRACKER)
     warning = changed_terms(terms, proof_terms(cycle.tracker))
     if warning:
         cycle.progress.say(warning)
-    update = update_tracker(backlog, places, results, wave_id)
+    update = update_tracker(backlog, places, results, _terms(cycle, manifest, results))
     if warning:
         update["tracker_warning"] = warning
     update |= audited(backlog, wave_id, results.told, propose=cycle.settings.audit.propose)
     backend = adapted(cycle.driver).name
     return concluded(wave_id, selection, results, update=update, backend=backend)
+
+
+def _terms(cycle: Cycle, manifest: Mapping[str, Any], results: WaveResults) -> Terms:
+    """What the results are noted with. What was shipped is shipped, also where the journal, which
+    knows the branches that earlier waves published, cannot be read."""
+    entries: Mapping[Any, dict[str, Any]] = {}
+    if results.shipped:
+        with suppress(TidegateError):
+            entries, _ = load_entries(cycle.state_dir)
+    shipments = {}
+    for item in manifest["items"]:
+        place = Path(item["repo"]) if item.get("repo") else cycle.repo
+        entry = entries.get((item.get("repo"), item["slug"])) or {}
+        shipments[item["slug"]] = results.shipment(
+            item["slug"], str(place.resolve()) if place else "", entry
+        )
+    limits = cycle.settings.limits
+    patience = Patience(
+        limits.max_attempts_per_item, limits.retry_backoff_s, limits.retry_backoff_max_s
+    )
+    return Terms(str(manifest["wave_id"]), shipments, patience, datetime.now(UTC))
 
 
 def _run_wave(

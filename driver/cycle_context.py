@@ -16,6 +16,7 @@ from driver.git import toplevel_of
 from driver.opening import WaveRequest
 from driver.progress import Progress
 from driver.survey import Survey
+from driver.tracker import TrackerReader
 from driver.wanted import Wanted
 from driver.wave_bridge import adapted
 from driver.wave_context import Shipping, WaveOptions
@@ -54,6 +55,7 @@ class Cycle:
     survey: Survey
     record: Path | None = None
     wanted: Wanted = field(default_factory=Wanted)
+    reader: TrackerReader = field(default_factory=TrackerReader)
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -102,6 +104,20 @@ def repository_in_sight(folders: Iterable[Path]) -> Path | None:
     return next((top for top in tops if top and top.resolve() != TOOL_CHECKOUT), None)
 
 
+def by_repository(
+    cycle: Cycle, items: Iterable[Mapping[str, Any]]
+) -> dict[Path, list[Mapping[str, Any]]]:
+    """The items by the top of their repository, without those whose repository is not there."""
+    found: dict[Path, list[Mapping[str, Any]]] = {}
+    for item in items:
+        named = item.get("repo")
+        folder = Path(named) if isinstance(named, str) and named else cycle.repo
+        top = cycle.survey.top_of(folder) if folder and folder.is_absolute() else None
+        if top is not None:
+            found.setdefault(top, []).append(item)
+    return found
+
+
 def wave_request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:
     """The wave that a cycle would start with `manifest`."""
     shipping = Shipping.from_git(git_of(cycle, manifest))
@@ -119,4 +135,4 @@ def git_of(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Items that name their repositories are shipped there, wherever the cycle was started."""
     named = all(item.get("repo") for item in manifest["items"])
     expected = None if named or cycle.repo is None else str(cycle.repo)
-    return {"expectTopLevel": expected, "mode": "branch"}
+    return {"expectTopLevel": expected, "mode": cycle.settings.ship.mode}

@@ -6,17 +6,20 @@ A dependency is named by its id or, where no item has that id, by its slug.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 from typing import Any
 
-from driver.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped
+from driver.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped, is_open
 from state_store.errors import InputError
 from state_store.item_id import id_of
 
 Item = Mapping[str, Any]
 
 KEY = "dependsOn"
-# What ships becomes in_progress, what was merged done; what is done may be filed away.
+# What ships becomes in_progress, what was merged done; what is done may be filed away. Whether
+# its commit is where a wave starts from is `in_base`'s to say.
 FINISHED = frozenset({"in_progress", "done", "archived"})
 
 
@@ -26,14 +29,28 @@ def is_finished(item: Item) -> bool:
     return isinstance(status, str) and status in FINISHED
 
 
+def needed(items: Sequence[Item]) -> list[Item]:
+    """The finished items that items to do depend on."""
+    asking = [item for item in items if KEY in item and is_open(item)]
+    if not asking:
+        return []
+    known = _Known(items)
+    named = (name for item in asking for name in _named(item[KEY]) or ())
+    found = {id(item): item for name in named if (item := known.find(name)) is not None}
+    return [item for item in found.values() if is_finished(item)]
+
+
 def waiting(
-    items: Sequence[Item], finished: Callable[[Item], bool] = is_finished
+    items: Sequence[Item],
+    finished: Callable[[Item], bool] = is_finished,
+    absent: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Skipped]:
     """The items to do, by id, that must not be begun yet, and why.
 
-    `finished` says whether others can build on an item. Raises InputError for items that wait for
-    each other and for a `dependsOn` that is no text, number or list of them; only items that are
-    to do are judged.
+    `finished` says whether others can build on an item; `absent`, by id, why not on one that is
+    finished: what the next wave starts from does not have it. Raises InputError for items that
+    wait for each other and for a `dependsOn` that is no text, number or list of them; only items
+    that are to do are judged.
     """
     if not any(KEY in item for item in items):
         return {}  # a long backlog without dependencies costs one look at each item
@@ -52,9 +69,9 @@ def waiting(
     problems += _cycles(known, needs)
     if problems:
         raise InputError(problems)
-    todo = [item for item in items if item.get("status") == "todo"]
-    answers = {name: _wait(name, needs.get(name, ()), known, finished) for name in map(id_of, todo)
-               if name is not None}  # fmt: skip
+    ready = _Ready(known, finished, absent)
+    todo = (name for item in items if is_open(item) and (name := id_of(item)) is not None)
+    answers = {name: _wait(name, needs.get(name, ()), ready) for name in todo}
     return {name: skipped for name, skipped in answers.items() if skipped}
 
 
@@ -81,17 +98,27 @@ def _named(value: object) -> list[str] | None:
     return None if None in names else [name for name in names if name is not None]
 
 
-def _wait(
-    name: str, needs: Iterable[str], known: _Known, finished: Callable[[Item], bool]
-) -> Skipped | None:
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    known: _Known
+    finished: Callable[[Item], bool]
+    absent: Mapping[str, str]
+
+    def lacking(self, item: Item) -> str:
+        """Why nobody can build on an item yet; "" when they can."""
+        if not self.finished(item):
+            return f"whose status is {item.get('status')!r}"
+        return self.absent.get(id_of(item) or "", "")
+
+
+def _wait(name: str, needs: Iterable[str], ready: _Ready) -> Skipped | None:
     for needed in needs:
-        found = known.find(needed)
+        found = ready.known.find(needed)
         if found is None:
             return Skipped(name, UNKNOWN_DEPENDENCY, needed, f"{KEY} names {needed!r}, which is"
                            " no item's id or slug")  # fmt: skip
-        if not finished(found):
-            status = found.get("status")
-            return Skipped(name, WAITS, needed, f"waits for {needed!r}, whose status is {status!r}")
+        if lacking := ready.lacking(found):
+            return Skipped(name, WAITS, needed, f"waits for {needed!r}, {lacking}")
     return None
 
 

@@ -26,6 +26,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE", help="configuration to use instead of the project's")
     add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
     add("--driver", metavar="NAME", help="a backend of docs/drivers.md (default: configured)")
+    add("--target", metavar="BRANCH", help="start from it, ship for it (default: checked out)")
     add("--max-workers", metavar="N", type=int, help="agents at once (default: 8)")
     add("--output", metavar="FILE", help="write the report there instead of to stdout")
     add("--record", metavar="FILE", help="record every agent's answer for the replay backend")

@@ -8,24 +8,30 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driver.agent_driver import AgentDriver
 from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
-from driver.git import PrivateGit, Repository, find_remote, open_repository
-from driver.ground import FolderGround, Ground, RepositoryGround
+from driver.folder_ground import FolderGround
+from driver.git import PrivateGit, Remote, Repository, commit_at, find_remote, open_repository
+from driver.ground import Ground, RepositoryGround
 from driver.neighbourhood import Neighbourhood
 from driver.own_files import is_own_part
+from driver.preparation import Preparation
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.prompts import command_text
 from driver.runs import RUN_VARIABLE
+from driver.ship_names import on_the_way
+from driver.signing import signer_of
 from driver.stop import Stop
+from driver.target import start
 from driver.tripwire import Tripwire
 from driver.users_hooks import take_hooks
 from driver.wave_context import Planned
 from driver.workplace import sign
-from driver.workspace import Preparation, Workshop, workspace_root
+from driver.workspace import Workshop
+from driver.workspace_root import workspace_root
 from state_store.errors import CannotRunError
 from state_store.journal import safe_slug
 from tools.settings import Settings
@@ -37,6 +43,13 @@ class Started:
 
     setups: Processes = field(default_factory=Processes)
     talks: Processes = field(default_factory=Processes)
+
+    @classmethod
+    def ending_with(cls, stop: Stop, drivers: Sequence[AgentDriver]) -> Started:
+        """All that is to be started; see `end_with`."""
+        started = cls()
+        started.end_with(stop, drivers)
+        return started
 
     def end_with(self, stop: Stop, drivers: Sequence[AgentDriver]) -> None:
         """End all of it when the wave is to end. A halt lets a push go on that was begun: what is
@@ -50,13 +63,15 @@ class Started:
 @dataclass(frozen=True, slots=True)
 class GroundWork:
     """What the grounds of a wave are made from. `mark` is what all processes of the run bear;
-    changes of the user's checkout in or below `ours` are nobody's fault."""
+    changes of the user's checkout in or below `ours` are nobody's fault; `target` is the branch to
+    start from and to ship for, None for the one checked out."""
 
     plan: Sequence[Planned]
     settings: Settings
     started: Started
     mark: str
     ours: tuple[Path, ...]
+    target: str | None = None
 
     def open(self, cleanup: contextlib.ExitStack) -> dict[str, Ground]:
         """A ground for each home, by its key; `cleanup` closes and removes it.
@@ -74,27 +89,44 @@ class GroundWork:
 
     def _repository(self, top: Path, cleanup: contextlib.ExitStack) -> RepositoryGround:
         settings = self.settings
-        repository = open_repository(top, settings.environ)
-        root = workspace_root(settings.workspace.root, settings.environ, repository)
+        checkout = open_repository(top, settings.environ)
+        root = workspace_root(settings.workspace.root, settings.environ, checkout)
         folder = _fresh_folder(root, f"{safe_slug(self.mark)[:16]}-")
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-        sign(folder, self.mark, repository)
-        git = PrivateGit.create(folder / "private.git", repository, settings.environ)
+        sign(folder, self.mark, checkout)
+        git = PrivateGit.create(folder / "private.git", checkout, settings.environ)
+        repository, remote = self._started_from(checkout, git, cleanup)
+        if self.target:
+            sign(folder, self.mark, repository)
         setup = functools.partial(run_setup, settings, self.started.setups, self.mark)
         prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
         workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
         trees = workshop.proving_trees(parallel_tests(settings))
-        talks = self.started.talks
-        remote = find_remote(repository, settings.environ, settings.ship.remote, talks)
-        tripwire = self._tripwire(repository, folder)
+        tripwire = self._tripwire(checkout, folder)
         ground = RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+        ground.signer = signer_of(repository, settings.environ, settings.ship.sign)
         if settings.ship.hooks == "run":
             ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
         return ground
 
+    def _started_from(
+        self, repository: Repository, git: PrivateGit, cleanup: contextlib.ExitStack
+    ) -> tuple[Repository, Remote | None]:
+        """The repository as seen from the branch that is worked for, and where that is pushed."""
+        environ, target = self.settings.environ, self.target
+        seen = replace(repository, branch=target) if target else repository
+        remote = find_remote(seen, environ, self.settings.ship.remote, self.started.talks)
+        if target is None:
+            return repository, remote
+        started = start(repository, git, remote, target)
+        kept = on_the_way(started.head)
+        if commit_at(repository, kept, environ):
+            cleanup.callback(git.forget, repository, started.head, kept)
+        return started, remote
+
     def _tripwire(self, repository: Repository, folder: Path) -> Tripwire:
         environ = self.settings.environ
-        watch = CheckoutWatch(repository, environ, folder / "watch")
+        watch = CheckoutWatch(repository, environ, folder / "watch", self.ours)
         around = Neighbourhood(folder, environ, may_install=self._may_install())
 
         def look() -> CheckoutFingerprint:

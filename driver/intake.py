@@ -6,26 +6,28 @@ Reads the tracker and looks whether homes exist; nothing is made. The choice its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import AgentDriver
+from driver.attempts import resting
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
 from driver.dependencies import waiting
+from driver.in_base import absent
 from driver.opening import check
+from driver.phases.owed import owed_items
 from driver.phases.preflight import PreflightError
 from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
 from driver.text import counted
-from driver.tracker import tracker_problems, validate_item
+from driver.tracker import tracker_problems
 from driver.wave_bridge import build_manifest_item
-from state_store.errors import InputError
+from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of
-from state_store.tracker_file import read_tracker_file
 
 
-# What an item says of these goes before the backend's tier, here as in a manifest made by hand.
 def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """The items of the next wave, maybe none, and why each other is not among them.
 
@@ -35,17 +37,17 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
-    tracker = read_tracker_file(cycle.tracker)
+    tracker = cycle.reader.read(cycle.tracker)
     ambiguous = tracker_problems(tracker.entries)
     if ambiguous:
         raise InputError(ambiguous)
     cycle.wanted.check_names(tracker.entries)
-    held_back = {**waiting(tracker.entries), **held_back}
+    held_back = {**_not_yet(cycle, tracker.entries), **held_back}
     everything, others = cycle.wanted.split(filter_todo_items(tracker.entries))
     apart = [held_back[name] for item in everything if (name := str(id_of(item))) in held_back]
     todo = [item for item in everything if str(id_of(item)) not in held_back]
     broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
-    judged = [(item, validate_item(item)) for item in todo]
+    judged = [(item, cycle.reader.problems(item)) for item in todo]
     broken += [_broken(item, problems) for item, problems in judged if problems]
     sound = [item for item, problems in judged if not problems]
     _check_own_checkout(cycle, sound)
@@ -57,20 +59,43 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     return replace(selection, skipped=skipped)
 
 
+def _not_yet(cycle: Cycle, entries: Sequence[Mapping[str, Any]]) -> dict[str, Skipped]:
+    """What waits for its time, unless it was asked for by name, and for what it depends on."""
+    rest = {} if cycle.wanted.only else resting(entries, datetime.now(UTC))
+    for name in _owed(cycle, entries) if rest else ():
+        rest.pop(name, None)
+    return {**rest, **waiting(entries, absent=absent(cycle, entries))}
+
+
 def _select_at_home(
     cycle: Cycle, items: Sequence[Mapping[str, Any]]
 ) -> tuple[Selection, list[Skipped]]:
     """Disjoint items whose repository and work folder are there, and those that have none: one
     item's slip must neither stop the others nor take their place."""
     default_repo = str(cycle.repo) if cycle.repo else None
+    first = _owed(cycle, items)
     homeless: dict[int, Skipped] = {}
     while True:
         at_home = [item for item in items if id(item) not in homeless]
-        selection = select_disjoint(at_home, cycle.max_items, default_repo)
+        selection = select_disjoint(at_home, cycle.max_items, default_repo, first)
         fresh = {id(item): lost for item in selection.selected if (lost := _homeless(cycle, item))}
         if not fresh:
             return selection, list(homeless.values())
         homeless |= fresh
+
+
+def _owed(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The ids of those that are built and on their way: they go first, and wait for nothing."""
+    owed = owed_items(cycle.state_dir)
+    default_repo = str(cycle.repo) if cycle.repo else None
+    return [str(id_of(item)) for item in items if owed and _is_owed(item, owed, default_repo)]
+
+
+def _is_owed(
+    item: Mapping[str, Any], owed: Collection[tuple[str | None, str]], default_repo: str | None
+) -> bool:
+    slug, repo = str(item.get("slug")), item.get("repo")
+    return (repo, slug) in owed or (not repo and (default_repo, slug) in owed)
 
 
 def _homeless(cycle: Cycle, item: Mapping[str, Any]) -> Skipped | None:
@@ -81,6 +106,10 @@ def _homeless(cycle: Cycle, item: Mapping[str, Any]) -> Skipped | None:
     except PreflightError as error:
         return Skipped(str(id_of(item)), error.abort_reason, detail=str(error))
     except InputError as error:
+        return Skipped(str(id_of(item)), "invalid_repo_path", detail=str(error))
+    except CannotRunError as error:
+        if not item.get("repo"):
+            raise
         return Skipped(str(id_of(item)), "invalid_repo_path", detail=str(error))
     return None
 

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -79,6 +80,7 @@ class WorkItem:
     require_review: bool | None = None
     spot_check_frac: float | None = None
     validate_all_json: bool | None = None
+    pipeline: tuple[Any, ...] | None = field(default=None, hash=False)
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
@@ -201,10 +203,15 @@ def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
             yield ItemProblem(INVALID_PATH, f"ownsFiles entry {fault}")
 
 
+@lru_cache(maxsize=1024)  # a backlog has few test commands, and each item is checked with its own
+def _command_problems(command: Command) -> tuple[str, ...]:
+    return command_problems(command, pipefail=os.name != "nt")
+
+
 def _hiding(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
     """What in the test command could hide that a test is red."""
     command = values.get("test_command")
-    for problem in command_problems(command, pipefail=os.name != "nt") if command else ():
+    for problem in _command_problems(command) if command else ():
         yield ItemProblem("invalid_testCmd", f"testCmd: {problem}")
 
 
@@ -292,4 +299,5 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "requireAdversarialReview": ("require_review", fields.flag_of),
     "spotCheckFrac": ("spot_check_frac", fields.share_of),
     "validateAllJson": ("validate_all_json", fields.flag_of),
+    "pipeline": ("pipeline", fields.phases_of),
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driver.agent_driver import Usage
+from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.reviews import Review
 from driver.runners.summary import Counts, Doubt
 from state_store import events
@@ -24,6 +25,7 @@ SPOT_CHECK = "spot_check"
 CANARY = "canary"
 WITHOUT_ADDED_TESTS = "without_added_tests"
 INTEGRATION = "integration"
+GATE = "gate"  # a command of a pipeline's gate
 
 NO_SANDBOX = "none"
 
@@ -180,7 +182,9 @@ class ItemOutcome:
 
     `resumed` work was done by an earlier run; `shipped_as` is its commit when it was shipped too;
     `together` are the runs of its test on trees that hold other items as well; `reviews` every
-    look that somebody took at it.
+    look that somebody took at it; `phases` what each phase of its pipeline did. An approval of
+    `approved_tree` counts for `tree` too, which differs from it in the paths `after_approval` only;
+    what is not to be published stays where it is, verified or not.
     """
 
     slug: str
@@ -194,6 +198,10 @@ class ItemOutcome:
     shipped_as: str | None = None
     together: tuple[TestRun, ...] = ()
     reviews: tuple[Review, ...] = ()
+    phases: tuple[PhaseReceipt, ...] = ()
+    approved_tree: str | None = None
+    after_approval: tuple[str, ...] = ()
+    publish: bool = True
 
     @property
     def repairs(self) -> int:
@@ -217,6 +225,7 @@ class Shipment:
 
     `commits` holds (slug, commit) of all shipped items; `error` is a word of the report's
     vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped;
+    `push_error` is the word of `remote.PushResult` for a push that was refused;
     `kept` is the commit that `branch` then holds in this repository only. `left_out` are items
     that were verified alone, with the verdict they have beside the others; `together` holds
     (slug, test runs) on the line of the others. `onto` is the commit that the line stands on;
@@ -238,6 +247,7 @@ class Shipment:
     onto: str | None = None
     integration: tuple[TestRun, ...] = ()
     integration_runs: int = 0
+    push_error: str | None = None
 
     @property
     def tip(self) -> str | None:

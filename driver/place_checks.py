@@ -13,6 +13,7 @@ from pathlib import Path
 
 from driver.check import Check, failed, failed_as, passed, warned
 from driver.cycle_context import repository_in_sight
+from driver.forge_checks import check_pull_requests
 from driver.git import Repository, find_remote, open_repository, toplevel_of
 from driver.git_command import GitError, redacted
 from driver.machine_checks import check_disk, nearest_folder
@@ -21,7 +22,7 @@ from driver.repository import check_complete
 from driver.state_folder import check_state_dir
 from driver.text import typed
 from driver.tracker import tracker_problems, validate_item
-from driver.workspace import workspace_root
+from driver.workspace_root import workspace_root
 from state_store.errors import CannotRunError, InputError, TidegateError
 from state_store.schema import look
 from state_store.tracker_file import read_tracker_file
@@ -111,6 +112,7 @@ def check_places(places: Places, *, network: bool) -> Iterator[Check]:
             yield check_copied(places.repository.top, copied)
         yield check_history(places.repository)
         yield check_remote(places.settings, places.repository, network=network)
+        yield from check_pull_requests(places.settings, places.repository, network=network)
     yield check_identity(places.settings)
 
 

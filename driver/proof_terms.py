@@ -10,10 +10,20 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from driver.selection import is_open
 from driver.tracker import load_tracker_items
 from state_store.item_id import id_of
 
-_TERMS = ("testCmd", "ownsFiles", "workDir", "baseline", "fewerTests", "moreSkipped", "repairCap")
+_TERMS = (
+    "testCmd",
+    "ownsFiles",
+    "workDir",
+    "baseline",
+    "fewerTests",
+    "moreSkipped",
+    "repairCap",
+    "pipeline",
+)
 
 Terms = Mapping[str, Mapping[str, str]]
 
@@ -23,7 +33,7 @@ def proof_terms(tracker: Path) -> Terms:
     return {
         str(item_id): {key: json.dumps(item.get(key), sort_keys=True) for key in _TERMS}
         for item in load_tracker_items(tracker)
-        if (item_id := id_of(item)) is not None and item.get("status") == "todo"
+        if (item_id := id_of(item)) is not None and is_open(item)
     }
 
 

@@ -31,39 +31,60 @@ from state_store.errors import InputError
 
 _FROZEN = re.compile(r"(credential|http|ssh)\..*|core\.(sshcommand|askpass|gitproxy)", re.DOTALL)
 _FETCHED = "refs/tidegate/target"
-_ANSWERED = ("moved", "hook", "failed")
-_LOGIN_PROBLEMS = (
-    "authentication failed",
-    "could not read username",
-    "could not read password",
-    "permission denied",
-    "host key verification failed",
-    "403",
-    "401",
-)
+ADVANCED, PROTECTED, HOOK = "advanced", "protected", "hook"
+NO_RIGHTS, GONE, UNREACHABLE = "no_rights", "gone", "unreachable"
+UNVERIFIED, INTERRUPTED, FAILED = "unverified", "interrupted", "failed"
+_ANSWERED = (ADVANCED, PROTECTED, HOOK, FAILED)
+
+# What remotes say, the first that fits. A server's own rules come before its hooks, for hosts
+# tell of them through a hook; what it says of rights comes before both.
+_SAID = (
+    (NO_RIGHTS, r"permission|access denied|not allowed to push code to this|\b40[13]\b|denied to "
+                r"|authentication failed|could not read (username|password)|read.only"
+                r"|host key verification failed|unable to create temporary object"),
+    (ADVANCED, r"non-fast-forward|fetch first|stale info|cannot lock ref|incorrect old value"
+               r"|reference already exists|\bbut expected\b"),
+    (PROTECTED, r"protected|rule violations|pull request|merge request|currently checked out"
+                r"|deny updating a hidden ref"),
+    (HOOK, r"hook"),
+    (GONE, r"does not appear to be a git repository|repository .*not found|not found: repository"
+           r"|no such file or directory|\b404\b"),
+)  # fmt: skip
+_HOW = {
+    ADVANCED: "{branch} has moved on the remote",
+    PROTECTED: "the remote protects {branch}",
+    HOOK: "a hook of the remote refused {branch}",
+    NO_RIGHTS: "the remote does not accept the log-in, or lets it not write {branch}",
+    GONE: "the remote is not there, or not shown to you",
+    UNREACHABLE: "the remote cannot be reached",
+    FAILED: "{branch} was not pushed",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A remote as the user had it at the start; agents cannot redirect it afterwards.
 
-    `url` is the literal push URL; `config` holds how to log in there. Both may carry secrets
-    and stay out of `repr`. Who talks to it runs in `processes`, and so ends with the wave.
+    `url` is the literal push URL, `address` the one that is fetched from, as it is written down;
+    `config` holds how to log in there. All may carry secrets and stay out of `repr`. Who talks to
+    it runs in `processes`, and so ends with the wave.
     """
 
     name: str
     url: str = field(repr=False)
     config: tuple[tuple[str, str], ...] = field(repr=False, default=())
     processes: Processes = field(repr=False, compare=False, default_factory=Processes)
+    address: str = field(repr=False, default="")
 
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
     """How a push ended; `reason` is one sentence without credentials, "" when it went well.
 
-    `kind`: "moved" (the branch is not where it was expected), "hook" (the remote's rules or
-    hooks said no), "login", "unreachable", "unverified" (sent, but not seen there), "interrupted"
-    (nobody knows whether it arrived), "failed".
+    `kind`: "advanced" (the branch is not where it was expected), "protected" (by the remote's
+    rules), "hook" (a hook there said no), "no_rights" (log-in or rights), "gone" (no repository
+    there), "unreachable", "unverified" (sent, but not seen there), "interrupted" (nobody knows
+    whether it arrived), "failed".
     """
 
     ok: bool
@@ -90,7 +111,8 @@ def find_remote(
     asked = (*at, "remote", "get-url", "--push", chosen)
     url = text(run_git(asked, cwd=repo.top, env=env).stdout).splitlines()[0]
     frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
-    return Remote(chosen, _absolute(url, repo.top), frozen, processes or Processes())
+    address = dict(settings)[f"remote.{chosen}.url"]
+    return Remote(chosen, _absolute(url, repo.top), frozen, processes or Processes(), address)
 
 
 def _settings(listing: bytes) -> list[tuple[str, str]]:
@@ -141,10 +163,12 @@ def push_commit(
     """
     ref = f"refs/heads/{branch}"
     if failpoints.active() and not _is_folder(remote.url):
-        return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", "failed")
+        return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
     env = _push_environment(environ, git_dir, remote)
     if expected is not None and not contains(git_dir, env, commit, expected):
-        return PushResult(False, f"{branch} was not pushed: it would lose {expected[:12]}", "moved")
+        return PushResult(
+            False, f"{branch} was not pushed: it would lose {expected[:12]}", ADVANCED
+        )
     lease = f"--force-with-lease={ref}:{expected or ''}"
     sent = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
             "--recurse-submodules=no", lease, remote.url, f"{commit}:{ref}")  # fmt: skip
@@ -217,16 +241,37 @@ def fetch_head(
     if isinstance(done, PushResult):
         return done
     if not done.ok:
-        return PushResult(False, last_words(redacted(text(done.stderr))), "unreachable")
+        return _failure(branch, done)
     asked = (f"--git-dir={git_dir}", "rev-parse", "--verify", "-q", _FETCHED)
     return text(run_git(asked, cwd=git_dir, env=env).stdout).strip()
 
 
 def head_on(git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str) -> str:
     """The commit that `branch` is at on the remote, "" when it is not there or cannot be asked."""
-    env = _push_environment(environ, git_dir, remote)
-    there = _head_there(git_dir, env, remote, f"refs/heads/{branch}")
+    there = head_of(git_dir, environ, remote, branch)
     return "" if isinstance(there, PushResult) else there
+
+
+def heads_on(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, timeout_s: float
+) -> dict[str, str] | PushResult:
+    """Every branch of the remote, and the commit it is at."""
+    env = _push_environment(environ, git_dir, remote)
+    seen = _talk(git_dir, env, remote, ("ls-remote", "--heads", remote.url), timeout_s)
+    if isinstance(seen, PushResult):
+        return seen
+    if not seen.ok:
+        return PushResult(False, last_words(redacted(text(seen.stderr))), "unreachable")
+    lines = (line.partition("\t") for line in text(seen.stdout).splitlines())
+    return {ref.removeprefix("refs/heads/"): commit for commit, _, ref in lines}
+
+
+def head_of(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str
+) -> str | PushResult:
+    """The same, but why it cannot be asked."""
+    env = _push_environment(environ, git_dir, remote)
+    return _head_there(git_dir, env, remote, f"refs/heads/{branch}")
 
 
 def contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str) -> bool:
@@ -248,26 +293,29 @@ def _talk(
         done = remote.processes.run(Command(argv, git_dir, env, timeout_s))
     if done.ending is Ending.CANCELLED:
         why = f"git {args[0]} was interrupted: whether the remote got it is not known"
-        return PushResult(False, why, "interrupted")
+        return PushResult(False, why, INTERRUPTED)
     if done.exit_code is None:
-        return PushResult(False, f"git {args[0]}: {redacted(done.reason)}", "unreachable")
+        return PushResult(False, f"git {args[0]}: {redacted(done.reason)}", UNREACHABLE)
     return Captured(argv, done.exit_code, raw(done.stdout), raw(done.stderr))
 
 
 def _failure(branch: str, done: Captured) -> PushResult:
+    """A refusal told apart by what git and the remote say: about the branch, else in general."""
     said = redacted(text(done.stdout) + "\n" + text(done.stderr))
     status = re.search(r"^!\t\S+\t(.*)$", said, re.MULTILINE)
     told = last_words(redacted(text(done.stderr)))
-    if status and "[remote rejected]" in status[1]:
-        return PushResult(False, f"the remote refused {branch}: {status[1]}: {told}", "hook")
-    if status and "[rejected]" in status[1]:
-        return PushResult(False, f"{branch} has moved on the remote: {status[1]}", "moved")
-    lowered = told.lower()
-    login = any(sign in lowered for sign in _LOGIN_PROBLEMS)
-    if login:
-        return PushResult(False, f"the remote did not accept the log-in: {told}", "login")
-    kind = "failed" if status else "unreachable"
-    return PushResult(False, f"{branch} was not pushed: {told}", kind)
+    told = f"{status[1]}: {told}" if status else told
+    kind = push_word(told, answered=status is not None)
+    return PushResult(False, f"{_HOW[kind].format(branch=branch)}: {told}", kind)
+
+
+def push_word(told: str, *, answered: bool) -> str:
+    """The word for what a remote said; `answered` where it came as far as the branch."""
+    words = re.sub(r"'[^']*'", "''", told.lower())  # names and addresses may read like anything
+    found = (word for word, said in _SAID if re.search(said, words))
+    if answered:
+        return next((word for word in found if word != GONE), FAILED)
+    return next((word for word in found if word in (NO_RIGHTS, GONE)), UNREACHABLE)
 
 
 def _verified(
@@ -275,11 +323,11 @@ def _verified(
 ) -> PushResult:
     there = _head_there(git_dir, env, remote, ref)
     if isinstance(there, PushResult):
-        return PushResult(False, f"pushed, but not verified: {there.reason}", "unverified")
+        return PushResult(False, f"pushed, but not verified: {there.reason}", UNVERIFIED)
     if there == commit:
         return PushResult(True)
     seen = there or "nothing"
-    return PushResult(False, f"pushed, but the remote shows {seen} there", "unverified")
+    return PushResult(False, f"pushed, but the remote shows {seen} there", UNVERIFIED)
 
 
 def _head_there(

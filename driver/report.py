@@ -12,8 +12,11 @@ from typing import Any
 from driver import receipt, reviews
 from driver.agent_driver import Usage
 from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Shipment, TestRun, Verdict
+from driver.pipeline import classic_receipts, phase_receipt
+from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.protected import is_test
 from driver.provider_load import ProviderLoad
+from driver.pull_request import Proposed
 from driver.reviews import review_word
 from driver.wave_context import Planned
 from state_store.errors import ExitCode
@@ -62,6 +65,7 @@ class WaveReport:
     provider: ProviderLoad | None = None
     spending: Mapping[str, Any] | None = None
     uses: tuple[tuple[str, Usage], ...] | None = None
+    proposed: tuple[Proposed, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -70,7 +74,9 @@ class WaveReport:
             return self.abort_exit
         done = all(item.outcome.verdict is Verdict.VERIFIED for item in self.items)
         if self.shipments is not None:
-            done = done and all(item.commit for item in self.items)
+            done = done and all(item.commit or not item.outcome.publish for item in self.items)
+        if done and not all(proposed.made for proposed in self.proposed):
+            return ExitCode.NOT_ALL_SHIPPED  # asked for, and not done
         if done:
             return ExitCode.DONE
         others_only = all(
@@ -91,7 +97,8 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "provider": _provider(report.provider),
         "built": [_built(item, report.review_mode) for item in report.items],
         "shipped": None if report.shipments is None else _shipped_slugs(report.items),
-        "shipped_repos": [_shipped_repo(shipment) for shipment in report.shipments or ()],
+        "shipped_repos": [_shipped_repo(s, report.proposed) for s in report.shipments or ()],
+        "pull_requests": [proposed_json(proposed) for proposed in report.proposed],
         "branch": _only(shipment.branch for shipment in report.shipments or ()),
         "sha": _only(shipment.tip or shipment.kept for shipment in report.shipments or ()),
         "merged": False,
@@ -138,7 +145,8 @@ def _wave_review(report: WaveReport) -> str:
 
 def _review(item: ItemReport, mode: str) -> str:
     required, outcome = item.planned.policy.require_review, item.outcome
-    return review_word(outcome.reviews, outcome.tree, required=required, mode=mode)
+    tree = outcome.approved_tree or outcome.tree
+    return review_word(outcome.reviews, tree, required=required, mode=mode)
 
 
 def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
@@ -161,6 +169,9 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "model": last.model if last else None,
         "adversarial_review": _review(item, review_mode),
         "reviews": [reviews.to_json(review) for review in outcome.reviews],
+        "phases": [phase_receipt.to_json(one) for one in _phases(item)],
+        "afterApproval": list(outcome.after_approval),
+        "publish": outcome.publish,
         "selfWrittenTests": [c.path for c in outcome.changes if is_test(c.path)],
         "isolation": outcome.isolation,
         "spotChecked": bool(outcome.evidence.spot_checks),
@@ -168,7 +179,7 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "flaky": outcome.evidence.flaky,
         "together": [receipt.to_json(run) for run in outcome.together],
         "verificationTier": item.planned.policy.tier,
-        "usage": _usage(sum_usage(_usages(outcome))),
+        "usage": _usage(sum_usage(usages_of(outcome))),
         "attempts": [_attempt(attempt) for attempt in outcome.attempts],
         "tree": outcome.tree,
         "commit": item.commit,
@@ -178,10 +189,24 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
     }
 
 
-def _usages(outcome: ItemOutcome) -> list[Usage]:
+def usages_of(outcome: ItemOutcome) -> list[Usage]:
     """What this run was billed for an item, a dispatch each."""
     looks = reviews.of_this_run(outcome.reviews)
-    return [*(attempt.usage for attempt in outcome.attempts), *(look.usage for look in looks)]
+    steps = phase_receipt.of_this_run(outcome.phases)
+    return [
+        *(attempt.usage for attempt in outcome.attempts),
+        *(look.usage for look in looks),
+        *(step.usage for step in steps if step.role == phase_receipt.WORKER),
+    ]
+
+
+def _phases(item: ItemReport) -> tuple[PhaseReceipt, ...]:
+    """What each phase did; of a line in the classic order, what its attempts and reviews say."""
+    outcome, pipeline = item.outcome, item.planned.pipeline
+    found = outcome.phases or classic_receipts.of(outcome)
+    if not item.commit or not pipeline.publishes:
+        return found
+    return (*found, classic_receipts.of_publishing(pipeline, outcome.tree, item.commit))
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
@@ -245,7 +270,9 @@ def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
     outcomes = [item.outcome for item in report.items]
     attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
     looks = [look for outcome in outcomes for look in reviews.of_this_run(outcome.reviews)]
+    steps = [one for outcome in outcomes for one in phase_receipt.of_this_run(outcome.phases)]
     return [
+        *((step.phase, step.usage) for step in steps if step.role == phase_receipt.WORKER),
         *((attempt.phase, attempt.usage) for attempt in attempts),
         *((REVIEW, look.usage) for look in looks),
     ]
@@ -254,9 +281,9 @@ def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
 def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
     """Tokens by phase. Where `unmetered` is not 0 the sums of tokens say "at least", where
     `unpriced` is not, that of the cost."""
-    build = sum_usage(usage for phase, usage in uses if phase == BUILD)
+    build = sum_usage(usage for phase, usage in uses if phase not in (REPAIR, REVIEW))
     repair = sum_usage(usage for phase, usage in uses if phase == REPAIR)
-    verify = sum_usage(usage for phase, usage in uses if phase not in (BUILD, REPAIR))
+    verify = sum_usage(usage for phase, usage in uses if phase == REVIEW)
     total = sum_usage([build, repair, verify])
     return {
         "buildIn": build.input_tokens or 0,
@@ -274,7 +301,21 @@ def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
     }
 
 
-def _shipped_repo(shipment: Shipment) -> dict[str, Any]:
+def proposed_json(proposed: Proposed) -> dict[str, Any]:
+    """What came of one pull request."""
+    return {
+        "repo": proposed.repo,
+        "branch": proposed.branch,
+        "sha": proposed.commit,
+        "wave_id": proposed.wave_id,
+        "pr": asdict(proposed.made) if proposed.made else None,
+        "prError": proposed.error,
+    }
+
+
+def _shipped_repo(shipment: Shipment, proposed: Sequence[Proposed]) -> dict[str, Any]:
+    asked = [proposed_json(one) for one in proposed if shipment.tip and one.commit == shipment.tip]
+    own = asked[0] if asked else {"pr": None, "prError": None}
     return {
         "repo": shipment.repo,
         "committed": shipment.committed,
@@ -283,6 +324,7 @@ def _shipped_repo(shipment: Shipment) -> dict[str, Any]:
         "sha": shipment.tip or shipment.kept,
         "error": shipment.error,
         "error_detail": shipment.detail[:300] or None,
+        "push_error": shipment.push_error,
         "files_count": shipment.files_count,
         "warning": shipment.warning,
         "onto": shipment.onto,
@@ -290,6 +332,8 @@ def _shipped_repo(shipment: Shipment) -> dict[str, Any]:
             "runs": shipment.integration_runs,
             "receipts": [receipt.to_json(run) for run in shipment.integration],
         },
+        "pr": own["pr"],
+        "prError": own["prError"],
     }
 
 

@@ -1,7 +1,7 @@
 """The user's repository, which is only read: where it is, what it is on.
 
-Also the two deliberate writes there: one line in `info/exclude`, and a fast-forward when the
-user asked to ship on the checked-out branch. What is built and pushed belongs to `git`,
+Also the two deliberate writes there: one line in `info/exclude`, and a fast-forward of a branch
+when the user asked to ship onto it. What is built and pushed belongs to `git`,
 and whether something changed there to `checkout_watch`.
 """
 
@@ -143,6 +143,13 @@ def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
     return Path(text(done.stdout).removesuffix("\n")) if done.ok else None
 
 
+def is_git_dir(path: Path, environ: Mapping[str, str]) -> bool:
+    """Whether a folder outside any checkout is, or is in, a git dir or bare repository."""
+    env = with_config(user_environment(environ), (("safe.directory", "*"),))
+    done = run_git(("rev-parse", "--show-toplevel"), cwd=path, env=env, accept=(0, 128))
+    return any(said in done.stderr for said in (b"bare repository", b"must be run in a work tree"))
+
+
 def exclude_from_status(repo: Repository, pattern: str) -> None:
     """Have git in the user's checkout ignore `pattern`; asking twice adds one line."""
     path = Path(os.path.realpath(repo.common_dir / "info" / "exclude"))
@@ -170,6 +177,34 @@ def fast_forward(repo: Repository, commit: str, environ: Mapping[str, str]) -> s
         accept=(0, 1, 2, 128),
     )
     return "" if done.ok else GitError(done.argv, done.exit_code, done.stderr).args[0]
+
+
+def move_ahead(repo: Repository, branch: str, commit: str, environ: Mapping[str, str]) -> str:
+    """Move a branch ahead to `commit`, with the checkout where it is checked out; "" when done or
+    when there is no such branch, else why not. Nothing but a fast-forward is ever done."""
+    here = tip_of(repo, branch, environ)
+    if not here or here == commit:
+        return ""
+    if not is_ancestor(repo, here, commit, environ):
+        return f"{branch} went another way here, so it cannot be moved ahead to {commit[:12]}"
+    where = checked_out_in(repo, branch, environ)
+    if where is not None and where.exists() and where.samefile(repo.top):
+        return fast_forward(repo, commit, environ)
+    if where is not None:
+        return f"{branch} is checked out in {where}: run git merge --ff-only {commit[:12]} there"
+    move = (f"--git-dir={repo.git_dir}", "update-ref", f"refs/heads/{branch}", commit, here)
+    done = run_git(move, cwd=repo.top, env=user_environment(environ), accept=(0, 1, 128))
+    return "" if done.ok else GitError(done.argv, done.exit_code, done.stderr).args[0]
+
+
+def checked_out_in(repo: Repository, branch: str, environ: Mapping[str, str]) -> Path | None:
+    """The top of the checkout or linked worktree that a branch is checked out in."""
+    place = _ref(
+        repo,
+        ("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}"),
+        user_environment(environ),
+    )
+    return Path(place) if place else None
 
 
 def _ref(repo: Repository, asked: Sequence[str], env: Mapping[str, str]) -> str:

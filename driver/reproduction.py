@@ -22,10 +22,12 @@ from driver.git_command import private_environment, run_git, text
 from driver.grounds import run_setup
 from driver.outcome import RunKind, TestRun
 from driver.phases.prove import counts_of, output_digest, test_environment
+from driver.preparation import Preparation
 from driver.process import Command, Processes
+from driver.ship_names import items_of
 from driver.verdicts import run_kind
 from driver.wave_records import past_waves
-from driver.workspace import Preparation, Workshop
+from driver.workspace import Workshop
 from state_store.errors import CannotRunError, InputError
 from tools.settings import Settings
 
@@ -68,21 +70,21 @@ class Reproduction:
 def find(repo: Repository, settings: Settings, wave: str, item: str) -> Shipped:
     """What `wave` shipped of `item`, by slug or id; the beginning of the wave's id is enough.
     Raises InputError when there is none, or more than one wave of that beginning."""
-    begun = dict(_commits_of(repo, settings, wave)) if wave else {}
-    waves = {said["Wave-Id"] for said in begun.values()}
+    begun = list(_commits_of(repo, settings, wave)) if wave else []
+    waves = {said["Wave-Id"] for _, said in begun}
     if len(waves - {wave}) > 1 and wave not in waves:
         told = ", ".join(sorted(waves))
         raise InputError(f"{wave!r} may be any of {told}: write more of the wave's id")
     wave = wave if wave in waves or not waves else waves.pop()
-    known = {commit: said for commit, said in begun.items() if said["Wave-Id"] == wave}
+    known = [(commit, said) for commit, said in begun if said["Wave-Id"] == wave]
     receipts = tuple(_receipts(settings.state_dir, wave, item))
-    named = [c for c, said in known.items() if item in (said["Item-Slug"], said["Item-Id"])]
+    named = [(c, said) for c, said in known if item in (said["Item-Slug"], said["Item-Id"])]
     if not named:
         raise InputError(
             f"no commit here says that it is item {item!r} of wave {wave!r}: name both as the"
             " report does, and fetch the branch that it was shipped to"
         )
-    commit, said = named[0], known[named[0]]
+    commit, said = named[0]
     tree = said["tree"]
     then = next((run for run in receipts if run.tree == tree and run.green), None)
     return Shipped(
@@ -160,8 +162,8 @@ def _differences(shipped: Shipped, now: TestRun) -> Iterator[str]:
 def _commits_of(
     repo: Repository, settings: Settings, wave: str
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """The commits, on any branch, of waves whose ids begin so, the newest first, with their
-    trailers and `tree`."""
+    """The commits, on any branch, of waves whose ids begin so, the newest first, with the trailers
+    of each of their items and `tree`."""
     trailers = "%(trailers:only=true,unfold=true,separator=%x1F)"
     asked = (f"--git-dir={repo.git_dir}", "log", "--all", "-z", "--fixed-strings",
              f"--grep=Wave-Id: {wave}", f"--format=%H%x1E%T%x1E{trailers}")  # fmt: skip
@@ -170,10 +172,10 @@ def _commits_of(
         if not told.strip():
             continue
         commit, tree, lines = told.split("\x1e", 2)
-        said = dict(line.partition(": ")[::2] for line in lines.strip().split("\x1f"))
         needed = {"Item-Slug", "Item-Id", "Test-Command", "Proved-Tree"}
-        if said.get("Wave-Id", "").startswith(wave) and needed <= said.keys():
-            yield commit, {**said, "tree": tree}
+        for said in items_of(lines.strip().split("\x1f")):
+            if said.get("Wave-Id", "").startswith(wave) and needed <= said.keys():
+                yield commit, {**said, "tree": tree}
 
 
 def _receipts(state_dir: Path, wave: str, item: str) -> Iterator[TestRun]:

@@ -61,16 +61,27 @@ def noted(run_dir: Path, wave_id: str, folders: Sequence[Path]) -> Iterator[None
 def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
     """Runs of this state folder whose process is gone."""
     for record in sorted((state_dir / "runs").glob(f"*/{RECORD}")):
-        try:
-            found = read_json(record)
-        except BadFileError:
-            found = {}
-        if isinstance(found, dict) and not _is_alive(found):
+        found = _record(record)
+        if not _is_alive(found):
             yield DeadRun(
                 str(found.get("wave_id") or record.parent.name),
                 record,
                 tuple(Path(str(name)) for name in found.get("folders") or ()),
             )
+
+
+def living_waves(state_dir: Path) -> set[str]:
+    """The waves of this state folder that are under way, as far as can be seen."""
+    found = (_record(path) for path in (state_dir / "runs").glob(f"*/{RECORD}"))
+    return {str(record.get("wave_id")) for record in found if _is_alive(record)}
+
+
+def _record(path: Path) -> dict[str, Any]:
+    try:
+        found = read_json(path)
+    except BadFileError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def clear_up(state_dir: Path, environ: Mapping[str, str]) -> Iterator[str]:

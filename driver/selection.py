@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import posixpath
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -24,6 +24,8 @@ from state_store.item_id import id_of
 
 Item = Mapping[str, Any]
 
+TODO, CLAIMED = "todo", "claimed"
+
 OVERLAP = "overlap"
 MAX_ITEMS = "max_items"
 LEASED_ELSEWHERE = "leased_elsewhere"
@@ -31,9 +33,10 @@ CONFLICT = "tracker_conflict"
 NOT_ASKED_FOR = "not_asked_for"
 WAITS = "waits_for_dependency"
 UNKNOWN_DEPENDENCY = "unknown_dependency"
+WAITS_FOR_ITS_TIME = "waits_for_next_attempt"
 
 # Nothing is wrong with these items: their turn comes by itself, or was not asked for.
-PATIENT = frozenset({OVERLAP, MAX_ITEMS, NOT_ASKED_FOR, WAITS})
+PATIENT = frozenset({OVERLAP, MAX_ITEMS, NOT_ASKED_FOR, WAITS, WAITS_FOR_ITS_TIME})
 
 _PRIORITIES = {"P1": 1, "P2": 2, "P3": 3}
 # A number of this size cannot be seconds; JavaScript writes dates as milliseconds.
@@ -74,23 +77,34 @@ def order_key(item: Item) -> tuple[int, float, int]:
 
 
 def select_disjoint(
-    items: Iterable[Item], max_count: int, default_repo: str | None = None
+    items: Iterable[Item],
+    max_count: int,
+    default_repo: str | None = None,
+    first: Collection[str] = (),
 ) -> Selection:
     """The best set of up to `max_count` items, in order, none owning a file of another.
 
-    Best: as many P1 as can be, then P2, then P3, and among equals the oldest. Where that is too
-    hard to find (see `_Queue.best`), items are taken in order as they fit. `default_repo` is the
-    repository of the items that name none, so that both spellings meet.
+    Best: as many of those named in `first` as can be, then P1, P2 and P3, and among equals the
+    oldest. Where that is too hard to find (see `_Queue.best`), items are taken in order as they
+    fit. `default_repo` is the repository of the items that name none, so that both spellings meet.
     """
-    queue = _Queue(sorted(items, key=order_key), default_repo)
+    ranked = [(0 if _name(item) in first else _level(item), item) for item in items]
+    ranked.sort(key=lambda pair: (pair[0], order_key(pair[1])))
+    queue = _Queue([item for _, item in ranked], [level for level, _ in ranked], default_repo)
     chosen, exact = queue.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
     return Selection(selected, tuple(queue.left_out(chosen, max_count)), exact)
 
 
+def is_open(item: Item) -> bool:
+    """Whether an item is to be done. One that is claimed is: whether somebody does work on it is
+    the lease's word, not the tracker's, or whoever dies at work would take it along."""
+    return item.get("status") in (TODO, CLAIMED)
+
+
 def filter_todo_items(items: Iterable[Item]) -> list[Item]:
-    """The items whose status is "todo", most urgent first."""
-    return sorted((item for item in items if item.get("status") == "todo"), key=order_key)
+    """The items that are to be done, most urgent first."""
+    return sorted(filter(is_open, items), key=order_key)
 
 
 def select_disjoint_items(items: Sequence[Item], max_count: int) -> tuple[list[Item], list[str]]:
@@ -105,6 +119,7 @@ class _Queue:
     head is ever looked at."""
 
     items: Sequence[Item]
+    levels: Sequence[int]
     default_repo: str | None
     _read: dict[int, tuple[tuple[OwnedPath, ...], ItemProblem | None]] = field(default_factory=dict)
 
@@ -139,7 +154,7 @@ class _Queue:
 
     def _levels(self) -> list[tuple[int, int]]:
         """Where each priority that is there starts and ends."""
-        ends = [bisect_right(self.items, p, key=_level) for p in sorted(_PRIORITIES.values())]
+        ends = [bisect_right(self.levels, level) for level in (0, *sorted(_PRIORITIES.values()))]
         return [(start, end) for start, end in pairwise([0, *ends]) if start < end]
 
     def _fitting(self, settled: Sequence[int], start: int, limit: int) -> list[int]:
@@ -158,7 +173,7 @@ class _Queue:
         return chosen
 
     def _packed(self, candidates: Sequence[int], limit: int) -> list[int]:
-        levels = [_level(self.items[n]) for n in candidates]
+        levels = [self.levels[n] for n in candidates]
         clashes = _clashes([self.paths(n) for n in candidates])
         top = levels[0]
         packing = Packing([level - top for level in levels], clashes)
@@ -261,7 +276,11 @@ def _level(item: Item) -> int:
 
 def _created(item: Item) -> float:
     value = item.get("createdAt")
-    value = item.get("created_at") if value is None else value
+    return seconds_of(item.get("created_at") if value is None else value)
+
+
+def seconds_of(value: object) -> float:
+    """A time as people and programs write it, in seconds since 1970; infinite for what is none."""
     if isinstance(value, str):
         return _seconds_of_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 from driver.manifest import WorkItem
@@ -12,6 +12,7 @@ from driver.text import safe_line
 from state_store.anchors import TRAILER
 
 MAX_SUBJECT_CHARS = 72
+_OF_AN_ITEM = frozenset({"Item-Id", "Item-Slug", "Test-Command", "Work-Dir"})
 
 
 def commit_message(
@@ -24,17 +25,59 @@ def commit_message(
 ) -> str:
     """Subject from the title or slug, then the trailers that later runs find items by; `anchor`
     says how far the store was."""
-    trailers = {
-        "Wave-Id": wave_id,
-        "Item-Id": item.item_id or item.slug,
-        "Item-Slug": item.slug,
-        "Test-Command": command_text(item.test_command),
-        **({"Work-Dir": work_dir} if work_dir != "." else {}),
-        "Proved-Tree": proved_tree,
-        **({TRAILER: anchor} if anchor else {}),
-    }
-    lines = [f"{name}: {safe_line(value)}" for name, value in trailers.items()]
+    lines = _trailers(wave_id, [(item, work_dir)], proved_tree, anchor)
     return "\n".join([_subject(item.title or item.slug), "", *lines]) + "\n"
+
+
+def batch_message(
+    items: Sequence[tuple[WorkItem, str]],
+    wave_id: str,
+    proved_tree: str,
+    anchor: str | None = None,
+) -> str:
+    """The same for one commit of several items, each with its work folder; the trailers of an item
+    stand together and begin with its Item-Id."""
+    if len(items) == 1:
+        item, work_dir = items[0]
+        return commit_message(item, wave_id, proved_tree, anchor, work_dir=work_dir)
+    told = ", ".join(item.slug for item, _ in items)
+    body = [f"- {_subject(f'{item.slug}: {item.title or item.slug}')}" for item, _ in items]
+    lines = _trailers(wave_id, items, proved_tree, anchor)
+    return "\n".join([_subject(f"{len(items)} items: {told}"), "", *body, "", *lines]) + "\n"
+
+
+def items_of(trailers: Iterable[str]) -> list[dict[str, str]]:
+    """For each item of a commit what its trailers, lines of `Name: value`, say of it."""
+    common: dict[str, str] = {}
+    items: list[dict[str, str]] = []
+    for name, _, value in (line.partition(": ") for line in trailers):
+        if name == "Item-Id":
+            items.append({})
+        (items[-1] if name in _OF_AN_ITEM and items else common)[name] = value
+    return [{**common, **item} for item in items]
+
+
+def _trailers(
+    wave_id: str,
+    items: Sequence[tuple[WorkItem, str]],
+    proved_tree: str,
+    anchor: str | None,
+) -> list[str]:
+    pairs = [
+        ("Wave-Id", wave_id),
+        *(pair for item, work_dir in items for pair in _of_item(item, work_dir)),
+        ("Proved-Tree", proved_tree),
+        *([(TRAILER, anchor)] if anchor else []),
+    ]
+    return [f"{name}: {safe_line(value)}" for name, value in pairs]
+
+
+def _of_item(item: WorkItem, work_dir: str) -> Iterator[tuple[str, str]]:
+    yield "Item-Id", item.item_id or item.slug
+    yield "Item-Slug", item.slug
+    yield "Test-Command", command_text(item.test_command)
+    if work_dir != ".":
+        yield "Work-Dir", work_dir
 
 
 def _subject(text: str) -> str:

@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from driver.git import open_repository, toplevel_of
-from driver.repository import check_complete
+from driver.git import find_remote, open_repository, toplevel_of
+from driver.git_command import run_git, text, user_environment
+from driver.repository import check_complete, is_git_dir
+from driver.signing import signer_of, why_it_cannot
+from driver.target import check_target
+from state_store.errors import CannotRunError
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,10 @@ class Survey:
 
     environ: Mapping[str, str]
     _tops: dict[Path, Path | None] = field(default_factory=dict)
+    _git_dirs: dict[Path, bool] = field(default_factory=dict)
     _sound: set[Path] = field(default_factory=set)
+    _signing: set[Path] = field(default_factory=set)
+    _targets: set[tuple[Path, str]] = field(default_factory=set)
 
     def top_of(self, folder: Path) -> Path | None:
         """The top of the checkout that `folder` is in; None outside any."""
@@ -28,8 +35,46 @@ class Survey:
             self._tops[folder] = toplevel_of(folder, self.environ)
         return self._tops[folder]
 
-    def check_repository(self, top: Path) -> None:
-        """Raise InputError or CannotRunError when no wave can work on the checkout at `top`."""
+    def is_git_dir(self, folder: Path) -> bool:
+        """Whether a folder outside any checkout is, or is in, a git dir."""
+        if folder not in self._git_dirs:
+            self._git_dirs[folder] = is_git_dir(folder, self.environ)
+        return self._git_dirs[folder]
+
+    def check_repository(self, top: Path, remote: str | None = None) -> None:
+        """Raise InputError or CannotRunError when no wave can work on the checkout at `top`, or
+        ship from there to the `remote` that is asked for."""
         if top not in self._sound:
-            check_complete(open_repository(top, self.environ), self.environ)
+            repository = open_repository(top, self.environ)
+            check_complete(repository, self.environ)
+            if remote is not None:
+                find_remote(repository, self.environ, remote)
             self._sound.add(top)
+
+    def check_target(self, top: Path, remote: str | None, target: str) -> None:
+        """Raise InputError when there is no such branch, here or on the remote of that name."""
+        if (top, target) not in self._targets:
+            check_target(open_repository(top, self.environ), self.environ, remote, target)
+            self._targets.add((top, target))
+
+    def check_signing(self, top: Path, sign: str) -> None:
+        """Raise CannotRunError when commits there are to be signed and nobody can without a
+        prompt."""
+        if top in self._signing:
+            return
+        repository = open_repository(top, self.environ)
+        signer = signer_of(repository, self.environ, sign)
+        if signer is not None and (why := why_it_cannot(signer, repository)):
+            raise CannotRunError(
+                f"commits in {top} are to be signed, which does not work without a prompt: {why};"
+                ' unlock the key for its agent, or set [ship] sign = "never"'
+            )
+        self._signing.add(top)
+
+    def committed_text(self, top: Path, path: str, branch: str | None = None) -> str | None:
+        """A file of the commit that `branch`, or else the checkout at `top`, is on; None where it
+        has no such file."""
+        env = user_environment(self.environ)
+        at = f"refs/heads/{branch}" if branch else "HEAD"
+        found = run_git(("cat-file", "blob", f"{at}:{path}"), cwd=top, env=env, accept=(0, 1, 128))
+        return text(found.stdout) if found.ok else None

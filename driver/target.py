@@ -1,4 +1,4 @@
-"""The branch that a wave started from: where it is by now, and which items fit on it.
+"""The branch that a wave starts from: which one, where it is by now, and which items fit on it.
 
 Looks, fetches into the git dir of ours, and compares paths; what follows from it is the ship's.
 A remote that cannot be asked is no reason to stop, only to say so.
@@ -6,13 +6,17 @@ A remote that cannot be asked is no reason to stop, only to say so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from driver.git import PrivateGit, Repository, find_remote, tip_of
+from driver.git_command import run_git, user_environment
 from driver.ground import RepositoryGround
 from driver.outcome import Change
-from driver.remote import PushResult, contains, fetch_head
+from driver.remote import PushResult, Remote, contains, fetch_head, head_of
+from driver.ship_names import on_the_way
+from state_store.errors import CannotRunError, InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +27,51 @@ class Head:
     note: str = ""
 
 
+def check_target(repo: Repository, environ: Mapping[str, str], name: str | None, to: str) -> None:
+    """Raise InputError when a repository has no branch `to`, neither here nor on its remote, whose
+    name in the settings is `name`."""
+    asked = ("check-ref-format", f"refs/heads/{to}")
+    if not run_git(asked, cwd=repo.top, env=user_environment(environ), accept=(0, 1, 129)).ok:
+        raise InputError(f"--target {to}: that is no name of a branch")
+    if tip_of(repo, to, environ):
+        return
+    remote = find_remote(replace(repo, branch=to), environ, name)
+    there = head_of(repo.git_dir, environ, remote, to) if remote else ""
+    if not isinstance(there, str):
+        why = f"its remote {remote.name if remote else ''} cannot be asked: {there.reason}"
+        raise CannotRunError(f"{repo.top} has no branch {to}, and {why}")
+    if not there:
+        beside = f", and neither has its remote {remote.name}" if remote else ""
+        raise InputError(f"--target {to}: {repo.top} has no such branch{beside}")
+
+
+def start(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> Repository:
+    """The repository as seen from the head of branch `to`, here or on the remote if it is further
+    there; what only the remote has is kept here below a ref until the wave has ended.
+
+    Raises CannotRunError where the branch is not here and the remote cannot be asked.
+    """
+    here = tip_of(repo, to, git.environ)
+    there = fetch_head(git.path, git.environ, remote, to, here) if remote else here
+    if isinstance(there, PushResult) and not here:
+        raise CannotRunError(f"{repo.top} has no branch {to}: {there.reason}")
+    ahead = isinstance(there, str) and there not in ("", here)
+    if ahead and (not here or contains(git.path, git.env, str(there), here)):
+        git.keep(repo, str(there), on_the_way(str(there)))
+        here = str(there)
+    return replace(repo, head=here, branch=to)
+
+
 def look(ground: RepositoryGround, known: str) -> Head:
     """Where the branch is by now, on the remote if it is further there; `known` where that cannot
-    be told. That the user's own branch did not move is seen by who compares the checkout."""
+    be told. Here only we move it, or who compares the checkout sees it."""
     repository, remote, git = ground.repository, ground.remote, ground.git
-    if repository.branch is None or remote is None:
+    if repository.branch is None:
+        return Head(known)
+    moved_to = ground.moved_to
+    if moved_to and moved_to != known and contains(git.path, git.env, moved_to, known):
+        known = moved_to
+    if remote is None:
         return Head(known)
     there = fetch_head(git.path, ground.environ, remote, repository.branch, known)
     if isinstance(there, PushResult):

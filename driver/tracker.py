@@ -14,14 +14,41 @@ from typing import Any
 
 from driver.manifest import check_item
 from driver.ownership import comparison_key
+from driver.selection import is_open
 from state_store.errors import InputError
 from state_store.files import replace_unchanged
 from state_store.item_id import id_of
 from state_store.locks import locked
 from state_store.merge import Change, Item
-from state_store.tracker_file import read_tracker_file, real_path, rewritten
+from state_store.tracker_base import digest_of
+from state_store.tracker_file import TrackerFile, read_tracker_file, real_path, rewritten
 
 Edit = Callable[[Item], Mapping[str, Any]]
+
+
+class TrackerReader:
+    """A tracker as it was last read: parsed and checked anew only when its bytes are others."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing of it: a long tracker is large."""
+        self._file: TrackerFile | None = None
+        self._problems: dict[int, tuple[str, ...]] = {}
+
+    def read(self, path: Path) -> TrackerFile:
+        """What is in the file now. Raises InputError, as `read_tracker_file`."""
+        if self._file is None or digest_of(path) != self._file.digest:
+            self.forget()
+            self._file = read_tracker_file(path)
+        return self._file
+
+    def problems(self, item: Item) -> tuple[str, ...]:
+        """`validate_item` of an item that was read last."""
+        if id(item) not in self._problems:
+            self._problems[id(item)] = validate_item(item)
+        return self._problems[id(item)]
 
 
 def load_tracker_items(path: Path | str) -> list[Item]:
@@ -51,7 +78,7 @@ def tracker_problems(items: Sequence[Item]) -> tuple[str, ...]:
     An id must be the only one in the tracker; a slug only among the todo items, for finished work
     may have had the same name.
     """
-    todo = [item for item in items if item.get("status") == "todo"]
+    todo = list(filter(is_open, items))
     open_ids = set(map(id_of, todo))
     ids = _repeated(found for item in items if (found := id_of(item)) in open_ids)
     slugs = _repeated(comparison_key(str(item["slug"])) for item in todo if item.get("slug"))

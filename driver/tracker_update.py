@@ -1,35 +1,44 @@
 """What a wave leaves in the tracker: shipped items move on, tried ones remember why they did not.
 
-Which edits those are is decided without I/O; how they are written is `backlog`'s.
+Which edits those are is decided without I/O, what a try costs in `attempts`; how they are written
+is `backlog`'s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
+from driver.attempts import Patience, after_try, no_wait, opened
 from driver.backlog import Backlog
 from driver.outcome import Verdict
+from driver.selection import is_open
+from driver.shipped_items import IN_PROGRESS, KEY, Shipped
 from driver.text import without_remedy
 from driver.tracker import Edit
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 
-# What speaks of the surroundings and not of the item's work costs it no attempt.
-_NO_ATTEMPT = (
-    Verdict.UNDECIDED,
-    Verdict.HALTED,
-    Verdict.OVER_BUDGET,
-    Verdict.LEASED_ELSEWHERE,
-    Verdict.VERIFIED,
-)
 # These say why even where nobody has worked.
 _TOLD = (Verdict.UNDECIDED, Verdict.OVER_BUDGET)
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a wave's results are noted with: its id, what is kept of each shipment, by slug, how
+    often and how soon an item is tried again, and what time it is."""
+
+    wave_id: str
+    shipments: Mapping[str, Shipped | None]
+    patience: Patience
+    now: datetime
+
+
 def update_tracker(
-    backlog: Backlog, resources: Mapping[str, str], results: WaveResults, wave_id: str
+    backlog: Backlog, resources: Mapping[str, str], results: WaveResults, terms: Terms
 ) -> dict[str, Any]:
     """Note what came of a wave; the answer is the cycle report's keys about it.
 
@@ -37,7 +46,7 @@ def update_tracker(
 
     Nothing is raised: what was shipped is shipped, and the report has to say so.
     """
-    edits = edits_for(results, wave_id)
+    edits = edits_for(results, terms)
     if not edits:
         return {"tracker_update_attempted": False}
     leased = {name: (resources[name], edit) for name, edit in edits.items()}
@@ -57,32 +66,41 @@ def _written(backlog: Backlog, edits: Mapping[str, tuple[str, Edit]]) -> dict[st
     }
 
 
-def edits_for(results: WaveResults, wave_id: str) -> dict[str, Edit]:
-    """What to change, by item id; an item that nobody worked on is left alone."""
+def edits_for(results: WaveResults, terms: Terms) -> dict[str, Edit]:
+    """What to change, by item id; an item that nobody worked on is only given back."""
     edits: dict[str, Edit] = {}
     for slug, item_id in results.ids.items():
         record = results.built.get(slug) or {}
         if record.get("verdict") == Verdict.LEASED_ELSEWHERE:
             continue  # its present holder has the word
         if slug in results.shipped:
-            edits[item_id] = partial(_in_progress, wave_id)
+            edits[item_id] = partial(_in_progress, terms, slug)
         elif record.get("dispatched") or record.get("verdict") in _TOLD:
-            edits[item_id] = partial(_tried, record)
+            edits[item_id] = partial(_tried, terms, {**record, **_unasked(results, record)})
+        else:
+            edits[item_id] = opened
     return edits
 
 
-def _in_progress(wave_id: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    note = f"{item.get('notes') or ''} [wave {wave_id[:8]}]".strip()
+def _unasked(results: WaveResults, record: Mapping[str, Any]) -> dict[str, str]:
+    """What keeps verified work where it is when no ship was asked for."""
+    if not record.get("verified") or results.told.get("shipped", ()) is not None:
+        return {}
+    work = f": {record['savedWork']}" if record.get("savedWork") else ""
+    return {"ship_error": f'verified, and kept as a patch as [ship] mode is "none"{work}'}
+
+
+def _in_progress(terms: Terms, slug: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    note = f"{item.get('notes') or ''} [wave {terms.wave_id[:8]}]".strip()
     # Whoever moved the item on while the wave ran knows more than the wave.
-    status = "in_progress" if item.get("status") == "todo" else item.get("status")
+    status = IN_PROGRESS if is_open(item) else item.get("status")
     cured = {"lastError": None} if item.get("lastError") else {}
-    return {"status": status, "notes": note, **cured}
+    kept = terms.shipments.get(slug)
+    shipped = {KEY: kept.to_json()} if kept else {}
+    return {"status": status, "notes": note, **shipped, **cured, **no_wait(item)}
 
 
-def _tried(record: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
-    before = item.get("attempts")
-    attempts = before if isinstance(before, int) else 0
-    if record.get("verdict") not in _NO_ATTEMPT:
-        attempts += 1
+def _tried(terms: Terms, record: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     why = record.get("ship_error") or record.get("error")
-    return {"attempts": attempts, "lastError": without_remedy(why) if why else None}
+    told = without_remedy(why) if why else None
+    return after_try(item, record.get("verdict"), told, terms.patience, terms.now)

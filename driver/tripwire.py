@@ -90,6 +90,16 @@ class Tripwire:
             return tuple(self._strays)
 
     @contextmanager
+    def by_us(self) -> Iterator[None]:
+        """What changes while the block runs is Tidegate's own doing; all others wait."""
+        with self._looking():
+            try:
+                yield
+            finally:
+                self._looked_at = time.monotonic()
+                self._seen = self._look()
+
+    @contextmanager
     def _looking(self) -> Iterator[None]:
         """With the lock held, after a look that began after this was asked for."""
         asked_at = time.monotonic()

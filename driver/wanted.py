@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from driver.selection import NOT_ASKED_FOR, Skipped
+from driver.selection import NOT_ASKED_FOR, TODO, Skipped, is_open
 from state_store.errors import InputError
 from state_store.item_id import id_of
 
@@ -49,10 +49,9 @@ class Wanted:
         if not self.only:
             return
         states = {name: item.get("status") for item in items for name in names_of(item)}
-        states |= {name: "todo" for item in items if item.get("status") == "todo"
-                   for name in names_of(item)}  # fmt: skip
+        states |= {name: TODO for item in items if is_open(item) for name in names_of(item)}
         missing = [name for name in self.only if name not in states]
-        over = [name for name in self.only if states.get(name, "todo") != "todo"]
+        over = [name for name in self.only if states.get(name, TODO) != TODO]
         problems = [
             f"--only {name}: the tracker has no item of that slug or id" for name in missing
         ]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from driver.conclusion import aborted, conclude
+from driver.conclusion import aborted, conclude, with_requests
 from driver.gates import gate_word
 from driver.ground import RepositoryGround
-from driver.item_line import Trail, abandoned, walk
+from driver.item_line import abandoned, walk
 from driver.manifest import parse_manifest
 from driver.opening import WaveRequest, opened, wave_id_of
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
-from driver.phases.recovery import recall
+from driver.phases.propose import propose
+from driver.phases.recovery import Remembered, made_up_for, make_up, recall
 from driver.phases.ship import ship, strays
 from driver.pool import Leaving, repeating, run_all
 from driver.report import WaveReport
+from driver.trail import Trail
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError, TidegateError
 
@@ -30,19 +32,21 @@ def run(request: WaveRequest) -> WaveReport:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
         with opened(request, manifest) as wave:
             with repeating(HALT_LOOK_S, wave.gates.watch):
-                outcomes = _walk_all(wave)
-                shipments = _ship_all(wave, outcomes)
+                memories = recall(wave)
+                outcomes = _walk_all(wave, memories)
+                shipments = _ship_all(wave, outcomes, memories)
             report = conclude(wave, outcomes, shipments, resumed=request.resume)
+            report = with_requests(report, wave, propose(wave, outcomes, shipments))
             wave.recorder.ended(report.abort_reason)
             return report
     except TidegateError as error:
         return aborted(wave_id, error)
 
 
-def _walk_all(wave: Wave) -> list[ItemOutcome]:
+def _walk_all(wave: Wave, memories: Mapping[str, Remembered]) -> list[ItemOutcome]:
     trails = {planned.slug: Trail() for planned in wave.plan}
-    memories = recall(wave)
     wave.recorder.taken_all([wave.subject(planned) for planned in wave.plan])
+    make_up(wave, memories)
     return run_all(
         wave.plan,
         lambda planned: walk(planned, wave, trails[planned.slug], memories[planned.slug]),
@@ -56,9 +60,11 @@ def _walk_all(wave: Wave) -> list[ItemOutcome]:
     )
 
 
-def _ship_all(wave: Wave, outcomes: Sequence[ItemOutcome]) -> dict[str, Shipment] | None:
-    """A shipment for each repository with verified items, or whose checkout somebody changed;
-    None when no ship was asked for."""
+def _ship_all(
+    wave: Wave, outcomes: Sequence[ItemOutcome], memories: Mapping[str, Remembered]
+) -> dict[str, Shipment] | None:
+    """A shipment for each repository with verified items, or whose checkout somebody changed, and
+    for each that an earlier run had left open; None when no ship was asked for."""
     if wave.shipping.mode == "none":
         return None
     shipments: dict[str, Shipment] = {}
@@ -74,7 +80,7 @@ def _ship_all(wave: Wave, outcomes: Sequence[ItemOutcome]) -> dict[str, Shipment
             shipment = Shipment(key, error="could_not_ship", detail=str(error))
         if shipment is not None:
             shipments[key] = shipment
-    return shipments
+    return shipments | made_up_for(memories.values())
 
 
 def _verified(wave: Wave, outcomes: Sequence[ItemOutcome], key: str) -> list[Entry]:
@@ -84,4 +90,5 @@ def _verified(wave: Wave, outcomes: Sequence[ItemOutcome], key: str) -> list[Ent
         if planned.home.key == key
         and outcome.verdict is Verdict.VERIFIED
         and outcome.shipped_as is None
+        and outcome.publish
     ]

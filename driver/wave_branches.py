@@ -64,6 +64,15 @@ def refs_with(repo: Repository, commit: str, environ: Mapping[str, str]) -> tupl
     return tuple(text(done.stdout).splitlines())
 
 
+def branches_with(repo: Repository, commit: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The branches here that contain a commit; none for one that is not known here."""
+    asked = (f"--git-dir={repo.git_dir}", "for-each-ref", "--format=%(refname)",
+             f"--contains={commit}", HEADS)  # fmt: skip
+    env = user_environment(environ)
+    done = run_git(asked, cwd=repo.top, env=env, accept=(0, 1, 128, 129))
+    return tuple(text(done.stdout).splitlines()) if commit and done.ok else ()
+
+
 def home_of(
     repo: Repository, commit: str, started_from: str | None, environ: Mapping[str, str]
 ) -> str:

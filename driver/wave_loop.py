@@ -34,7 +34,8 @@ def run_wave(
     """Bring every item of `manifest` to a verdict and ship what is verified.
 
     `git` None ships nothing; `{"expectTopLevel": path}` ships to the branch checked out there;
-    with `"mode": "branch"` to a new wave branch. The answer's keys are those of docs/formats.md;
+    with `"mode": "branch"` to a new wave branch; `"target": branch` names another branch to start
+    from and to ship for. The answer's keys are those of docs/formats.md;
     bad input is an answer with `aborted` and `error`, never an exception.
     """
     from driver import report, wave
@@ -76,6 +77,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--git", action="store_true", help="ship verified items to a wave branch")
     add("--resume", action="store_true", help="go on with what an earlier run of it has left")
     add("--one-turn", action="store_true", help="no repair rounds")
+    add("--from-phase", metavar="NAME", help="begin there; what stands before is taken as done")
+    add("--confirm", action="store_true", help="ask at the terminal before each phase of an item")
+    add("--yes", action="store_true", help="ask nothing, also with --confirm")
     add_common(parser)
     return parser
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driver.selection import Selection
+from driver.shipped_items import Shipped
 from state_store.errors import ExitCode
 from state_store.item_id import id_of
 
@@ -36,6 +37,27 @@ class WaveResults:
         """The ids of the selected items that were left behind."""
         return tuple(found for slug, found in self.ids.items() if slug not in self.shipped)
 
+    def shipment(self, slug: str, place: str, entry: Mapping[str, Any]) -> Shipped | None:
+        """What to keep of a shipment, None where no commit is told; `place` is its repository,
+        `entry` the journal's of it, which knows a line that an earlier wave published."""
+        record = self.built.get(slug) or {}
+        commit = _text(record.get("commit"))
+        if not commit:
+            return None
+        mine = entry if entry.get("commit") == commit else {}
+        bases = self.told.get("base") or ()
+        mine_only = (b for b in bases if len(bases) == 1 or b.get("repo") == place)
+        base: Mapping[str, Any] = next(mine_only, {})
+        # What an earlier wave has published may be in the base of this one already.
+        onto = "" if record.get("skipped_from_journal") else _text(base.get("commit"))
+        return Shipped(
+            wave=_text(mine.get("waveId")) or _text(self.told.get("wave_id")),
+            commit=commit,
+            branch=_text(mine.get("branch")) or _text(self.told.get("branch")),
+            target=_text(base.get("branch")),
+            onto=onto,
+        )
+
     @property
     def error(self) -> str | None:
         """The sentence that says what kept the wave from its end."""
@@ -50,3 +72,7 @@ class WaveResults:
         proven = all(self.built.get(slug, {}).get("verified") for slug in self.shipped)
         done = began and proven and len(self.shipped) == len(self.ids)
         return int(ExitCode.DONE if done else ExitCode.NOT_ALL_SHIPPED)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

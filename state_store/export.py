@@ -30,7 +30,7 @@ View = Mapping[str, Any]
 _KEPT = "view:buildlog"  # the snapshot that has the sections
 _FORMAT = 1  # to be raised with every change of what a section says
 
-_STATUS_ORDER = ("in_progress", "todo", "failed", "blocked", "done", "archived")
+_STATUS_ORDER = ("claimed", "in_progress", "todo", "failed", "blocked", "done", "archived")
 
 
 def export_state_md(api: StateAPI, out_path: Path | str) -> None:

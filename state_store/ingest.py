@@ -140,8 +140,15 @@ def _sync_once(
     base = tracker_base.load_base(store, path)
     done = _ingest(store, file, base, actor, prefer)
     text = with_changes(file.text, done.merge.to_file, done.merge.added_to_file)
-    if text != file.text and not replace_unchanged(path, text.encode(), file.digest):
-        return None
+    if text != file.text:
+        if done.drafts:
+            # What the store took from the file is agreed on from now on, whatever becomes of the
+            # file: an item that a person deletes before our swap would else look like our addition.
+            met = _agreed(base, done, file, file.items)
+            _remember(store, path, base, met, done.version)
+            base = met
+        if not replace_unchanged(path, text.encode(), file.digest):
+            return None
     after = _file_after(file.items, done.merge)
     _remember(store, path, base, _agreed(base, done, file, after), done.version)
     report = SyncReport(

@@ -93,6 +93,17 @@ class OpenUse:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """A use that was larger than its reservation; `kind` is backend, model and phase, `settled` by
+    the wall clock."""
+
+    kind: tuple[str, str, str]
+    settled: float
+    tokens: int
+    usd: int
+
+
 _PURPOSE = tuple(field.name for field in fields(Purpose))
 _CHARGE = tuple(field.name for field in fields(Charge))
 _TOTAL = """SELECT
@@ -168,6 +179,15 @@ class SpendBook:
             OpenUse(Reserved(row[0], row[1], Purpose(*row[2:8]), row[8], row[9]), *row[10:])
             for row in rows
         ]
+
+    def overruns(self) -> list[Overrun]:
+        """Those of the newest uses that were larger than what was reserved for them."""
+        rows = self._connection.execute(
+            "SELECT backend, model, phase, settled, tokens, usd FROM "
+            f"(SELECT * FROM spend ORDER BY id DESC LIMIT {_LEARNT_FROM}) "
+            "WHERE settled IS NOT NULL AND (tokens > reserved_tokens OR usd > reserved_usd)"
+        )
+        return [Overrun((row[0], row[1], row[2]), *row[3:]) for row in rows]
 
     def untold(self) -> list[Use]:
         """Settled uses that are not known to be in the ledger, the oldest first."""

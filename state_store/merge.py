@@ -28,6 +28,8 @@ class Absent(Enum):
 ABSENT = Absent.ABSENT
 ARCHIVED = "archived"
 GROWING_TEXTS = frozenset({"notes"})
+# That a machine works on an item is no decision: it gives way to whatever a person says.
+PASSING = {"status": "claimed"}
 FILE, STORE = "file", "store"
 
 
@@ -197,6 +199,8 @@ def _merged(key: str, base: Item | None, store: Any, file: Any) -> Any:
         return file
     if same(before, file):
         return store
+    if PASSING.get(key, ABSENT) == store:
+        return file
     return _grown(before, store, file) if key in GROWING_TEXTS else _UNDECIDED
 
 

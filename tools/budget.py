@@ -24,6 +24,7 @@ from tools import ceilings
 from tools.ceilings import DAILY, MICRO, WAVE, Decision, Estimate, Fit, Limits, Period
 from tools.ledger_rows import NOTHING_ELSEWHERE, Elsewhere
 from tools.ledger_writer import LedgerWriter
+from tools.overruns import beyond
 
 OK, FAILED, EMPTY, HUNG = "OK", "FAILED", "EMPTY", "HUNG"
 ACTOR = "budget"
@@ -130,7 +131,7 @@ class Budget:
         charge = charge_of(reserved, used)
 
         def job(transaction: Transaction) -> int:
-            return int(self._book(transaction, reserved, charge))
+            return int(self._book(transaction, reserved, charge, used.usd))
 
         failpoint("budget.before_settle")
         self.store.joined(job)
@@ -190,10 +191,18 @@ class Budget:
 
     def _decide(self, book: SpendBook, purpose: Purpose, now: float) -> Decision:
         estimate = self._estimate(book, purpose)
-        refused = self._unpriced(purpose, estimate)
-        return refused or ceilings.decide(
-            self._periods(book, purpose.wave, utc_day(now), now), estimate
-        )
+        if (refused := self._unpriced(purpose, estimate)) is not None:
+            return refused
+        wave, today = purpose.wave, utc_day(now)
+        of_wave, of_day = self._periods(book, wave, today, now)
+        overruns = book.overruns()
+        if overruns:
+            running = book.open_uses()
+            own = [use for use in running if use.reserved.purpose.wave == wave]
+            todays = [use for use in running if use.reserved.stamp.startswith(today)]
+            of_wave = _with_more(of_wave, *beyond(own, overruns))
+            of_day = _with_more(of_day, *beyond(todays, overruns))
+        return ceilings.decide([of_wave, of_day], estimate)
 
     def _unpriced(self, purpose: Purpose, estimate: Estimate) -> Decision | None:
         if estimate.usd is not None or not self.limits.has_usd or self.limits.allow_unpriced:
@@ -255,12 +264,24 @@ class Budget:
         is_late = now > use.until and not self.is_living(use.holder)
         return is_late or self.is_gone(use.holder)
 
-    def _book(self, transaction: Transaction, reserved: Reserved, charge: Charge) -> bool:
+    def _book(
+        self, transaction: Transaction, reserved: Reserved, charge: Charge, usd: Any = None
+    ) -> bool:
         booked = transaction.spend.settle(reserved, charge, transaction.now.wall_s)
         if booked:
-            told = _event(reserved, charge)
+            told = _event(reserved, charge, usd)
             transaction.append(events.AGENT_TRACES, events.AGENT_BILLED, told, actor=ACTOR)
         return booked
+
+
+def _with_more(period: Period, tokens: int, usd: int) -> Period:
+    total = period.total
+    held = replace(
+        total,
+        reserved_tokens=total.reserved_tokens + tokens,
+        reserved_usd=total.reserved_usd + usd,
+    )
+    return replace(period, total=held)
 
 
 def charge_of(reserved: Reserved, used: Used) -> Charge:
@@ -319,9 +340,10 @@ def _without_price(purpose: Purpose) -> str:
     )
 
 
-def _event(reserved: Reserved, charge: Charge) -> Mapping[str, Any]:
+def _event(reserved: Reserved, charge: Charge, usd: Any) -> Mapping[str, Any]:
+    """`cost_usd` is what was told, to the last digit; what counts is in whole micro-USD."""
     purpose = reserved.purpose
-    known_usd = charge.usd / MICRO if charge.priced else None
+    known_usd = float(usd) if charge.priced else None
     return {
         "agent_id": events.agent_id(purpose.wave, purpose.item, purpose.phase, purpose.number),
         **{k: v for k, v in asdict(purpose).items() if k != "number"},

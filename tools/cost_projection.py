@@ -16,6 +16,7 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
 
 from state_store.errors import ExitCode, InputError, TidegateError
 from tools import cost_ceiling, halt
+from tools.told import from_here
 
 if TYPE_CHECKING:
     import argparse
@@ -173,14 +174,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("cost_projection: give --projection or --check-alerts", file=sys.stderr)
         return ExitCode.BAD_INPUT
     try:
-        _answer(asked)
+        return from_here(lambda: _answer(asked))
     except ValueError as error:
         print(f"cost_projection: {error}", file=sys.stderr)
         return NO_WAVE
     except TidegateError as error:
         print(f"cost_projection: {error}", file=sys.stderr)
         return error.exit_code
-    return ExitCode.DONE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -199,7 +199,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _answer(asked: argparse.Namespace) -> None:
+def _answer(asked: argparse.Namespace) -> int:
     import json
 
     config = load_config_file(asked.config)
@@ -212,9 +212,10 @@ def _answer(asked: argparse.Namespace) -> None:
         found |= check_and_alert(*given, asked.wave, state_dir=folder)
     if asked.json:
         print(json.dumps(found))
-        return
+        return ExitCode.DONE
     for name, value in found.items():
         print(f"{name}: {value}")
+    return ExitCode.DONE
 
 
 def _wave(wave: str | int | None) -> str:

@@ -15,6 +15,7 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from state_store.errors import ExitCode, InputError, TidegateError
+from tools.told import from_here
 
 if TYPE_CHECKING:
     import argparse
@@ -197,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
     asked = _parser().parse_args(argv)
     try:
-        return _act(asked)
+        return from_here(lambda: _act(asked))
     except TidegateError as error:
         print(f"fleet_ledger: {error}", file=sys.stderr)
         return REFUSED if isinstance(error, InputError) else error.exit_code

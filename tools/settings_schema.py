@@ -65,6 +65,10 @@ def _seconds(raw: Any) -> float:
     return float(raw)
 
 
+def _wait(raw: Any) -> float:
+    return 0.0 if raw == 0 and not isinstance(raw, bool) else _seconds(raw)
+
+
 def _amount(raw: Any) -> float:
     _require(isinstance(raw, int | float) and not isinstance(raw, bool))
     _require(math.isfinite(raw) and 0 <= raw <= _MOST_USD)
@@ -90,6 +94,16 @@ def _inside(raw: Any) -> str:
     outside = parts.is_absolute() or PureWindowsPath(raw).drive or ".." in parts.parts
     _require(not outside and parts.name != "")
     return parts.as_posix()
+
+
+def inside_one(raw: Any) -> str:
+    """A path inside the repository; ValueError for any other."""
+    return _inside(raw)
+
+
+def _tables(raw: Any) -> tuple[Mapping[str, Any], ...]:
+    _require(isinstance(raw, list | tuple) and all(isinstance(one, Mapping) for one in raw))
+    return tuple(raw)
 
 
 def _pattern(raw: Any) -> str:
@@ -197,6 +211,7 @@ BRANCH = Kind("the name of a branch", _branch, str)
 PATH = Kind("a path", _path, str)
 SWITCH = Kind("true or false", _switch, _parse_switch)
 SECONDS = Kind(f"a number of seconds above 0 and at most {WEEK_S:.0f}", _seconds, float)
+WAIT = Kind(f"a number of seconds from 0 to {WEEK_S:.0f}", _wait, float)
 VARIABLE = Kind("the name of an environment variable", _variable, str, private=True)
 ADDRESS = Kind("an http or https address", _address, str, private=True)
 ARGV = Kind("a list of arguments, the program first", _argv_or_none)
@@ -205,6 +220,8 @@ VARIABLES = Kind(
     "a list of names of environment variables, without values", _list_of(_variable), private=True
 )
 INSIDE = Kind("a list of paths inside the repository", _list_of(_inside))
+FOLDER = Kind("a folder inside the repository", _inside, str)
+PHASES = Kind("a list of tables, [[pipeline.phase]]", _tables)
 PATTERNS = Kind("a list of patterns of paths, with / between folders", _list_of(_pattern))
 COMMANDS = Kind("a list of commands, each a text or a list of arguments", _list_of(_command))
 MODELS = Kind(f"a table of models by role ({', '.join(ROLES)})", _models)
@@ -280,14 +297,29 @@ class ReviewSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """What every item goes through, as tables that `driver.pipeline` reads; () is the classic
+    order."""
+
+    prompt_dir: str = _key(FOLDER, "prompts")
+    phase: tuple[Mapping[str, Any], ...] = _key(PHASES, ())
+
+
+@dataclass(frozen=True, slots=True)
 class ShipSettings:
     """Where verified work goes and under whose name it is committed."""
 
+    mode: str = _key(one_of("branch", "current", "none"), "branch")
+    target: str | None = _key(TEXT)
     remote: str | None = _key(REMOTE)
+    commit: str = _key(one_of("per-item", "batch"), "per-item")
+    sign: str = _key(one_of("auto", "always", "never"), "auto")
     bot_name: str = _key(TEXT, "Tidegate")
     bot_email: str = _key(TEXT, "tidegate@localhost")
     hooks: str = _key(one_of("run", "off"), "run")
     hook_timeout_s: float = _key(SECONDS, 600.0)
+    pr: str = _key(one_of("draft", "ready", "none"), "none")
+    pr_command: tuple[str, ...] = _key(ARGV, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +342,9 @@ class LimitsSettings:
     lease_s: float = _key(SECONDS, 120.0)
     halt_grace_s: float = _key(SECONDS, 5.0)
     give_up_s: float = _key(SECONDS, 1800.0)
+    max_attempts_per_item: int = _key(COUNT, 3)
+    retry_backoff_s: float = _key(WAIT, 60.0)
+    retry_backoff_max_s: float = _key(WAIT, 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +370,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "workspace": WorkspaceSettings,
     "review": ReviewSettings,
     REVIEW_BACKEND: BackendSettings,
+    "pipeline": PipelineSettings,
     "ship": ShipSettings,
     "limits": LimitsSettings,
     "checkpoint": CheckpointSettings,

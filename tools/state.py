@@ -100,7 +100,9 @@ def _wave(api: StateAPI, asked: argparse.Namespace) -> View:
 
 
 def _traces(api: StateAPI, _: argparse.Namespace) -> View:
-    found = api.project("agent_traces")
+    from driver.runs import living_waves
+
+    found = _with_lost(api.project("agent_traces"), living_waves(api.store.path.parent))
 
     def lines() -> Iterator[str]:
         for a in found["agents"]:
@@ -109,6 +111,16 @@ def _traces(api: StateAPI, _: argparse.Namespace) -> View:
         yield _line("total", totals["dispatches"], "", totals["tokens"], totals["cost_usd"])
 
     return found, lines()
+
+
+def _with_lost(found: dict[str, Any], living: set[str]) -> dict[str, Any]:
+    """The traces; one without an end whose wave is not under way has ended unseen: `lost`."""
+    agents = [
+        {**a, "state": "lost"} if a["ended"] is None and str(a["wave"]) not in living else a
+        for a in found["agents"]
+    ]
+    running = sum(a["ended"] is None and a["state"] != "lost" for a in agents)
+    return {**found, "agents": agents, "totals": {**found["totals"], "running": running}}
 
 
 def _status(api: StateAPI, _: argparse.Namespace) -> View:

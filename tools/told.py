@@ -12,7 +12,7 @@ from state_store.errors import CannotRunError, ExitCode, TidegateError
 def told(program: str, work: Callable[[], int]) -> int:
     """The exit code of `work`; what a TidegateError says goes to stderr behind the name."""
     try:
-        return _from_here(work)
+        return from_here(work)
     except TidegateError as error:
         sys.stderr.write(f"{program}: {error}\n")
         return error.exit_code
@@ -20,7 +20,9 @@ def told(program: str, work: Callable[[], int]) -> int:
         return ExitCode.INTERRUPTED
 
 
-def _from_here(work: Callable[[], int]) -> int:
+def from_here(work: Callable[[], int]) -> int:
+    """The exit code of `work`. Raises CannotRunError where it fails as the current folder is
+    gone."""
     try:
         return work()
     except FileNotFoundError:

@@ -53,14 +53,17 @@ class AskedHooks:
         self._messages: dict[str, str | Judgement] = {}
         self._seen = ground.hooks.taken
 
-    def of_line(self, line: Line, specs: Sequence[CommitSpec], head: str) -> Answer:
-        """Ask pre-commit and commit-msg of each commit of a line that stands on `head`.
+    def of_line(
+        self, line: Line, specs: Sequence[CommitSpec], head: str, *, messages: bool = True
+    ) -> Answer:
+        """Ask pre-commit, and of `messages` commit-msg, of each commit of a line that stands on
+        `head`.
 
         Raises InterruptedWaveError when the wave is stopped meanwhile, CannotRunError where
         somebody changed the copies of the hooks.
         """
         hooks = self._ground.hooks
-        if not specs or not (hooks.path(PRE_COMMIT) or hooks.path(COMMIT_MSG)):
+        if not specs or not (hooks.path(PRE_COMMIT) or (messages and hooks.path(COMMIT_MSG))):
             return Answer(tuple(specs))
         commits = self._ground.git.import_commits(head, specs)
         parents = (head, *(commit.commit for commit in commits))
@@ -68,12 +71,23 @@ class AskedHooks:
         for (planned, outcome), spec, tree, parent in zip(
             line.entries, specs, line.trees, parents, strict=False
         ):
-            said = self._of_commit(planned.slug, spec, tree, parent, head)
+            said = self._of_commit(planned.slug, spec, tree, parent, head, messages)
             if isinstance(said, Judgement):
                 refused.append(replace(outcome, verdict=said.verdict, reason=said.reason))
             else:
                 allowed.append(replace(spec, message=said))
         return Answer(tuple(allowed), tuple(refused))
+
+    def of_batch(self, spec: CommitSpec, tree: str, head: str) -> CommitSpec | Judgement:
+        """Ask commit-msg of the one commit of several items: it with its message, or why not."""
+        if self._ground.hooks.path(COMMIT_MSG) is None:
+            return spec
+        if spec.message not in self._messages:
+            with self._standing(tree, head) as place:
+                said = self._of_message(together.FOLDER, place, spec.message)
+            self._messages[spec.message] = said
+        told = self._messages[spec.message]
+        return told if isinstance(told, Judgement) else replace(spec, message=told)
 
     def of_push(self, remote: Remote | None, tip: str, *, is_new: bool) -> str:
         """Why pre-push lets nothing out; "" when it does, or there is none."""
@@ -90,16 +104,18 @@ class AskedHooks:
         return judged.reason if judged else ""
 
     def _of_commit(
-        self, slug: str, spec: CommitSpec, tree: str, parent: str, head: str
+        self, slug: str, spec: CommitSpec, tree: str, parent: str, head: str, messages: bool
     ) -> str | Judgement:
         """The message to commit with, or why not to."""
+        if not messages:
+            self._messages[spec.message] = spec.message
         if (slug, head) in self._judged and spec.message in self._messages:
             return self._judged[slug, head] or self._messages[spec.message]
         with self._standing(tree, parent) as place:
             if (slug, head) not in self._judged:
                 self._judged[slug, head] = self._of_files(slug, place, tree)
             refusal = self._judged[slug, head]
-            if refusal is None:
+            if refusal is None and messages:
                 self._messages[spec.message] = self._of_message(slug, place, spec.message)
             return refusal or self._messages[spec.message]
 

@@ -127,6 +127,12 @@ def _home(item: WorkItem, default: Path, survey: Survey) -> Home:
     top = survey.top_of(folder)
     if item.repo and top is not None and top.resolve() != root.resolve():
         raise _bad_repo(item, f"is not the top of a repository that holds workDir {item.work_dir}")
+    if top is None and survey.is_git_dir(folder):
+        raise PreflightError(
+            "invalid_repo_path",
+            f"item {item.slug!r}: {folder} has no checkout (a bare repository or a git dir): name a"
+            " clone of it",
+        )
     if top is None:
         return Home(None, folder, ".")
     return Home(top.resolve(), folder, folder.relative_to(top.resolve()).as_posix())

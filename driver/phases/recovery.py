@@ -7,75 +7,36 @@ and only if that is the tree of then.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from driver.agent_driver import Usage
-from driver.git import GitError, commit_at, is_ancestor, tip_of
+from driver.git import GitError, is_ancestor, tip_of
 from driver.ground import RepositoryGround
-from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.outcome import Attempt, Change, ItemOutcome, Shipment, Verdict
+from driver.phases.build import save_patch
 from driver.phases.disclosure import disclosed
+from driver.phases.owed import Announcement, Owed
 from driver.phases.prove import Asked, prove
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
+from driver.pipeline import course, phase_receipt
+from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.protected import refusal
 from driver.reviews import Review, ReviewWord, from_json
-from driver.saved_work import REVIEWED, WORK
-from driver.ship_names import on_the_way
+from driver.saved_work import REVIEWED, WORK, of_step, origin_of
 from driver.subject import Subject
+from driver.target import are_there, conflicts
 from driver.verdicts import of_changes
 from driver.wave_context import Planned, Wave
-from state_store.errors import CannotRunError
+from state_store.errors import CannotRunError, TidegateError
 from state_store.journal import load_entries, safe_slug
 
 RESUME = "resume"
-
-
-class Announced:
-    """A line of commits that was about to be put on `branch`, with `tip` as its last one; asked
-    about once for all of its items."""
-
-    def __init__(self, branch: str, tip: str) -> None:
-        self._branch, self._tip = branch, tip
-        self._lock = threading.Lock()
-        self._answer: bool | None = None
-
-    def is_published(self, ground: RepositoryGround) -> bool:
-        """Whether the line is on its branch by now, here and on the remote.
-
-        What a crash cut off is made up for. Raises CannotRunError when the remote does not let us.
-        """
-        with self._lock:
-            if self._answer is None:
-                self._answer = self._is_kept(ground) and self._is_pushed(ground)
-            return self._answer
-
-    def _is_kept(self, ground: RepositoryGround) -> bool:
-        repository, tip, ref = ground.repository, self._tip, on_the_way(self._tip)
-        if commit_at(repository, ref, ground.environ) == tip and self._branch != repository.branch:
-            with suppress(GitError):  # the name was taken meanwhile
-                ground.git.keep(repository, tip, f"refs/heads/{self._branch}")
-                ground.git.forget(repository, tip, ref)
-        here = tip_of(repository, self._branch, ground.environ)
-        return bool(here) and is_ancestor(repository, tip, here, ground.environ)
-
-    def _is_pushed(self, ground: RepositoryGround) -> bool:
-        here = tip_of(ground.repository, self._branch, ground.environ)
-        if ground.remote is None or here != self._tip:  # people have gone on from it
-            return True
-        answer = ground.git.push(ground.remote, self._tip, self._branch, None)
-        if answer.ok:
-            return True
-        # It may have arrived, and people may have gone on from it there: nothing else may be
-        # shipped in its place before a person has looked.
-        raise CannotRunError(
-            f"built and kept on branch {self._branch}, whose push is not done: {answer.reason}; "
-            f"to have it built anew, delete that branch here"
-        )
+_NONE = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,35 +44,78 @@ class Remembered:
     """An item's journal entry for exactly this piece of work. `attempts` counts the dispatches of
     a line that was interrupted; a line that came to its end starts anew. `reviews` are those of
     work that is `tree` now, or that was on its way from there; `reviewed` is the patch that the
-    last of them asked changes of."""
+    last of them asked changes of. `phases` are the steps that are written down one by one; the
+    patches of their trees are in `folder`."""
 
     attempts: int = 0
     tree: str | None = None
     patch: Path | None = None
     commit: str | None = None
-    announced: Announced | None = None
+    owed: Owed | None = None
     reviews: tuple[Review, ...] = ()
     reviewed: Path | None = None
+    phases: tuple[PhaseReceipt, ...] = ()
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """Remembered work on the base of this run."""
+
+    tree: str
+    changes: tuple[Change, ...]
 
 
 def remembered(
-    entry: Mapping[str, Any] | None, subject: Subject, state_dir: Path, notes: str = ""
+    entry: Mapping[str, Any] | None,
+    subject: Subject,
+    state_dir: Path,
+    notes: str = "",
+    *,
+    stepwise: bool = False,
+    from_phase: bool = False,
 ) -> Remembered:
     """What a journal entry says about `subject`; nothing when it is about other work.
 
-    On a base that has moved on since, only this counts: the item was published, and the tracker,
-    whose `notes` would name the wave, has not heard of it.
+    On a base that has moved on since, only this counts: the item was published or proven, and the
+    tracker, whose `notes` would name the wave, has not heard of it.
     """
-    if entry is None or entry.get("content") != subject.content:
-        heard = f"[wave {str((entry or {}).get('waveId'))[:8]}]" in notes
-        same = entry is not None and entry.get("task") == subject.task and not heard
-        return Remembered(commit=_text(entry.get("commit")) if entry and same else None)
+    if entry is None or (entry.get("content") != subject.content and _heard(entry, subject, notes)):
+        return Remembered()
+    found = _of_entry(entry, subject, state_dir, stepwise=stepwise, from_phase=from_phase)
+    if entry.get("content") == subject.content:
+        return found
+    # Another tree will come of it, of which nobody has said anything yet.
+    proven = found.tree if entry.get("verdict") == Verdict.VERIFIED or entry.get("proven") else None
+    patch = found.patch if proven else None
+    return Remembered(commit=found.commit, tree=proven, patch=patch)
+
+
+def _heard(entry: Mapping[str, Any], subject: Subject, notes: str) -> bool:
+    """Whether an entry is about another task, or one that the tracker has closed since."""
+    told = f"[wave {str(entry.get('waveId'))[:8]}]" in notes
+    return told or entry.get("task") != subject.task
+
+
+def _of_entry(
+    entry: Mapping[str, Any],
+    subject: Subject,
+    state_dir: Path,
+    *,
+    stepwise: bool,
+    from_phase: bool,
+) -> Remembered:
     folder = state_dir / "runs" / safe_slug(str(entry.get("waveId"))) / safe_slug(subject.slug)
     settled, reviews = bool(entry.get("settled")), from_json(entry.get("reviews"))
     green = entry.get("verdict") == Verdict.VERIFIED
     found = Remembered(
         attempts=0 if settled else _count(entry.get("attempt")), commit=_text(entry.get("commit"))
     )
+    phases = phase_receipt.from_json(entry.get("phases")) if stepwise else ()
+    if phases and (green or from_phase or not settled):
+        tree, attempts = course.last_tree(phases), _count(entry.get("attempt"))
+        found = replace(found, tree=tree, attempts=attempts, phases=phases, folder=folder)
+        return replace(found, reviews=reviews)
     if green or (entry.get("proven") and not settled):
         tree = _text(entry.get("tree"))
         work, read = folder / WORK, folder / REVIEWED
@@ -123,23 +127,54 @@ def remembered(
 
 def recall(wave: Wave) -> dict[str, Remembered]:
     """The memories of all items by slug; they remember nothing unless a resume was asked for."""
-    if not wave.resume or wave.state_dir is None:
+    from_phase = wave.options.from_phase is not None
+    if not (wave.resume or from_phase) or wave.state_dir is None:
         return {planned.slug: Remembered() for planned in wave.plan}
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
-    lines: dict[tuple[str, str, str], Announced] = {}
+    lines: dict[tuple[str, Announcement], Owed] = {}
     memories = {}
     for planned in wave.plan:
         entry = entries.get((planned.item.repo, planned.slug))
         notes = str(planned.item.extra.get("notes") or "")
-        memory = remembered(entry, wave.subject(planned), wave.state_dir, notes)
-        branch, tip = (_text((entry or {}).get(key)) for key in ("branch", "tip"))
-        if memory.commit and branch and tip:
-            line = lines.setdefault((planned.home.key, branch, tip), Announced(branch, tip))
-            memory = replace(memory, announced=line)
+        memory = remembered(
+            entry,
+            wave.subject(planned),
+            wave.state_dir,
+            notes,
+            stepwise=wave.is_stepwise(planned),
+            from_phase=from_phase,
+        )
+        line = Announcement.of_entry(entry) if entry and memory.commit else None
+        if line is not None and wave.shipping.mode != "none":
+            fresh = Owed(line, onto_target=wave.shipping.mode == "current")
+            memory = replace(memory, owed=lines.setdefault((planned.home.key, line), fresh))
         memories[planned.slug] = memory
     return memories
+
+
+def make_up(wave: Wave, memories: Mapping[str, Remembered]) -> None:
+    """Finish what moves the user's checkout before anybody is at work who could have moved it.
+    What goes wrong here is told where the items are asked about."""
+    for planned in wave.plan:
+        ground, memory = wave.ground_of(planned), memories[planned.slug]
+        if not isinstance(ground, RepositoryGround) or memory.owed is None:
+            continue
+        if memory.owed.moves_checkout and wave.recorder.still_ours(wave.subject(planned)):
+            with suppress(TidegateError), ground.tripwire.by_us() if ground.tripwire else _NONE:
+                wave.gates.check()
+                if memory.owed.is_published(ground) and ground.repository.branch:
+                    ground.moved_to = tip_of(
+                        ground.repository, ground.repository.branch, ground.environ
+                    )
+
+
+def made_up_for(memories: Iterable[Remembered]) -> dict[str, Shipment]:
+    """What was done in this run for shipments of earlier ones, each under a key of its own."""
+    lines = dict.fromkeys(memory.owed for memory in memories)
+    made = (line.shipment for line in lines if line is not None and line.shipment is not None)
+    return {f"{one.repo} {one.kept}": one for one in made}
 
 
 def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:
@@ -147,8 +182,20 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
     ground = wave.ground_of(planned)
     if not isinstance(ground, RepositoryGround):
         return None
+    if (known := published(planned, wave, memory)) is not None:
+        return known
+    if memory.tree and memory.patch:
+        return _prove_again(planned, wave, ground, memory)
+    return None
+
+
+def published(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:
+    """The outcome of an item that an earlier run has shipped, or cannot tell whether it has."""
+    ground = wave.ground_of(planned)
+    if not isinstance(ground, RepositoryGround):
+        return None
     try:
-        if memory.commit and _is_published(ground, memory.commit, memory.announced):
+        if memory.commit and _is_published(ground, memory.commit, memory.owed):
             return _outcome(planned, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
     except CannotRunError as error:
         # Not journaled: the entry there is must stay, or the work would be shipped twice.
@@ -156,22 +203,41 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
             _outcome(planned, Verdict.UNDECIDED, (), tree=memory.tree, commit=None),
             reason=str(error),
         )
-    if memory.tree and memory.patch:
-        return _prove_again(planned, wave, ground, memory)
     return None
 
 
-def _is_published(ground: RepositoryGround, commit: str, announced: Announced | None) -> bool:
+def _is_published(ground: RepositoryGround, commit: str, owed: Owed | None) -> bool:
     """Whether the commit was merged, or is on its branch."""
     repository = ground.repository
     if is_ancestor(repository, commit, repository.head, ground.environ):
         return True
-    return announced is not None and announced.is_published(ground)
+    return owed is not None and owed.is_published(ground)
 
 
 def _prove_again(
     planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
 ) -> ItemOutcome | None:
+    work = acceptable(planned, wave, ground, memory)
+    if work is None:
+        return None
+    # An entry is not believed, so a proof that ends here has to pass all that any other has.
+    wave.baselines.begin(planned, wave)
+    with watched(planned, wave) as strays:
+        test = prove(planned, ground, work.tree, wave, Asked("test-resumed"))
+        wave.recorder.tested(planned.slug, test)
+        judgement, found = weigh(planned, ground, wave, Weighed(1, work.changes, test))
+        reached_out = bool(strays())
+    if reached_out or judgement.verdict is not Verdict.VERIFIED:
+        return None
+    save_patch(planned, wave, ground.git.patch(ground.base_tree, work.tree))
+    again = replace(resumed(max(1, memory.attempts), work), test=test, evidence=found)
+    return _outcome(planned, Verdict.VERIFIED, (again,), tree=work.tree, commit=None)
+
+
+def acceptable(
+    planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
+) -> Rebuilt | None:
+    """The remembered work; None where it cannot be rebuilt, or may not be shipped."""
     tree = _rebuilt(ground, memory)
     if tree is None:
         return None
@@ -180,40 +246,60 @@ def _prove_again(
     barred = of_changes(changes, planned.owned, protected=protected)
     if barred is not None or disclosed(ground, changes, wave.settings):
         return None
-    # An entry is not believed, so a proof that ends here has to pass all that any other has.
-    wave.baselines.begin(planned, wave)
-    with watched(planned, wave) as strays:
-        test = prove(planned, ground, tree, wave, Asked("test-resumed"))
-        wave.recorder.tested(planned.slug, test)
-        judgement, found = weigh(planned, ground, wave, Weighed(1, changes, test))
-        reached_out = bool(strays())
-    if reached_out or judgement.verdict is not Verdict.VERIFIED:
-        return None
-    again = Attempt(
-        number=max(1, memory.attempts),
+    return Rebuilt(tree, changes)
+
+
+def resumed(number: int, work: Rebuilt) -> Attempt:
+    """The attempt that an earlier run made, as the first of this one."""
+    return Attempt(
+        number=number,
         phase=RESUME,
         verdict=Verdict.VERIFIED,
         usage=Usage(0, 0, 0.0),
-        tree=tree,
-        changes=changes,
-        test=test,
-        evidence=found,
+        tree=work.tree,
+        changes=work.changes,
     )
-    return _outcome(planned, Verdict.VERIFIED, (again,), tree=tree, commit=None)
 
 
 def _rebuilt(ground: RepositoryGround, memory: Remembered) -> str | None:
-    """The remembered tree, if its patch still makes it."""
-    if memory.patch is None:
+    """The remembered tree, if its patch still makes it; on a base that has moved on, its changes on
+    that, unless they meet what came meanwhile."""
+    patch = memory.patch
+    if memory.folder is not None and memory.tree is not None:
+        patch = memory.folder / of_step(memory.tree)
+    if patch is None:
         return None
+    git = ground.git
     try:
-        rebuilt = ground.git.apply(ground.base_tree, memory.patch.read_bytes())
+        work = patch.read_bytes()
+        origin = origin_of(work)
+        if origin.top not in (None, ground.repository.top):
+            return None
+        base_tree = git.tree_of(origin.base or ground.base)
+        rebuilt = git.apply(base_tree, work)
+        for path in _read_before(memory):
+            with suppress(OSError, GitError):  # only so that its difference can be shown
+                git.apply(base_tree, path.read_bytes())
     except (OSError, GitError):
         return None
+    return _on_base(ground, base_tree, rebuilt) if rebuilt == memory.tree else None
+
+
+def _on_base(ground: RepositoryGround, base_tree: str, tree: str) -> str | None:
+    if base_tree == ground.base_tree:
+        return tree
+    mine, theirs = (ground.git.changes(base_tree, t) for t in (tree, ground.base_tree))
+    if are_there(mine, theirs) or conflicts(mine, theirs):
+        return None
+    return ground.git.tree_with(ground.base_tree, mine)
+
+
+def _read_before(memory: Remembered) -> Iterator[Path]:
+    """The patches of the trees that reviewers have read."""
     if memory.reviewed is not None:
-        with suppress(OSError, GitError):  # only so that its difference to this tree can be shown
-            ground.git.apply(ground.base_tree, memory.reviewed.read_bytes())
-    return rebuilt if rebuilt == memory.tree else None
+        yield memory.reviewed
+    if memory.folder is not None:
+        yield from (memory.folder / of_step(t) for t in {one.tree for one in memory.reviews})
 
 
 def _outcome(

@@ -44,6 +44,9 @@ class World:
     largest: int = 0
     spent_before: int = 0
     started: int = 0
+    running: dict[int, Reserved] = field(default_factory=dict)
+    worst: int = 0
+    foreseen: dict[int, int] = field(default_factory=dict)
     waited: int = 0
     refused: int = 0
 
@@ -91,20 +94,30 @@ class World:
     def _work(self, books: Budget, held: Reserved) -> Iterator[None]:
         self.started += 1
         self.largest = max(self.largest, held.tokens)
+        known = {i: max(one.tokens, self.worst) for i, one in self.running.items()}
+        self.foreseen = {**known, held.id: held.tokens}
+        self.running[held.id] = held
         for _ in range(self.chance.randrange(4)):  # late
             yield
         roll = self.chance.random()
         if roll < 0.06:
             books.cancel(held)
+            del self.running[held.id]
         elif roll < 0.14:
             self.dead.add(books.holder)
-            self.charged.append((held, held.tokens))
+            self._charge(held, held.tokens)
         else:
             charge = books.settle(held, self._used(held))
-            self.charged.append((held, charge.tokens))
+            self._charge(held, charge.tokens)
             if charge.tokens < 0 or (not charge.metered and charge.tokens != held.tokens):
                 self.wrong.append(f"{held} was charged {charge}")
         yield
+
+    def _charge(self, held: Reserved, tokens: int) -> None:
+        del self.running[held.id]
+        self.charged.append((held, tokens))
+        if tokens > held.tokens:
+            self.worst = max(self.worst, tokens)
 
     def _used(self, held: Reserved) -> Used:
         draw = self.chance
@@ -138,8 +151,10 @@ class World:
         self.spent_before = day.tokens
 
     def _excess(self) -> int:
-        """What dispatches used beyond their reservations: no reservation can foresee it."""
-        return sum(max(0, used - held.tokens) for held, used in self.charged)
+        """What those at work, when the last one was begun, used beyond the larger of their own
+        reservation and the largest use that was seen by then: nobody can foresee that."""
+        used = {held.id: tokens for held, tokens in self.charged}
+        return sum(max(0, used.get(i, 0) - known) for i, known in self.foreseen.items())
 
     def end(self) -> None:
         """All have ended: whoever comes next books the dead, and then the books are closed."""

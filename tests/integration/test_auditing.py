@@ -153,7 +153,7 @@ def test_an_item_that_fails_night_after_night_is_proposed_and_the_proposal_never
     report = project.schedule().report
     found = {one["kind"]: one for one in report["findings"]}
     assert found.keys() == {"failing_item", "unmetered_backend"}
-    assert found["failing_item"]["text"].startswith("item B failed in 3 waves and is still to do: ")
+    assert found["failing_item"]["text"].startswith("item B failed in 3 waves and is not done: ")
     assert set(report["findings_proposed"]) == {one["id"] for one in found.values()}
     assert report["checkpoint"]["warning"] is None
     assert "failing_item: item B failed" in project.git("show", "tidegate/state:STATE.md")

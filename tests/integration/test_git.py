@@ -152,7 +152,7 @@ def test_excluding_a_pattern_twice_adds_one_line(user: Checkout, repo: Repositor
     assert text.count(".tidegate") == 1
 
 
-CHANGES_TO_THE_CHECKOUT = {
+CHANGES_TO_THE_CHECKOUT: dict[str, Callable[[Checkout], object]] = {
     "HEAD": lambda u: u.git("commit", "-q", "--allow-empty", "-m", "x"),
     "branch": lambda u: u.git("checkout", "-q", "-b", "other"),
     "config some.thing": lambda u: u.git("config", "some.thing", "y"),
@@ -491,17 +491,17 @@ def test_a_push_never_overwrites(
     mine = commit_of(place, repo.head, "mine")
     expected = {"absent": None, "stale": repo.head, "lost": theirs}[expectation]
     result = place.git.push(remote, mine, "wave", expected)
-    assert (result.ok, result.kind) == (False, "moved")
+    assert (result.ok, result.kind) == (False, "advanced")
     assert bare.git("rev-parse", "wave") == theirs
 
 
 def test_the_remotes_hook_is_heard(bare: Checkout, repo: Repository, place: Place) -> None:
-    hook(bare.path / "hooks", "pre-receive", "echo 'main is protected here' >&2; exit 1")
+    hook(bare.path / "hooks", "pre-receive", "echo 'no Mondays' >&2; exit 1")
     remote = find_remote(repo, place.git.environ)
     assert remote is not None
     result = place.git.push(remote, commit_of(place, repo.head), "wave", None)
     assert (result.ok, result.kind) == (False, "hook")
-    assert "main is protected here" in result.reason
+    assert "no Mondays" in result.reason
 
 
 def test_an_unreachable_remote_is_told_without_its_password(

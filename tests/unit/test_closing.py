@@ -30,8 +30,16 @@ def repository(**more: Any) -> dict[str, Any]:
             id="shipped",
         ),
         pytest.param(
+            {"built": [record("a")], "shipped": ["a"], "pull_requests": [
+                {"branch": "wave/1", "pr": {"url": "https://f/1", "state": "draft"}},
+                {"branch": "wave/0", "pr": None, "prError": "gh is not installed"}]},
+            ["shipped 1 of 1 item", "pull request of wave/1: https://f/1 (draft)",
+             "no pull request of wave/0: gh is not installed"],
+            id="proposed",
+        ),
+        pytest.param(
             {"built": [record("a", savedWork="/s/a.patch")], "shipped": None},
-            ["verified 1 of 1 item; nothing is shipped without --git",
+            ["verified 1 of 1 item; nothing is shipped without --git or with mode none",
              "a: verified; its work: /s/a.patch"],
             id="no ship asked",
         ),

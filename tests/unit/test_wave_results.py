@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from driver.attempts import Patience
 from driver.selection import Selection
-from driver.tracker_update import edits_for
+from driver.shipped_items import Shipped
+from driver.tracker_update import Terms, edits_for
 from driver.wave_results import WaveResults
 
 SELECTION = Selection(({"id": 1, "slug": "a"}, {"id": "B", "slug": "b"}), ())
 GREEN = [{"slug": "a", "verified": True}, {"slug": "b", "verified": True}]
+NOW = datetime(2026, 1, 31, 9, tzinfo=UTC)
+SHIPPED = Shipped("0123456789", "c0ffee", "wave/1")
+TERMS = Terms("0123456789", {"a": SHIPPED}, Patience(3, 0, 0), NOW)
 DONE: dict[str, Any] = {"preflight_ok": True, "built": GREEN, "shipped": ["a", "b"]}
 
 
@@ -63,16 +69,23 @@ def test_only_selected_items_count_as_shipped() -> None:
 def test_only_the_works_own_faults_cost_an_attempt(
     record: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    edits = edits_for(results(built=[{"slug": "a", "dispatched": True, **record}]), "wave")
-    assert {item_id: edit(before) for item_id, edit in edits.items()} == {"1": after}
+    edits = edits_for(results(built=[{"slug": "a", "dispatched": True, **record}]), TERMS)
+    assert edits["1"](before) == after
 
 
 def test_what_people_moved_on_while_the_wave_ran_is_not_moved_back() -> None:
-    edit = edits_for(results(shipped=["a"]), "0123456789")["1"]
-    assert edit({"status": "todo"}) == {"status": "in_progress", "notes": "[wave 01234567]"}
+    edit = edits_for(results(shipped=["a"]), TERMS)["1"]
+    assert edit({"status": "claimed", "nextAttemptAt": "2026-01-01"}) == {
+        "status": "in_progress",
+        "notes": "[wave 01234567]",
+        "shipped": {"wave": "0123456789", "commit": "c0ffee", "branch": "wave/1"},
+        "nextAttemptAt": None,
+    }
     assert edit({"status": "done", "notes": "mine"})["status"] == "done"
 
 
-def test_an_item_nobody_worked_on_is_left_alone() -> None:
+def test_an_item_nobody_worked_on_is_only_given_back() -> None:
     told = [{"slug": "a", "dispatched": False, "verdict": "halted"}, {"slug": "b"}]
-    assert edits_for(results(built=told), "wave") == {}
+    for edit in edits_for(results(built=told), TERMS).values():
+        assert edit({"status": "claimed"}) == {"status": "todo"}
+        assert edit({"status": "todo"}) == edit({"status": "done"}) == {}

@@ -1,0 +1,170 @@
+"""What became of items since the last cycle: shipped ones that were merged or dropped, and claims
+of runs that are gone.
+
+Owns the order: look in git, then write what changed under the items' leases. What the looks mean is
+`shipped_items`'. Whatever cannot be looked at stays as it is, and is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from driver.attempts import opened
+from driver.backlog import Backlog, resource
+from driver.cycle_context import Cycle, by_repository
+from driver.git import open_repository
+from driver.landed import Outlook, UnaskedError
+from driver.leasing import LeasedElsewhereError
+from driver.selection import CLAIMED
+from driver.shipped_items import Facts, Fate, Landed, Shipped, fate, is_shipped, settled
+from driver.state_folder import prepare_state_dir
+from driver.tracker import Edit
+from state_store.errors import TidegateError
+from state_store.item_id import id_of
+
+Item = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What has become of one item, and the sentence about it."""
+
+    item: Item
+    shipped: Shipped
+    what: Fate
+    detail: str
+    merged: str = ""
+
+
+@dataclass(slots=True)
+class _Look:
+    """All that was found, and what is to be told of what could not be found out."""
+
+    found: list[_Found] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def follow_up(cycle: Cycle) -> dict[str, Any]:
+    """Bring shipped and abandoned items up to date; the answer is the cycle report's keys about it.
+
+    Nothing is raised but InputError, for a tracker that cannot be read: a cycle that cannot tell
+    what became of earlier work can still do the next.
+    """
+    items = list(cycle.reader.read(cycle.tracker).items.values())
+    look = _Look()
+    for top, mine in by_repository(cycle, filter(is_shipped, items)).items():
+        _look_into(cycle, top, mine, look)
+    edits: dict[str, tuple[Item, Edit]] = {
+        str(id_of(one.item)): (one.item, partial(_settled, one))
+        for one in look.found
+        if one.what in (Fate.MERGED, Fate.DROPPED)
+    }
+    claimed = [item for item in items if item.get("status") == CLAIMED]
+    edits |= {str(id_of(item)): (item, opened) for item in claimed}
+    written = _write(cycle, edits, look) if edits else set()
+    return _report(cycle, look, written)
+
+
+def _settled(one: _Found, item: Item) -> dict[str, Any]:
+    return settled(item, one.shipped, one.what, one.merged)
+
+
+def _look_into(cycle: Cycle, top: Path, items: Sequence[Item], look: _Look) -> None:
+    try:
+        with Outlook.opened(open_repository(top, cycle.environ), cycle.settings) as outlook:
+            found = list(_fates(outlook, items))
+    except (UnaskedError, TidegateError) as trouble:
+        look.warnings.append(f"whether what shipped from {top} was merged is not known: {trouble}")
+        return
+    look.found += found
+    look.warnings += [f"{id_of(one.item)}: {one.detail}" for one in found if _is_told(one)]
+
+
+def _is_told(one: _Found) -> bool:
+    return bool(one.detail) and one.what in (Fate.WAITS, Fate.UNKNOWN)
+
+
+def _fates(outlook: Outlook, items: Sequence[Item]) -> Iterator[_Found]:
+    """One look at each target branch, however many items went there."""
+    by_target: dict[str, list[tuple[Item, Shipped]]] = {}
+    for item in items:
+        if shipped := Shipped.of(item):
+            by_target.setdefault(shipped.target, []).append((item, shipped))
+    for target, pairs in by_target.items():
+        tip = outlook.tip(target)
+        landed = outlook.landed(tip, {shipped.onto for _, shipped in pairs})
+        for item, shipped in pairs:
+            yield _fate(outlook, landed, tip, item, shipped)
+
+
+def _fate(outlook: Outlook, landed: Landed, tip: str, item: Item, shipped: Shipped) -> _Found:
+    merged = landed.find(str(id_of(item)), shipped)
+    is_kept = not merged and outlook.is_kept(shipped)
+    if not merged and not is_kept and shipped.commit and outlook.has_all_of(shipped.commit, tip):
+        merged = tip  # under a message of somebody's own
+    whole = not outlook.repository.shallow
+    what = fate(shipped, Facts(merged, is_kept, whole))
+    return _Found(item, shipped, what, _detail(outlook, shipped, what, merged), merged)
+
+
+def _detail(outlook: Outlook, shipped: Shipped, what: Fate, merged: str) -> str:
+    if what is Fate.MERGED:
+        return f"merged: {merged[:12]} has it"
+    if what is Fate.DROPPED:
+        return f"{shipped.branch} was deleted and not merged: it is to do again"
+    if what is Fate.UNKNOWN:
+        return (
+            f"{shipped.branch} is gone, and whether it was merged cannot be told in a shallow"
+            " clone: fetch the whole history (git fetch --unshallow, fetch-depth: 0)"
+        )
+    if outlook.heads is not None and shipped.branch and shipped.branch not in outlook.heads:
+        return f"{shipped.branch} is here only: push it, or delete it to have the item done again"
+    return ""
+
+
+def _write(cycle: Cycle, edits: Mapping[str, tuple[Item, Edit]], look: _Look) -> set[str]:
+    """Write the edits of items that nobody else has; the ids that were."""
+    prepare_state_dir(cycle.state_dir, cycle.environ)
+    settings, progress = cycle.settings, cycle.progress
+    try:
+        with Backlog.opened(cycle.state_dir, cycle.tracker, settings, progress) as backlog:
+            free = {
+                name: (resource(item, cycle.repo), edit)
+                for name, (item, edit) in edits.items()
+                if _is_free(cycle, backlog, item)
+            }
+            held_back = backlog.sync()
+            mine = {name: one for name, one in free.items() if name not in held_back}
+            return mine.keys() - set(backlog.write(mine)) if mine else set()
+    except (TidegateError, OSError) as trouble:
+        look.warnings.append(f"what became of earlier items is not noted in the tracker: {trouble}")
+        return set()
+
+
+def _is_free(cycle: Cycle, backlog: Backlog, item: Item) -> bool:
+    if not isinstance(item.get("slug"), str):
+        return False
+    try:
+        backlog.leases.take(resource(item, cycle.repo))
+    except LeasedElsewhereError:
+        return False
+    return True
+
+
+def _report(cycle: Cycle, look: _Look, written: set[str]) -> dict[str, Any]:
+    told = [
+        {"id": name, "what": str(one.what), "detail": one.detail}
+        for one in look.found
+        if (name := str(id_of(one.item))) in written
+    ]
+    for line in (*(f"{one['id']}: {one['detail']}" for one in told), *look.warnings):
+        cycle.progress.say(line)
+    return {
+        key: value
+        for key, value in (("items_followed", told), ("follow_up_warnings", look.warnings))
+        if value
+    }

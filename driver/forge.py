@@ -1,0 +1,199 @@
+"""How a pull request is made: with GitHub's `gh`, or with a command that the user configured.
+
+Asks the forge and starts programs through the process seam, with the user's own log-in. What the
+request says is `pull_request`'s; when one is asked for, and what becomes of it, `propose`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from driver.git_command import last_words, redacted, user_environment
+from driver.process import Command, Finished, Processes
+from driver.proposals import Proposal
+from driver.pull_request import PullRequest
+from driver.text import safe_line
+from state_store.errors import TidegateError
+from tools.settings_schema import ShipSettings
+
+DRAFT, READY, NONE = "draft", "ready", "none"
+GH = "gh"
+TIMEOUT_S = 120.0
+_MAX_SAID = 500
+_GITHUB = "github.com"
+_ADDRESS = re.compile(
+    r"(?:(?:https?|ssh|git)://(?:[^/@\s]+@)?(?P<host>[^/:\s]+)(?::\d+)?/"
+    r"|(?:[^/@:\s]+@)?(?P<there>[^/:\s]{2,}):(?!/))"
+    r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?/?"
+)
+_FIELDS = "number,url,state,isDraft,headRepositoryOwner"
+# What would make `gh` paint, page or chat; a person's wishes for their own terminal.
+_UNQUIET = frozenset({"GH_FORCE_TTY", "GH_DEBUG", "DEBUG", "CLICOLOR_FORCE", "GH_PAGER", "GH_REPO"})
+_QUIET = {"GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1", "NO_COLOR": "1"}
+_PLACEHOLDER = re.compile(r"\{(title|body_file|head|base|commit|state)\}")
+_URL = re.compile(r"https?://[^\s<>\"']+")
+
+
+class NotMadeError(TidegateError):
+    """There is no pull request; the sentence says why."""
+
+
+@dataclass(frozen=True)
+class Forge:
+    """Where pull requests are made, and who makes them. `processes` ends with the run."""
+
+    ship: ShipSettings
+    environ: Mapping[str, str]
+    processes: Processes
+
+    def make(self, proposal: Proposal) -> PullRequest:
+        """The pull request of a pushed branch: the one that is there, else a new one.
+
+        Raises NotMadeError.
+        """
+        if not Path(proposal.repo).is_dir():
+            raise NotMadeError(f"the folder {proposal.repo} is gone")
+        if self.ship.pr_command:
+            return self._by_command(proposal)
+        return self._found(proposal) or self._created(proposal)
+
+    def _found(self, proposal: Proposal) -> PullRequest | None:
+        # Closed ones too: that somebody closed it was an answer.
+        asked = ("pr", "list", "--head", proposal.head, "--state", "all", "--limit", "20")
+        done = self._gh(proposal, (*asked, "--json", _FIELDS))
+        if done.exit_code != 0:
+            raise NotMadeError(f"gh pr list: {said(done)}")
+        return found_in(done.stdout, proposal.owner)
+
+    def _created(self, proposal: Proposal) -> PullRequest:
+        head = f"{proposal.owner}:{proposal.head}" if proposal.owner else proposal.head
+        state = self.ship.pr
+        with _body_file(proposal.body) as file:
+            asked = [f"--head={head}", f"--title={proposal.title}", f"--body-file={file}"]
+            asked += [f"--base={proposal.base}"] if proposal.base else []
+            asked += ["--draft"] if state == DRAFT else []
+            done = self._gh(proposal, ("pr", "create", *asked))
+        if done.exit_code != 0:
+            if "already exists" in done.stderr and (other := self._found(proposal)):
+                return other
+            raise NotMadeError(f"gh pr create: {said(done)}")
+        return _told(done.stdout, state)
+
+    def _gh(self, proposal: Proposal, words: Sequence[str]) -> Finished:
+        program = shutil.which(GH, path=self.environ.get("PATH"))
+        if program is None:
+            raise NotMadeError("gh is not installed; install it, or set [ship] pr_command")
+        if not proposal.name:
+            raise NotMadeError(
+                "the remote's address names no repository of a forge; set GH_REPO to"
+                " HOST/OWNER/NAME, or [ship] pr_command"
+            )
+        return self._run((program, *words, f"--repo={proposal.name}"), proposal, {})
+
+    def _by_command(self, proposal: Proposal) -> PullRequest:
+        with _body_file(proposal.body) as file:
+            values = {
+                "title": proposal.title,
+                "body_file": str(file),
+                "head": proposal.head,
+                "base": proposal.base,
+                "commit": proposal.commit,
+                "state": self.ship.pr,
+            }
+            argv = tuple(_filled(word, values) for word in self.ship.pr_command)
+            told = {f"TIDEGATE_PR_{name.upper()}": value for name, value in values.items()}
+            done = self._run(argv, proposal, told)
+        if done.exit_code != 0:
+            raise NotMadeError(f"[ship] pr_command: {said(done)}")
+        return _told(done.stdout, self.ship.pr)
+
+    def _run(self, argv: tuple[str, ...], proposal: Proposal, more: Mapping[str, str]) -> Finished:
+        env = environment_of(self.environ) | dict(more)
+        return self.processes.run(Command(argv, Path(proposal.repo), env, TIMEOUT_S))
+
+
+def environment_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """What `gh` and its like see: the user's log-ins, no key of a model, nothing that asks."""
+    kept = {name: v for name, v in user_environment(environ).items() if name not in _UNQUIET}
+    return kept | _QUIET
+
+
+def said(done: Finished) -> str:
+    """Why a program failed, as one bounded line without credentials."""
+    told = done.reason or last_words(redacted(done.stderr or done.stdout))
+    return safe_line(told)[:_MAX_SAID]
+
+
+def repository_name(address: str) -> tuple[str, str]:
+    """What `gh` calls the repository at an address, and its owner; both "" for none of a forge."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
+        return "", ""
+    host = (found["host"] or found["there"]).lower().removeprefix("ssh.")
+    if "." not in host:  # a nickname from somebody's ssh configuration, which gh cannot look up
+        return "", ""
+    short = f"{found['owner']}/{found['name']}"
+    return (short if host == _GITHUB else f"{host}/{short}"), found["owner"]
+
+
+def names_of(url: str, address: str, otherwise: str) -> tuple[str, str]:
+    """The repository that is asked, and the owner of the fork that is pushed to, "" where it is
+    the same one: `url` is pushed to, `address` fetched from. `otherwise` it is what the user
+    calls it."""
+    pushed, owner = repository_name(url)
+    named, _ = repository_name(address)
+    if pushed and named and pushed.split("/")[-2:] != named.split("/")[-2:]:
+        return named, owner
+    return pushed or named or otherwise, ""
+
+
+def found_in(listing: str, owner: str) -> PullRequest | None:
+    """The newest pull request of `gh pr list`; those of another `owner`'s fork are not ours.
+
+    Raises NotMadeError for an answer that is none.
+    """
+    try:
+        found = [_listed(one) for one in json.loads(listing) if _is_of(one, owner)]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise NotMadeError("gh pr list answered what nobody can read") from error
+    alive = [one for one in found if one.state in (DRAFT, "open")]
+    return max(alive or found, key=lambda one: one.number or 0, default=None)
+
+
+def _is_of(listed: Mapping[str, Any], owner: str) -> bool:
+    whose = listed.get("headRepositoryOwner") or {}
+    return not owner or str(whose.get("login", owner)).lower() == owner.lower()
+
+
+def _listed(listed: Mapping[str, Any]) -> PullRequest:
+    state = str(listed["state"]).lower()
+    draft = state == "open" and listed.get("isDraft") is True
+    return PullRequest(str(listed["url"]), int(listed["number"]), DRAFT if draft else state)
+
+
+def _told(stdout: str, asked: str) -> PullRequest:
+    """What was just made, by the last address that its maker printed."""
+    url = next(reversed(_URL.findall(stdout)), None)
+    number = re.search(r"/(\d+)/?(?:[?#].*)?$", url or "")
+    state = DRAFT if asked == DRAFT else "open"
+    return PullRequest(url, int(number[1]) if number else None, state)
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], word)
+
+
+@contextmanager
+def _body_file(body: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        file = Path(folder) / "body.md"
+        file.write_text(body, encoding="utf-8", newline="\n")
+        yield file

@@ -1,0 +1,63 @@
+"""The commits that ship: what each says and holds, made from proven trees and signed.
+
+A line of items is a commit each, or one for all of them. Which items those are is `ship`'s
+decision, and where they go is `publish`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from driver.git import Commit, CommitSpec
+from driver.ground import RepositoryGround
+from driver.outcome import Change
+from driver.phases.integrate import Line
+from driver.ship_names import batch_message, commit_message
+from driver.wave_context import Wave
+
+BATCH = "batch"
+
+
+def specs_of(line: Line, wave: Wave) -> list[CommitSpec]:
+    """A commit for each item of a line."""
+    anchor = wave.recorder.anchor
+    return [
+        _spec(
+            commit_message(
+                planned.item, wave.wave_id, tree, anchor, work_dir=planned.home.work_dir
+            ),
+            outcome.changes,
+            wave,
+        )
+        for (planned, outcome), tree in zip(line.entries, line.trees, strict=True)
+    ]
+
+
+def batch_of(line: Line, ground: RepositoryGround, wave: Wave, head: str) -> CommitSpec:
+    """One commit for all items of a line that stands on `head`."""
+    items = [(planned.item, planned.home.work_dir) for planned, _ in line.entries]
+    tree = line.trees[-1]
+    message = batch_message(items, wave.wave_id, tree, wave.recorder.anchor)
+    return _spec(message, ground.git.changes(ground.git.tree_of(head), tree), wave)
+
+
+def made(
+    line: Line, ground: RepositoryGround, head: str, specs: Sequence[CommitSpec]
+) -> tuple[Commit, ...]:
+    """The commit of each item of a line; one for all where there is but one spec.
+
+    Raises GitError, also where the user's key does not sign any more.
+    """
+    trees = line.trees[-len(specs) :]
+    commits = ground.git.import_commits(head, specs)
+    if tuple(commit.tree for commit in commits) != trees:
+        raise AssertionError("a commit's tree is not the tree that was proven")
+    if ground.signer is not None:
+        commits = ground.signer.signed(ground.git.path, head, specs, trees)
+    return commits if len(commits) == len(line.entries) else commits * len(line.entries)
+
+
+def _spec(message: str, changes: Sequence[Change], wave: Wave) -> CommitSpec:
+    ship, date = wave.settings.ship, f"{int(time.time())} +0000"
+    return CommitSpec(message, tuple(changes), ship.bot_name, ship.bot_email, date)

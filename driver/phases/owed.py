@@ -1,0 +1,190 @@
+"""Shipments that were announced and not completed: finish them, with the same commits.
+
+One line of commits is put where it was meant to go, or is kept on its branch and said why not. What
+a remote may have got is never shipped under another name; what is known not to be there, and cannot
+be put there without force, is owed no longer, and its work is proven and shipped anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from driver.git import GitError, PushResult, commit_at, is_ancestor, tip_of
+from driver.ground import RepositoryGround
+from driver.outcome import Shipment
+from driver.phases.publish import PUSH_FAILED
+from driver.remote import ADVANCED, contains, fetch_head, push_forward
+from driver.repository import move_ahead
+from driver.ship_names import is_branch_of, on_the_way
+from state_store.errors import CannotRunError
+from state_store.journal import load_entries
+
+SHIPPING = "shipping"
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """A line with `tip` as its last commit, to be kept on `branch`; `target` is the branch that it
+    goes on to, None where `branch` itself is what ships."""
+
+    branch: str
+    tip: str
+    target: str | None = None
+
+    @classmethod
+    def of_entry(cls, entry: Mapping[str, Any]) -> Announcement | None:
+        """What a journal entry announces; None where it does not."""
+        branch, tip, target = (_text(entry.get(key)) for key in ("branch", "tip", "target"))
+        if not branch or not tip:
+            return None
+        if target is None and not is_branch_of(branch, str(entry.get("waveId"))):
+            target = branch  # what is said of a line that came to its target
+        return cls(branch, tip, target)
+
+
+def owed_items(state_dir: Path) -> frozenset[tuple[str | None, str]]:
+    """(repo, slug) of the items whose shipment was announced, and not said to be done."""
+    entries, _ = load_entries(state_dir)
+    return frozenset(key for key, entry in entries.items() if entry.get("phase") == SHIPPING)
+
+
+class Owed:
+    """An announced line, asked about once for all of its items; `onto_target` says whether waves
+    may still go on to the branch that they start from. `shipment` is what this run did for it."""
+
+    def __init__(self, line: Announcement, *, onto_target: bool) -> None:
+        self._line, self._onto_target = line, onto_target
+        self._lock = threading.Lock()
+        self._answer: bool | None = None
+        self._refusal: CannotRunError | None = None
+        self.shipment: Shipment | None = None
+
+    @property
+    def moves_checkout(self) -> bool:
+        """Whether finishing it may move a branch that the user has checked out."""
+        return self._line.target is not None and self._onto_target
+
+    def is_published(self, ground: RepositoryGround) -> bool:
+        """Whether the line is where it was meant to go by now, here and on the remote; what was cut
+        off is made up for. Raises CannotRunError when somebody does not let us."""
+        with self._lock:
+            if self._answer is None and self._refusal is None:
+                self._ask(ground)
+            if self._refusal is not None:
+                raise self._refusal
+            return bool(self._answer)
+
+    def _ask(self, ground: RepositoryGround) -> None:
+        try:
+            if self._line.target is not None and self._onto_target:
+                self._answer = self._is_on_target(ground, self._line.target)
+            else:
+                self._answer = self._is_on_branch(ground)
+        except CannotRunError as refusal:
+            self._refusal = refusal
+
+    def _is_on_branch(self, ground: RepositoryGround) -> bool:
+        line, repository = self._line, ground.repository
+        if line.target and self._is_there(ground, line.target):
+            return True
+        self._keep(ground)
+        here = tip_of(repository, line.branch, ground.environ)
+        if not here or not is_ancestor(repository, line.tip, here, ground.environ):
+            return False
+        if ground.remote is None or here != line.tip:  # people have gone on from it
+            return True
+        answer = ground.git.push(ground.remote, line.tip, line.branch, None)
+        # A refusal may come after it has arrived, and people may have gone on from it there:
+        # nothing else may be shipped in its place before a person has looked.
+        return self._tell(ground, line.branch, answer)
+
+    def _is_on_target(self, ground: RepositoryGround, target: str) -> bool:
+        if not self._is_known(ground):
+            return False
+        answer = self._pushed(ground, target)
+        if answer.kind == ADVANCED:
+            self._keep(ground)
+            return False
+        if not answer.ok:
+            return self._tell(ground, target, answer)
+        return self._is_checked_out(ground, target)
+
+    def _pushed(self, ground: RepositoryGround, target: str) -> PushResult:
+        remote, tip = ground.remote, self._line.tip
+        if remote is None or self._is_there(ground, target):
+            return PushResult(True)
+        return push_forward(ground.git.path, ground.environ, remote, tip, target)
+
+    def _is_checked_out(self, ground: RepositoryGround, target: str) -> bool:
+        """Move the branch here ahead as well. A remote that has it is enough."""
+        repository, tip, environ = ground.repository, self._line.tip, ground.environ
+        refusal = move_ahead(repository, target, tip, environ)
+        if refusal and ground.remote is None:
+            here = tip_of(repository, target, environ)
+            self._keep(ground)
+            if not is_ancestor(repository, here, tip, environ):
+                return False
+            return self._tell(ground, target, PushResult(False, refusal))
+        if not refusal:
+            ground.git.forget(repository, tip, on_the_way(tip))
+        return self._tell(ground, target, PushResult(True))
+
+    def _is_known(self, ground: RepositoryGround) -> bool:
+        """Whether the commits are kept in the user's repository."""
+        line, repository = self._line, ground.repository
+        refs = (on_the_way(line.tip), f"refs/heads/{line.branch}")
+        if any(commit_at(repository, ref, ground.environ) == line.tip for ref in refs):
+            return True
+        here = tip_of(repository, line.target or line.branch, ground.environ)
+        return bool(here) and is_ancestor(repository, line.tip, here, ground.environ)
+
+    def _is_there(self, ground: RepositoryGround, target: str) -> bool:
+        """Whether the target has the line, on the remote where there is one."""
+        repository, tip, git = ground.repository, self._line.tip, ground.git
+        if ground.remote is None or not self._is_known(ground):
+            here = tip_of(repository, target, ground.environ)
+            return bool(here) and is_ancestor(repository, tip, here, ground.environ)
+        there = fetch_head(git.path, ground.environ, ground.remote, target, tip)
+        if isinstance(there, PushResult):
+            return self._tell(ground, target, there)
+        return bool(there) and contains(git.path, git.env, there, tip)
+
+    def _keep(self, ground: RepositoryGround) -> None:
+        """Put the commits on their branch, where people see them."""
+        repository, line, ref = ground.repository, self._line, on_the_way(self._line.tip)
+        if line.branch == line.target or not commit_at(repository, ref, ground.environ):
+            return
+        with suppress(GitError):  # the name was taken meanwhile
+            ground.git.keep(repository, line.tip, f"refs/heads/{line.branch}")
+            ground.git.forget(repository, line.tip, ref)
+
+    def _tell(self, ground: RepositoryGround, onto: str, answer: PushResult) -> bool:
+        """True, or why not as a CannotRunError; either way the report has it."""
+        line, top = self._line, str(ground.repository.top)
+        done = Shipment(top, onto, committed=True, pushed=ground.remote is not None, kept=line.tip)
+        if answer.ok:
+            self.shipment = done
+            return True
+        self._keep(ground)
+        why = f"built and kept on branch {line.branch}, but not yet on {onto}: {answer.reason}"
+        self.shipment = replace(
+            done,
+            branch=line.branch,
+            pushed=False,
+            error=PUSH_FAILED if answer.kind else "git_commit_failed",
+            push_error=answer.kind or None,
+            detail=why,
+        )
+        raise CannotRunError(
+            f"{why}; the next run tries again, and with that branch deleted here it ships the work"
+            " anew"
+        )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,239 @@
+"""Ask for a pull request of each wave branch that was pushed, once all is shipped.
+
+What is asked for is on file before anyone is asked, so a request that could not be made, or whose
+run died, is made by the next run. Whatever happens here, what is shipped stays shipped. How a forge
+is asked is `forge`'s, what is said there `pull_request`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from driver.forge import NONE, TIMEOUT_S, Forge, NotMadeError, names_of
+from driver.gates import check_halt
+from driver.git import is_ancestor
+from driver.ground import RepositoryGround
+from driver.outcome import ItemOutcome, Shipment
+from driver.process import Processes
+from driver.proposals import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
+from driver.pull_request import Proposed, PullRequest, ShipmentTold, body, title
+from driver.shipment_told import Line, Pairs, shipment_told
+from driver.stop import Stop
+from driver.wave_context import Wave
+from state_store.errors import StoppedByPolicyError, TidegateError
+from state_store.failpoints import failpoint
+from state_store.journal import load_entries
+from state_store.locks import locked
+from tools.known_secrets import scan_known_values, secrets_of
+from tools.settings import Settings
+
+
+def propose(
+    wave: Wave, outcomes: Sequence[ItemOutcome], shipments: Mapping[str, Shipment] | None
+) -> tuple[Proposed, ...]:
+    """Pull requests of what this wave pushed, of what it found pushed, and of what earlier runs of
+    the state folder could not ask for; none unless `[ship] pr` wants them."""
+    if wave.settings.ship.pr == NONE or shipments is None:
+        return ()
+    desk = Desk(
+        settings=wave.settings,
+        state_dir=wave.state_dir,
+        stop=wave.options.stop,
+        check=wave.gates.check,
+        say=wave.recorder.say,
+        record=wave.recorder.proposed,
+    )
+    asked: list[Noted] = []
+    failed: list[Proposed] = []
+    for key, ground in wave.grounds.items():
+        if not isinstance(ground, RepositoryGround) or ground.remote is None:
+            continue
+        own = [(p, o) for p, o in zip(wave.plan, outcomes, strict=True) if p.home.key == key]
+        ship = shipments.get(key)
+        try:
+            asked += _own(wave, ground, own, ship)
+        except (TidegateError, OSError) as error:  # what is shipped has to be told all the same
+            branch, tip = (ship.branch, ship.tip) if ship else (None, None)
+            failed.append(Proposed(key, branch or "", tip or "", wave.wave_id, error=str(error)))
+    return (*failed, *desk.answers(asked))
+
+
+def propose_left(
+    settings: Settings,
+    state_dir: Path,
+    stop: Stop,
+    say: Callable[[str], None],
+    record: Callable[[str, Mapping[str, Any]], None],
+) -> tuple[Proposed, ...]:
+    """For a run without a wave: the pull requests that earlier runs could not ask for."""
+    if settings.ship.pr == NONE:
+        return ()
+
+    def check() -> None:
+        stop.check()
+        check_halt(state_dir)
+
+    return Desk(settings, state_dir, stop, check, say, record).answers()
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where a run asks for pull requests. `check` raises while nothing may be begun, `record` is
+    told the wave and what came of it."""
+
+    settings: Settings
+    state_dir: Path | None
+    stop: Stop
+    check: Callable[[], None]
+    say: Callable[[str], None]
+    record: Callable[[str, Mapping[str, Any]], None]
+
+    def answers(self, own: Iterable[Noted] = ()) -> tuple[Proposed, ...]:
+        """What comes of `own`, and of all that earlier runs left."""
+        asked = list(own)
+        for one in asked:
+            self._keep(one)
+        known = {one.proposal.commit for one in asked}
+        left = all_open(self.state_dir) if self.state_dir else []
+        asked += [one for one in left if one.proposal.commit not in known]
+        if not asked:
+            return ()
+        processes = Processes()
+        self.stop.on_set(processes.cancel, only_by_signal=True)
+        forge = Forge(self.settings.ship, self.settings.environ, processes)
+        return tuple(self._answer(one, forge) for one in asked)
+
+    def _answer(self, one: Noted, forge: Forge) -> Proposed:
+        asked = one.proposal
+        told = Proposed(asked.repo, asked.head, asked.commit, asked.wave_id, one.made)
+        if one.made is not None:
+            return told
+        try:
+            self.check()
+            told = replace(told, made=self._made_once(one, forge))
+        except StoppedByPolicyError as stopped:
+            told = replace(told, error=f"{stopped}; not asked for yet, the next run does that")
+        except (TidegateError, OSError) as error:
+            told = replace(told, error=f"{error}{self._last_words(one)}")
+        self.say(_line(told))
+        self.record(asked.wave_id, _event(told))
+        return told
+
+    def _made_once(self, one: Noted, forge: Forge) -> PullRequest:
+        if self.state_dir is None:
+            return self._made(one, forge)
+        # Another run of this state folder may be asking at this moment.
+        with locked(file_of(self.state_dir, one.proposal), 2 * TIMEOUT_S):
+            now = noted(self.state_dir, one.proposal.commit)
+            return now.made if now and now.made else self._made(one, forge)
+
+    def _made(self, one: Noted, forge: Forge) -> PullRequest:
+        if not one.proposal.body:
+            raise NotMadeError("its text would tell a secret of this machine")
+        self._keep(replace(one, tries=one.tries + 1))
+        failpoint("propose.before_asking")
+        made = forge.make(one.proposal)
+        failpoint("propose.made")
+        self._keep(replace(one, made=made))
+        return made
+
+    def _last_words(self, one: Noted) -> str:
+        if self.state_dir is None or not replace(one, tries=one.tries + 1).given_up:
+            return ""
+        where = file_of(self.state_dir, one.proposal)
+        return f"; given up after {MAX_TRIES} runs: make it yourself, or remove {where} to go on"
+
+    def _keep(self, one: Noted) -> None:
+        try:
+            if self.state_dir is not None:
+                note(self.state_dir, one)
+        except TidegateError as error:  # the forge is asked before the next one is made
+            self.say(str(error))
+
+
+def _line(told: Proposed) -> str:
+    if told.made is None:
+        return f"no pull request of {told.branch}: {told.error}"
+    return f"pull request of {told.branch}: {told.made.url or 'made'} ({told.made.state})"
+
+
+def _event(told: Proposed) -> dict[str, Any]:
+    made = asdict(told.made) if told.made else {"url": None, "number": None, "state": None}
+    return {
+        "repo": told.repo,
+        "branch": told.branch,
+        "commit": told.commit,
+        **made,
+        "error": told.error,
+    }
+
+
+def _own(
+    wave: Wave, ground: RepositoryGround, own: Pairs, ship: Shipment | None
+) -> Iterator[Noted]:
+    """What is to be asked for of a repository's items, with what was made of it already."""
+    for line in (*_pushed(wave, ship), *_found(wave, ground, own)):
+        if line.branch == ground.repository.branch:
+            continue  # the user's own: nothing to ask for
+        on_file = noted(wave.state_dir, line.tip) if wave.state_dir else None
+        if on_file is None:
+            yield Noted(_proposal(wave, ground, own, line))
+        elif not on_file.given_up:
+            yield on_file
+
+
+def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[Line]:
+    if shipment and shipment.pushed and shipment.tip and shipment.branch:
+        commits = dict(shipment.commits)
+        yield Line(shipment.branch, shipment.tip, wave.wave_id, commits, shipment)
+
+
+def _found(wave: Wave, ground: RepositoryGround, own: Pairs) -> Iterator[Line]:
+    """What an earlier run announced and this one found on its branch, and not merged yet."""
+    if wave.state_dir is None or not any(outcome.shipped_as for _, outcome in own):
+        return
+    entries, _ = load_entries(wave.state_dir)
+    lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
+    for planned, outcome in own:
+        entry = entries.get((planned.item.repo, planned.slug), {})
+        place = tuple(str(entry.get(name) or "") for name in ("branch", "tip", "waveId"))
+        if outcome.shipped_as and entry.get("commit") == outcome.shipped_as and all(place):
+            lines.setdefault(place, {})[planned.slug] = entry
+    repository = ground.repository
+    for (branch, tip, wave_id), items in lines.items():
+        if not is_ancestor(repository, tip, repository.head, ground.environ):
+            commits = {slug: str(entry["commit"]) for slug, entry in items.items()}
+            yield Line(branch, tip, wave_id, commits, entries=items)
+
+
+def _proposal(wave: Wave, ground: RepositoryGround, own: Pairs, line: Line) -> Proposal:
+    remote, environ = ground.remote, wave.settings.environ
+    single = sum(isinstance(other, RepositoryGround) for other in wave.grounds.values()) == 1
+    named = environ.get("GH_REPO", "") if single else ""  # it cannot be the name of several
+    name, owner = names_of(remote.url, remote.address, named) if remote else ("", "")
+    told = shipment_told(wave, own, line, ground.repository.branch)
+    return Proposal(
+        repo=str(ground.repository.top),
+        wave_id=line.wave_id,
+        head=line.branch,
+        commit=line.tip,
+        base=ground.repository.branch or "",
+        title=_harmless((title(told), f"Wave {line.wave_id}"), environ),
+        body=_harmless(_bodies(told), environ),
+        name=name,
+        owner=owner,
+    )
+
+
+def _bodies(told: ShipmentTold) -> Iterator[str]:
+    yield body(told)
+    yield body(told, bare=True)
+
+
+def _harmless(texts: Iterable[str], environ: Mapping[str, str]) -> str:
+    """The first of the texts that tells no secret of this machine; "" when all do."""
+    secrets = secrets_of(environ)
+    return next((t for t in texts if not scan_known_values(t.encode(), secrets)), "")

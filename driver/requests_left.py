@@ -1,0 +1,40 @@
+"""Pull requests that earlier runs could not ask for, made by a cycle that has no wave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from driver.backlog import Backlog
+from driver.cycle_context import Cycle
+from driver.forge import NONE
+from driver.phases.propose import propose_left
+from driver.proposals import all_open
+from driver.report import proposed_json
+from driver.stop import Stop
+from state_store.errors import ExitCode
+from state_store.events import PULL_REQUEST, wave_stream
+
+_ACTOR = "scheduler"
+
+
+def requests_left(cycle: Cycle) -> dict[str, Any]:
+    """Ask for them; the cycle report's keys about it, {} where none is left.
+
+    Raises GateClosedError when the halt switch is set meanwhile.
+    """
+    if cycle.settings.ship.pr == NONE or not all_open(cycle.state_dir):
+        return {}
+    with Backlog.opened(cycle.state_dir, cycle.tracker, cycle.settings, cycle.progress) as backlog:
+
+        def record(wave: str, step: Mapping[str, Any]) -> None:
+            backlog.api.append(wave_stream(wave), PULL_REQUEST, dict(step), actor=_ACTOR)
+
+        stop = cycle.options.stop if cycle.options else Stop()
+        asked = propose_left(cycle.settings, cycle.state_dir, stop, cycle.progress.say, record)
+    told: dict[str, Any] = {"pull_requests": [proposed_json(one) for one in asked]}
+    if all(one.made for one in asked):
+        return told
+    why = next(one.error for one in asked if not one.made)
+    failed = {"success": False, "exit_code": int(ExitCode.NOT_ALL_SHIPPED), "error": why}
+    return told | failed

@@ -1,0 +1,131 @@
+"""What a wave knows of a pushed line of commits, put together for its pull request.
+
+Of what this run built the outcomes tell, of what an earlier one did the journal's entries. Reads
+the notes that a phase of the work may have left for the request, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from driver import receipt
+from driver.outcome import BASELINE, PROOF, ItemOutcome, Shipment, TestRun
+from driver.prompts import command_text
+from driver.pull_request import ItemTold, ShipmentTold
+from driver.report import sum_usage, usages_of
+from driver.reviews import Review, from_json, review_word
+from driver.runners.summary import Counts
+from driver.wave_context import Planned, Wave
+from state_store.errors import TidegateError
+from state_store.files import read_bytes
+
+NOTES = "pr.md"
+_MAX_NOTES_BYTES = 64_000
+Pairs = Sequence[tuple[Planned, ItemOutcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Commits by slug, pushed as `branch` whose last one is `tip`, by this run as `shipment` or by
+    an earlier one, of which there are the journal's `entries` by slug."""
+
+    branch: str
+    tip: str
+    wave_id: str
+    commits: Mapping[str, str]
+    shipment: Shipment | None = None
+    entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def shipment_told(wave: Wave, own: Pairs, line: Line, target: str | None) -> ShipmentTold:
+    """All of a line, with the items of its repository (`own`) that stayed out of it."""
+    shipment = line.shipment or Shipment("")
+    lost = {outcome.slug: outcome for outcome in shipment.left_out}
+    return ShipmentTold(
+        wave_id=line.wave_id,
+        branch=line.branch,
+        target=target,
+        onto=shipment.onto,
+        shipped=tuple(_item(wave, *pair, line) for pair in own if pair[0].slug in line.commits),
+        left_out=tuple(
+            _item(wave, planned, lost.get(planned.slug, outcome), line)
+            for planned, outcome in own
+            if planned.slug not in line.commits and not outcome.shipped_as
+        ),
+        trees=shipment.integration_runs,
+        warning=shipment.warning or "",
+    )
+
+
+def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: Line) -> ItemTold:
+    usage = sum_usage(usages_of(outcome))
+    told = ItemTold(
+        slug=planned.slug,
+        title=planned.item.title or "",
+        verdict=str(outcome.verdict),
+        command=command_text(planned.item.test_command),
+        **_runs(outcome.last_test, outcome.evidence.baseline),
+        files=tuple(change.path for change in outcome.changes),
+        repairs=outcome.repairs,
+        tokens=usage.total_tokens,
+        cost_usd=usage.cost_usd,
+        **_reviewed(wave, planned, outcome.reviews, outcome.tree),
+        reason=outcome.reason,
+        notes=_notes(wave, planned),
+        commit=line.commits.get(planned.slug),
+    )
+    entry = line.entries.get(planned.slug)
+    return told if entry is None else _as_journaled(wave, planned, told, entry)
+
+
+def _as_journaled(
+    wave: Wave, planned: Planned, told: ItemTold, entry: Mapping[str, Any]
+) -> ItemTold:
+    receipts = (entry.get("evidence") or {}).get("receipts") or ()
+    runs = [run for run in map(receipt.from_json, receipts) if run is not None]
+    last = {run.purpose: run for run in runs}
+    repairs = entry.get("repairs")
+    return replace(
+        told,
+        **_runs(last.get(PROOF), last.get(BASELINE)),
+        files=tuple(map(str, entry.get("filesWritten") or ())),
+        repairs=repairs if isinstance(repairs, int) else 0,
+        tokens=None,
+        cost_usd=None,
+        **_reviewed(wave, planned, from_json(entry.get("reviews")), entry.get("tree")),
+    )
+
+
+def _runs(test: TestRun | None, before: TestRun | None) -> dict[str, Any]:
+    return {
+        "exit_code": test.exit_code if test else None,
+        "before": _counts(before),
+        "after": _counts(test),
+    }
+
+
+def _counts(run: TestRun | None) -> Counts | None:
+    return run.counts if run and isinstance(run.counts, Counts) else None
+
+
+def _reviewed(
+    wave: Wave, planned: Planned, reviews: Sequence[Review], tree: str | None
+) -> dict[str, Any]:
+    mode, required = wave.settings.review.mode, planned.policy.require_review
+    words = [[review.said, *map(str, review.findings)] for review in reviews[-1:]]
+    return {
+        "review": review_word(reviews, tree, required=required, mode=mode),
+        "said": "\n".join(line for said in words for line in said if line),
+    }
+
+
+def _notes(wave: Wave, planned: Planned) -> str:
+    path = wave.scratch_path(planned.slug) / NOTES
+    if path.is_symlink():  # it would show a file of this machine to the world
+        return ""
+    try:
+        return read_bytes(path, _MAX_NOTES_BYTES).decode("utf-8", "replace")
+    except TidegateError:
+        return ""

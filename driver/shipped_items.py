@@ -1,0 +1,143 @@
+"""Shipped items until they are merged: what is kept of a shipment, and what becomes of it.
+
+Pure. An item is `in_progress` from its ship on; what its commits' trailers say on the target branch
+and whether its branch is still there are facts that `landed` looks up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from driver.selection import TODO
+from driver.text import safe_line
+
+Item = Mapping[str, Any]
+
+KEY = "shipped"
+IN_PROGRESS, DONE = "in_progress", "done"
+_NOTED = re.compile(r"\[wave ([^\s\]]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """What is known of an item's last shipment; "" is unknown. `wave` may be the first characters
+    of the wave's id only, `target` is the branch that the wave started from, `onto` the commit it
+    was at, `merged` the commit of the target that has the work."""
+
+    wave: str = ""
+    commit: str = ""
+    branch: str = ""
+    target: str = ""
+    onto: str = ""
+    merged: str = ""
+
+    @classmethod
+    def of(cls, item: Item) -> Shipped | None:
+        """As the tracker has it, else as far as the notes tell; None for what never shipped."""
+        kept = item.get(KEY)
+        if isinstance(kept, dict):
+            known = {key: kept.get(key) for key in cls.__dataclass_fields__}
+            return cls(**{key: v for key, v in known.items() if isinstance(v, str)})
+        notes = item.get("notes")
+        waves = _NOTED.findall(notes) if isinstance(notes, str) else []
+        return cls(wave=waves[-1]) if waves else None
+
+    def to_json(self) -> dict[str, str]:
+        """As the tracker keeps it: what is known."""
+        return {key: value for key, value in asdict(self).items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What a history has of shipments: by item id, as messages spell it, (wave, commit) each."""
+
+    of_item: Mapping[str, Sequence[tuple[str, str]]]
+
+    @classmethod
+    def told(cls, messages: Iterable[tuple[str, str]]) -> Landed:
+        """Of (commit, message)."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for commit, message in messages:
+            for wave, item in shipments_in(message):
+                found.setdefault(item, []).append((wave, commit))
+        return cls(found)
+
+    def find(self, item_id: str, shipped: Shipped | None) -> str:
+        """The commit that has an item's shipment, or any of its without `shipped`; else ""."""
+        there = self.of_item.get(safe_line(item_id).strip(), ())
+        mine = (c for wave, c in there if shipped is None or _is(wave, c, shipped))
+        return next(mine, "")
+
+
+def _is(wave: str, commit: str, shipped: Shipped) -> bool:
+    known = safe_line(shipped.wave)
+    if shipped.commit:  # then all of the wave's name is known: wave-1 is not wave-10
+        return commit == shipped.commit or wave == known
+    return bool(known) and wave.startswith(known)
+
+
+def shipments_in(message: str) -> list[tuple[str, str]]:
+    """The (wave, item id) of every shipment that a commit message tells of, wherever in it: who
+    squashes commits puts their messages one below the other, perhaps indented."""
+    found, wave = [], ""
+    for line in message.splitlines():
+        name, _, value = line.strip().partition(": ")
+        if name == "Wave-Id":
+            wave = value
+        elif name == "Item-Id" and wave:
+            found.append((wave, value))
+    return found
+
+
+class Fate(StrEnum):
+    """What has become of a shipped item."""
+
+    MERGED = "merged"
+    WAITS = "waits"
+    DROPPED = "dropped"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`merged` is the commit of the target that has the work, "" for none; `is_kept` whether the
+    branch, or another with its commit, is there; `whole` whether all of the history can be seen."""
+
+    merged: str
+    is_kept: bool
+    whole: bool = True
+
+
+def fate(shipped: Shipped, facts: Facts) -> Fate:
+    """What has become of an item. Only who can look everywhere may say that work is gone."""
+    if facts.merged:
+        return Fate.MERGED
+    if facts.is_kept or not shipped.branch:
+        return Fate.WAITS
+    return Fate.DROPPED if facts.whole else Fate.UNKNOWN
+
+
+def is_shipped(item: Item) -> bool:
+    """Whether an item is on its way to the target. One that was there once, and is in progress
+    again, is so by a person's hand."""
+    shipped = Shipped.of(item) if item.get("status") == IN_PROGRESS else None
+    return shipped is not None and not shipped.merged
+
+
+def settled(item: Item, shipped: Shipped, end: Fate, merged: str = "") -> dict[str, Any]:
+    """The fields to set in an item as it is now; none where somebody has moved it on meanwhile."""
+    if item.get("status") != IN_PROGRESS or Shipped.of(item) != shipped:
+        return {}
+    if end is Fate.MERGED:
+        kept = Shipped(**{**asdict(shipped), "merged": merged})
+        return {"status": DONE, KEY: kept.to_json()}
+    if end is Fate.DROPPED:
+        note = (
+            f"[wave {shipped.wave[:8]}: {shipped.branch} was deleted and not merged; to do again]"
+        )
+        return {"status": TODO, KEY: None, "notes": f"{item.get('notes') or ''} {note}".strip()}
+    return {}

@@ -1,0 +1,142 @@
+"""Signing what ships, as the user's own git would: with their key and program, and no prompt.
+
+What is asked for is read once, from the user's configuration at the start, so no agent has a say
+in which program runs. Whether anything is signed is `[ship] sign`; when, is the ship's business.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from driver.commits import Commit, CommitSpec
+from driver.git_command import (
+    GitError,
+    private_environment,
+    raw,
+    records,
+    run_git,
+    text,
+    user_environment,
+    with_config,
+)
+from driver.repository import Repository, lay_git_dir
+from state_store.errors import CannotRunError
+
+ALWAYS, NEVER = "always", "never"
+SIGN_TIMEOUT_S = 30.0
+_ASKED = re.compile(r"gpg\..*|user\.signingkey", re.DOTALL)
+_PROGRAM = re.compile(r"gpg(\..*)?\.(program|defaultkeycommand)", re.DOTALL)
+# Where a passphrase could be asked for. The agents of gpg and ssh stay within reach.
+_PROMPTS = frozenset({"GPG_TTY", "DISPLAY", "WAYLAND_DISPLAY"})
+_YES = ("true", "yes", "on", "1", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """How the user signs commits: `config` as it was at the start, `key` "" for git's choice."""
+
+    key: str
+    config: tuple[tuple[str, str], ...]
+    environ: Mapping[str, str] = field(repr=False)
+
+    def signed(
+        self,
+        git_dir: Path,
+        parent: str,
+        specs: Sequence[CommitSpec],
+        trees: Sequence[str],
+        timeout_s: float = SIGN_TIMEOUT_S,
+    ) -> tuple[Commit, ...]:
+        """A chain of signed commits with these trees on `parent`. Raises GitError."""
+        made: list[Commit] = []
+        for spec, tree in zip(specs, trees, strict=True):
+            parent = self._one(git_dir, [parent] if parent else [], spec, tree, timeout_s)
+            made.append(Commit(parent, tree))
+        return tuple(made)
+
+    def _one(
+        self,
+        git_dir: Path,
+        parents: Sequence[str],
+        spec: CommitSpec,
+        tree: str,
+        timeout_s: float,
+    ) -> str:
+        who = {"NAME": spec.author_name, "EMAIL": spec.author_email, "DATE": f"@{spec.date}"}
+        env = self._environment(git_dir)
+        env |= {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in who.items()}
+        at = (word for parent in parents for word in ("-p", parent))
+        made = (f"--git-dir={git_dir}", "commit-tree", f"-S{self.key}", *at, tree)
+        done = run_git(made, cwd=git_dir, env=env, stdin=raw(spec.message), timeout_s=timeout_s)
+        return text(done.stdout).strip()
+
+    def _environment(self, git_dir: Path) -> dict[str, str]:
+        users = user_environment(self.environ)
+        plain = {
+            name: value
+            for name, value in users.items()
+            if name not in _PROMPTS and not name.startswith("GIT_CONFIG_")
+        }
+        sealed = private_environment({}, git_dir)
+        kept = {name: v for name, v in sealed.items() if name not in ("HOME", "XDG_CONFIG_HOME")}
+        return with_config(plain | kept, self.config)
+
+
+def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer | None:
+    """Who signs commits of a repository; None where nobody does.
+
+    Raises CannotRunError for a program that lies where agents' work may come to lie.
+    """
+    if sign == NEVER:
+        return None
+    at = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}", "config", "-z", "--list")
+    listed = run_git(at, cwd=repo.top, env=user_environment(environ)).stdout
+    pairs = [record.partition("\n") for record in records(listed)]
+    last = {key: value if gap else "true" for key, gap, value in pairs}
+    if sign != ALWAYS and last.get("commit.gpgsign", "false").lower() not in _YES:
+        return None
+    asked = {key: value for key, value in last.items() if _ASKED.fullmatch(key)}
+    for key, value in asked.items():
+        if _PROGRAM.fullmatch(key) and (inside := _inside(repo.top, value)):
+            raise CannotRunError(
+                f"{key} is {inside}, which is in the checkout of {repo.top}: name a program"
+                ' elsewhere, or set [ship] sign = "never"'
+            )
+    return Signer(_key(last, repo.top), tuple(asked.items()), environ)
+
+
+def why_it_cannot(signer: Signer, repo: Repository, timeout_s: float = SIGN_TIMEOUT_S) -> str:
+    """Why nothing can be signed without somebody at a terminal; "" when it can."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-sign-") as folder:
+        git_dir = Path(folder) / "try.git"
+        lay_git_dir(git_dir, repo, head=repo.head)
+        spec = CommitSpec("a trial\n", (), "tidegate", "tidegate@localhost", "0 +0000")
+        try:
+            signer.signed(git_dir, "", [spec], [f"{repo.head}^{{tree}}"], timeout_s)
+        except GitError as error:
+            return "it asks for something, or hangs" if error.status is None else str(error)
+    return ""
+
+
+def _key(last: Mapping[str, str], top: Path) -> str:
+    """The key to name: what the user names, else whom git would look for: not the bot."""
+    named = last.get("user.signingkey", "")
+    if named:
+        relative = not named.startswith(("~", "key::", "ssh-")) and not Path(named).is_absolute()
+        return str(top / named) if relative and (top / named).is_file() else named
+    if last.get("gpg.format", "openpgp") != "openpgp" or not last.get("user.email"):
+        return ""
+    return f"{last.get('user.name', '')} <{last['user.email']}>".strip()
+
+
+def _inside(top: Path, program: str) -> str:
+    """The program, where it is a file of the checkout; "" for a name or a place elsewhere."""
+    word = program.split(" ")[0]
+    if not word or "/" not in word or word.startswith("~"):
+        return ""
+    path = (top / word).resolve()
+    return str(path) if path.is_relative_to(top.resolve()) else ""

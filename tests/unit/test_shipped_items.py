@@ -1,0 +1,128 @@
+"""What is kept of a shipment, how it is found again, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from driver.shipped_items import (
+    Facts,
+    Fate,
+    Landed,
+    Shipped,
+    fate,
+    is_shipped,
+    settled,
+    shipments_in,
+)
+
+ONE = Shipped("wave-1", "c1", "wave/x", "main", "base")
+OURS = "Fix it\n\nWave-Id: wave-1\nItem-Id: A\nItem-Slug: a\n"
+SQUASHED = f"Both (#7)\n\n* {OURS}\n* Other\n\nWave-Id: wave-1\nItem-Id: B\n\nCo-authored-by: X"
+INDENTED = "Squashed commit\n\ncommit c1\n\n    " + OURS.replace("\n", "\n    ")
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        (OURS, [("wave-1", "A")]),
+        (SQUASHED, [("wave-1", "A"), ("wave-1", "B")]),
+        (INDENTED, [("wave-1", "A")]),
+        (OURS.replace("\n", "\r\n"), [("wave-1", "A")]),
+        ("Item-Id: A\n", []),
+        ("about Wave-Id: wave-1 and Item-Id: A", []),
+        ("", []),
+    ],
+)
+def test_shipments_are_found_wherever_their_trailers_stand(
+    message: str, found: list[tuple[str, str]]
+) -> None:
+    assert shipments_in(message) == found
+
+
+@pytest.mark.parametrize(
+    ("item", "shipped", "found"),
+    [
+        ("A", ONE, "s1"),
+        ("A", Shipped("other wave", "s1", "b"), "s1"),  # the very commit
+        ("A", Shipped("wave-10", "c9"), ""),
+        ("A", Shipped("wave"), "s1"),  # all that the notes have of a wave's id is its beginning
+        ("A", Shipped(), ""),
+        ("A", None, "s1"),
+        ("B", ONE, ""),
+    ],
+)
+def test_only_the_items_own_shipment_counts(item: str, shipped: Shipped | None, found: str) -> None:
+    assert Landed.told([("s1", OURS)]).find(item, shipped) == found
+
+
+def test_an_id_is_compared_as_messages_spell_it() -> None:
+    landed = Landed.told([("s1", "x\n\nWave-Id: w\nItem-Id: a\\nb\n")])
+    assert landed.find("a\nb", None) == "s1"
+
+
+@pytest.mark.parametrize(
+    ("branch", "facts", "end"),
+    [
+        ("b", Facts("s1", is_kept=True), Fate.MERGED),
+        ("b", Facts("s1", is_kept=False, whole=False), Fate.MERGED),
+        ("b", Facts("", is_kept=True), Fate.WAITS),
+        ("b", Facts("", is_kept=True, whole=False), Fate.WAITS),
+        ("", Facts("", is_kept=False), Fate.WAITS),
+        ("b", Facts("", is_kept=False), Fate.DROPPED),
+        ("b", Facts("", is_kept=False, whole=False), Fate.UNKNOWN),
+    ],
+)
+def test_work_is_dropped_only_where_all_can_be_seen(branch: str, facts: Facts, end: Fate) -> None:
+    assert fate(Shipped("w", "c", branch), facts) is end
+
+
+def test_what_is_merged_is_done_and_keeps_where() -> None:
+    item = {"status": "in_progress", "shipped": ONE.to_json(), "notes": "n"}
+    told = settled(item, ONE, Fate.MERGED, "s1")
+    assert told == {"status": "done", "shipped": {**ONE.to_json(), "merged": "s1"}}
+
+
+def test_what_was_dropped_is_to_do_again_and_says_so() -> None:
+    item = {"status": "in_progress", "shipped": ONE.to_json(), "notes": "n [wave wave-1]"}
+    assert settled(item, ONE, Fate.DROPPED) == {
+        "status": "todo",
+        "shipped": None,
+        "notes": "n [wave wave-1] [wave wave-1: wave/x was deleted and not merged; to do again]",
+    }
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"status": "done", "shipped": ONE.to_json()},
+        {"status": "in_progress", "shipped": {**ONE.to_json(), "wave": "a later one"}},
+        {"status": "in_progress"},
+    ],
+)
+def test_what_moved_on_meanwhile_is_left_alone(item: dict[str, Any]) -> None:
+    assert settled(item, ONE, Fate.DROPPED) == settled(item, ONE, Fate.MERGED, "s1") == {}
+
+
+def test_an_item_that_a_person_takes_up_again_is_no_longer_a_shipment() -> None:
+    again = {"status": "in_progress", "shipped": {**ONE.to_json(), "merged": "s1"}}
+    assert not is_shipped(again)
+    assert is_shipped({"status": "in_progress", "shipped": ONE.to_json()})
+    assert not is_shipped({"status": "done", "shipped": ONE.to_json()})
+    assert not is_shipped({"status": "in_progress"})
+
+
+@pytest.mark.parametrize(
+    ("item", "shipped"),
+    [
+        ({"shipped": ONE.to_json()}, ONE),
+        ({"shipped": {"wave": 7, "mine": "x"}}, Shipped()),
+        ({"shipped": "last week", "notes": "[wave 01234567]"}, Shipped("01234567")),
+        ({"notes": "a [wave one] b [wave two]"}, Shipped("two")),
+        ({"notes": ["x"]}, None),
+        ({}, None),
+    ],
+)
+def test_what_the_tracker_has_of_a_shipment(item: dict[str, Any], shipped: Shipped | None) -> None:
+    assert Shipped.of(item) == shipped
