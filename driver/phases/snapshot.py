@@ -54,7 +54,7 @@ def _taken(wave: Wave) -> dict[str, Any]:
         tidegateVersion=_version(),
         environment={
             "pythonVersion": platform.python_version(),
-            "platform": platform.platform(),
+            "platform": "-".join((platform.system(), platform.release(), platform.machine())),
             "cwd": str(Path.cwd()),
         },
         runDirectory=str(wave.run_dir),

@@ -148,7 +148,8 @@ def test_another_process_sees_every_event_once_and_in_order(scene: Scene) -> Non
 
 def phases(project: Project) -> list[str]:
     with StateAPI(project.state / DATABASE) as api:
-        return [event["payload"]["phase"] for event in api.get("orchestrator_status")]
+        told = api.get("orchestrator_status")
+        return [event["payload"]["phase"] for event in told if event["type"] == "phase_changed"]
 
 
 def test_a_cycle_tells_its_phases_and_an_idle_one_tells_nothing(project: Project) -> None:
