@@ -18,7 +18,7 @@ import pytest
 from tests.support.beside import beside_on
 from tests.support.processes import eventually
 from tests.support.repos import frozen
-from tests.support.stage import HANGS, Stage
+from tests.support.stage import HANGS, WAITING_S, Stage
 from tests.support.waves import built
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -46,6 +46,8 @@ def running(stage: Stage, *under: str) -> Iterator[subprocess.Popen[str]]:
     """The program, at the moment when all agents and tests hang."""
     with stage.started(under=under) as program:
         assert stage.hang(HANGING, tests=SLUGS), stage.said()
+        # What hangs for `tested` may be its base's test, while its agent is still at work.
+        assert eventually(lambda: any(stage.state.glob("runs/*/tested/work.patch")), WAITING_S)
         yield program
 
 
