@@ -10,15 +10,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from driver.elsewhere import ShippedElsewhereError, push_once
 from driver.gates import gate_word
-from driver.git import Commit, GitError, PushResult, Repository, tip_of
+from driver.git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import Shipment
 from driver.phases.integrate import Line
-from driver.remote import ADVANCED, push_forward
+from driver.remote import ADVANCED
 from driver.repository import move_ahead
 from driver.ship_names import branch_names, on_the_way
+from driver.wave_branches import HEADS
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError
 
@@ -42,8 +44,8 @@ class Cargo:
 
 
 def publish(shipment: Shipment, cargo: Cargo) -> Shipment:
-    """The shipment with what became of it. Raises LeasedElsewhereError, StoppedByPolicyError and
-    InterruptedWaveError while nothing has been published yet."""
+    """The shipment with what became of it. Raises LeasedElsewhereError, ShippedElsewhereError,
+    StoppedByPolicyError and InterruptedWaveError while nothing has been published yet."""
     onto_target = cargo.wave.shipping.mode == "current"
     try:
         return (_to_target if onto_target else _to_wave_branch)(shipment, cargo)
@@ -79,7 +81,7 @@ def _to_wave_branch(shipment: Shipment, cargo: Cargo) -> Shipment:
         notes.append("no remote: the branch is in this repository only")
     else:
         shipment = _stopped(shipment, cargo) or _pushed(
-            shipment, ground.git.push(ground.remote, cargo.tip, branch, expected=None)
+            shipment, _once(cargo, ground.remote, branch, f"{HEADS}{branch}", onto=False)
         )
     if shipment.error:
         return _saying_where(shipment)
@@ -97,7 +99,7 @@ def _to_target(shipment: Shipment, cargo: Cargo) -> Shipment:
     _announce(cargo, branch, target)
     cargo.wave.gates.check()
     if ground.remote is not None:
-        answer = push_forward(ground.git.path, ground.environ, ground.remote, cargo.tip, target)
+        answer = _once(cargo, ground.remote, target, on_the_way(cargo.tip), onto=True)
         shipment = _pushed(shipment, answer)
         if answer.kind == ADVANCED:
             shipment = replace(shipment, error=TARGET_ADVANCED)
@@ -122,6 +124,18 @@ def _announce(cargo: Cargo, branch: str, target: str | None = None) -> None:
         cargo.wave.recorder.shipping(told, branch, cargo.tip, target)
     except LeasedElsewhereError:
         cargo.ground.git.forget(repository, cargo.tip, on_the_way(cargo.tip))
+        raise
+
+
+def _once(cargo: Cargo, remote: Remote, branch: str, kept: str, *, onto: bool) -> PushResult:
+    """Push, or take back what was announced, and the ref `kept` with it, where others have shipped
+    some of the items. Raises ShippedElsewhereError."""
+    ground = cargo.ground
+    try:
+        return push_once(ground, remote, cargo.tip, branch, cargo.wave.knows, onto=onto)
+    except ShippedElsewhereError:
+        ground.git.forget(ground.repository, cargo.tip, kept)
+        cargo.wave.recorder.withdrawn(cargo.tip)
         raise
 
 

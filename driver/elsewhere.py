@@ -1,0 +1,128 @@
+"""Shipments of the same items by others: looked for on a remote, and never made a second time.
+
+Two state folders share nothing but the remote, so what is on it has the last word: the trailers of
+what is on its wave branches and its target. Between that look and the push a ref of ours stands
+guard: it moves with every shipment, and a push that finds it moved publishes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from driver.git import PrivateGit, Remote
+from driver.git_command import BULK_TIMEOUT_S, run_git, text
+from driver.ground import RepositoryGround
+from driver.remote import (
+    FAILED,
+    FENCE,
+    MOVED,
+    UNFENCED,
+    PushResult,
+    Sending,
+    fetch_refs,
+    refs_on,
+    send,
+)
+from driver.shipped_items import Sighting, by_task, sightings_in
+from driver.wave_branches import HEADS
+from state_store.errors import StoppedByPolicyError
+
+WAVES = ("wave/", "wave-")
+_WAVES_ASKED = f"{HEADS}wave*"
+_SHIPMENT = r"^[[:space:]]*Item-Id: "
+# Each turn is lost to a shipment of somebody else's, or to one at work at that moment.
+_TURNS = 60
+_PAUSE_S = 0.05
+Knows = Callable[[Sighting], bool]
+
+
+class ShippedElsewhereError(StoppedByPolicyError):
+    """Others have shipped items of a line; `found` has them by item id. Nothing was published."""
+
+    def __init__(self, found: Mapping[str, Sighting]) -> None:
+        self.found = found
+        super().__init__("; ".join(f"{item}: {told(one)}" for item, one in found.items()))
+
+
+def told(one: Sighting) -> str:
+    """The sentence about a shipment of somebody else's."""
+    return (
+        f"wave {one.wave[:8]}, of another state folder, has shipped it: commit {one.commit[:12]}"
+        f" is on {one.branch}"
+    )
+
+
+def push_once(
+    ground: RepositoryGround, remote: Remote, commit: str, branch: str, knows: Knows, *, onto: bool
+) -> PushResult:
+    """Publish `commit` as `branch`, which is not there yet, or `onto` which it goes on.
+
+    Raises ShippedElsewhereError where the remote has an item of the line from a wave that is not
+    its own and that `knows` does not know. A remote that takes no ref of ours, or not both at once,
+    is only looked at.
+    """
+    git, ref, fenced = ground.git, f"{HEADS}{branch}", True
+    for turn in range(_TURNS):
+        there = refs_on(git.path, ground.environ, remote, _WAVES_ASKED, ref, FENCE)
+        if isinstance(there, PushResult):
+            return there
+        if there.get(ref) == commit:
+            return PushResult(True)
+        found = _others(ground, remote, commit, there, knows)
+        if isinstance(found, PushResult):
+            return found
+        if found:
+            raise ShippedElsewhereError(found)
+        fence = there.get(FENCE, "") if fenced else None
+        expected = there.get(ref) if onto else None
+        sending = Sending(commit, branch, expected, fence)
+        answer = send(git.path, ground.environ, remote, sending)
+        fenced = fenced and answer.kind != UNFENCED
+        if answer.kind not in (MOVED, UNFENCED):
+            return answer
+        time.sleep(_PAUSE_S * min(turn, 10))
+    return PushResult(False, f"{branch} was not pushed: others ship there all the time", FAILED)
+
+
+def _others(
+    ground: RepositoryGround, remote: Remote, commit: str, there: Mapping[str, str], knows: Knows
+) -> dict[str, Sighting] | PushResult:
+    git, heads = ground.git, {ref: at for ref, at in there.items() if ref.startswith(HEADS)}
+    got = bring(git, remote, heads)
+    if not got.ok:
+        return got
+    mine = by_task(sighted(git, {"": commit}, without=[ground.base]))
+    ours = {one.wave for several in mine.values() for one in several}
+    seen = by_task(sighted(git, heads, without=[ground.base]))
+    others = (one for key in mine for one in seen.get(key, ()) if one.wave not in ours)
+    return {one.item: one for one in others if not knows(one)}
+
+
+def bring(git: PrivateGit, remote: Remote, heads: Mapping[str, str]) -> PushResult:
+    """Have the commits of `heads`, which are refs of the remote, in `git`."""
+    asked = "".join(f"{commit}\n" for commit in heads.values()).encode()
+    at = (f"--git-dir={git.path}", "cat-file", "--batch-check")
+    said = text(run_git(at, cwd=git.path, env=git.env, stdin=asked).stdout).splitlines()
+    pairs = zip(heads, said, strict=True)
+    missing = [ref for ref, line in pairs if line.endswith(" missing")]
+    return fetch_refs(git.path, git.environ, remote, missing)
+
+
+def sighted(
+    git: PrivateGit, heads: Mapping[str, str], without: Iterable[str] = ()
+) -> list[Sighting]:
+    """The shipments in the histories of `heads`, commits by ref, that `without` does not have; each
+    with the branch that it was found on first. Raises GitError."""
+    if not heads:
+        return []
+    branches = {commit: ref.removeprefix(HEADS) for ref, commit in heads.items()}
+    log = (f"--git-dir={git.path}", "log", "-z", "-E", "--no-show-signature", "--no-color",
+           "--no-notes", "--encoding=UTF-8", "--format=%S%n%H%n%B", f"--grep={_SHIPMENT}",
+           *branches, "--not", *without)  # fmt: skip
+    done = run_git(log, cwd=git.path, env=git.env, timeout_s=BULK_TIMEOUT_S)
+    found: list[Sighting] = []
+    for one in filter(None, text(done.stdout).split("\0")):
+        head, commit, message = one.split("\n", 2)
+        found += sightings_in(message, commit, branches.get(head, ""))
+    return found
