@@ -14,6 +14,7 @@ from driver.git import PrivateGit, Remote
 from driver.git_command import BULK_TIMEOUT_S, run_git, text
 from driver.ground import RepositoryGround
 from driver.remote import (
+    ADVANCED,
     FAILED,
     FENCE,
     MOVED,
@@ -63,8 +64,10 @@ def push_once(
     is only looked at.
     """
     git, ref, fenced = ground.git, f"{HEADS}{branch}", True
+    # Some waves go on to the target themselves.
+    asked = (_WAVES_ASKED, ref, f"{HEADS}{ground.repository.branch or branch}", FENCE)
     for turn in range(_TURNS):
-        there = refs_on(git.path, ground.environ, remote, _WAVES_ASKED, ref, FENCE)
+        there = refs_on(git.path, ground.environ, remote, *asked)
         if isinstance(there, PushResult):
             return there
         if there.get(ref) == commit:
@@ -79,7 +82,8 @@ def push_once(
         sending = Sending(commit, branch, expected, fence)
         answer = send(git.path, ground.environ, remote, sending)
         fenced = fenced and answer.kind != UNFENCED
-        if answer.kind not in (MOVED, UNFENCED):
+        overtaken = onto and answer.kind == ADVANCED and turn == 0  # maybe by an item of the line
+        if answer.kind not in (MOVED, UNFENCED) and not overtaken:
             return answer
         time.sleep(_PAUSE_S * min(turn, 10))
     return PushResult(False, f"{branch} was not pushed: others ship there all the time", FAILED)
