@@ -108,7 +108,8 @@ class WorkerRequest:
     """One dispatch. `owned_files` are relative to `workdir`, the agent's current directory.
 
     `scratch` is a folder outside the workspace for this dispatch's own files (full output, usage
-    file); `environment` holds what the engine tells the agent, such as TIDEGATE_ITEM.
+    file); `environment` holds what the engine tells the agent, such as TIDEGATE_ITEM; `timeout_s`
+    is a time limit of this dispatch's own, where the backend keeps one.
     """
 
     prompt: str
@@ -122,6 +123,7 @@ class WorkerRequest:
     effort: str = EFFORT_NORMAL
     scratch: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float | None = None
 
 
 @dataclass

@@ -20,7 +20,7 @@ REQUIRE = "require"
 GREEN_BASE = "green"  # what an item says whose test is green on the base already
 ALLOW = "allow"
 
-_NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
+NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
 def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
@@ -45,7 +45,7 @@ def passes(run: TestRun | None) -> bool:
 
 def of_counts(proof: TestRun, baseline: TestRun | None, allowance: Allowance) -> Judgement | None:
     """Whether as many tests ran as on the base, by what the runner printed."""
-    before = None if baseline is None or baseline.kind in _NO_ANSWER else baseline.counts
+    before = None if baseline is None or baseline.kind in NO_ANSWER else baseline.counts
     problem = judge_counts(proof.counts, before, allowance)
     return Judgement(Verdict.REFUSED, problem) if problem else None
 
@@ -76,7 +76,7 @@ def of_baseline(
     A base that could not be tested says nothing, and never stops an item. `reverted` is the test
     of the base with the work's own tests; only who may write tests can do better next time.
     """
-    if policy != REQUIRE or baseline is None or baseline.kind in _NO_ANSWER:
+    if policy != REQUIRE or baseline is None or baseline.kind in NO_ANSWER:
         return None
     if expected == GREEN_BASE:
         why = f'the item says "baseline": "green", but on the base: {baseline.reason}'
@@ -152,10 +152,21 @@ def is_chosen(wave_id: str, slug: str, share: float) -> bool:
     return int.from_bytes(lot, "big") < share * 2**64
 
 
+def is_doubted(proof: TestRun, canaries: Sequence[TestRun]) -> bool:
+    """Whether tests that were green are red beside a planted one: perhaps they were so only once.
+
+    One that is red alone may be the planted one, where a run stops at the first.
+    """
+    now = canaries[0].counts if canaries else None
+    if not isinstance(now, Counts) or not isinstance(proof.counts, Counts):
+        return False
+    return now.failed > 1 and now.passed < proof.counts.passed
+
+
 def of_spot_checks(checks: Sequence[TestRun], policy: str) -> Judgement | None:
     """What further runs on the same tree say about a green proof. None is as good as green."""
-    silent = next((run for run in checks if run.kind in _NO_ANSWER), None)
-    if all(run.green for run in checks if run.kind not in _NO_ANSWER):
+    silent = next((run for run in checks if run.kind in NO_ANSWER), None)
+    if all(run.green for run in checks if run.kind not in NO_ANSWER):
         return of_test(silent) if silent is not None else None
     told = ", then ".join(
         f"{run.kind} ({run.reason})" if run.reason else run.kind for run in checks

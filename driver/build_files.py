@@ -8,6 +8,7 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from driver.runners.named import programs
 from driver.shell_syntax import Simple
@@ -21,36 +22,73 @@ _PACKAGERS = ("npm", "pnpm", "yarn", "bun")
 _RULE = re.compile(r"^([^\s:#=][^:#=]*)::?(?!=)([^;#]*)(?:;(.*))?")
 _INCLUDE = re.compile(r"^[ ]*(?:-include|sinclude|include)[ \t]+(.+)$", re.M)
 _RUNS = re.compile(r"\b(?:npm|pnpm|yarn|bun)\s+(?:run\s+)?([\w:.-]+)")
+_FOLDER_OPTIONS = ("-C", "--directory")
+_FILE_OPTIONS = ("-f", "--file", "--makefile")
+_MAKE_OPTION = re.compile(r"(-C|-f|--directory|--file|--makefile)=?(.*)")
 _MAX_STEPS = 100
 
 
-def lines_run(command: str | Sequence[str], work_dir: str, read: Read) -> Iterator[str]:
-    """The shell lines that a command runs by way of a makefile or a package.json in its folder.
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call of make: the `folder` it works in, the makefile that it is told to read ("" for the
+    usual one) and the targets ("" for the first one)."""
+
+    folder: str
+    file: str
+    targets: tuple[str, ...]
+
+    def text(self, read: Read) -> str:
+        """The text of the makefile."""
+        names = (self.file,) if self.file else MAKEFILES
+        texts = (read(in_folder(self.folder, name)) for name in names)
+        return next((text for text in texts if text), "")
+
+
+def lines_run(command: str | Sequence[str], work_dir: str, read: Read) -> Iterator[tuple[str, str]]:
+    """The shell lines that a command runs by way of a makefile or a package.json, each with the
+    folder it is run in.
 
     `read` gives the text of a path from the repository's top, "" for none.
     """
     for words in programs(command):
-        name, rest = Simple(words).name, [word for word in words[1:] if word[:1] != "-"]
-        if name in _MAKES:
-            targets = [word for word in rest if "=" not in word] or [""]
-            for target in targets:
-                yield from recipe(makefile(work_dir, read), target)
-        elif name in _PACKAGERS and rest:
-            yield from script_lines(read(_in(work_dir, PACKAGE)), rest[rest[0] == "run" :][:1])
+        rest = [word for word in words[1:] if word[:1] != "-"]
+        if made := made_by(words, work_dir):
+            text = made.text(read)
+            yield from (
+                (line, made.folder) for target in made.targets for line in recipe(text, target)
+            )
+        elif Simple(words).name in _PACKAGERS and rest:
+            package = read(in_folder(work_dir, PACKAGE))
+            lines = script_lines(package, rest[rest[0] == "run" :][:1])
+            yield from ((line, work_dir) for line in lines)
 
 
 def included(command: str | Sequence[str], work_dir: str, read: Read) -> tuple[str, ...]:
     """The patterns of files that the makefile of a command includes, from the repository's top."""
-    if not any(Simple(words).name in _MAKES for words in programs(command)):
-        return ()
-    found = _INCLUDE.findall(makefile(work_dir, read))
-    return tuple(_in(work_dir, word) for line in found for word in line.split())
+    calls = [made for words in programs(command) if (made := made_by(words, work_dir))]
+    return tuple(
+        in_folder(made.folder, word)
+        for made in calls
+        for line in _INCLUDE.findall(made.text(read))
+        for word in line.split()
+    )
 
 
-def makefile(work_dir: str, read: Read) -> str:
-    """The text of the makefile that make would read in a folder."""
-    texts = (read(_in(work_dir, name)) for name in MAKEFILES)
-    return next((text for text in texts if text), "")
+def made_by(words: tuple[str, ...], work_dir: str) -> Made | None:
+    """What make is asked for by these arguments; None where they start something else."""
+    if Simple(words).name not in _MAKES:
+        return None
+    folder, file, targets, rest = work_dir, "", list[str](), list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        option = _MAKE_OPTION.fullmatch(word)
+        if option:
+            value = option[2] or (rest.pop(0) if rest else "")
+            folder = in_folder(folder, value) if option[1] in _FOLDER_OPTIONS else folder
+            file = value if option[1] in _FILE_OPTIONS else file
+        elif word[:1] != "-" and "=" not in word:
+            targets.append(word)
+    return Made(folder, file, tuple(targets) or ("",))
 
 
 def recipe(text: str, target: str = "") -> list[str]:
@@ -106,5 +144,6 @@ def script_lines(text: str, names: Sequence[str]) -> Iterator[str]:
                 waiting += _RUNS.findall(line)
 
 
-def _in(work_dir: str, name: str) -> str:
-    return posixpath.normpath(posixpath.join(work_dir, name))
+def in_folder(folder: str, name: str) -> str:
+    """A path from the repository's top, for one from a folder of it."""
+    return posixpath.normpath(posixpath.join(folder, name))

@@ -12,12 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from driver.build_files import MAKEFILES
+from driver.build_files import MAKEFILES, PACKAGE
 from driver.canary_call import Call, Canary, NotApplicable, find_call
 from driver.canary_compiled import plan_cargo, plan_go
 from driver.canary_make import make_call
 from driver.canary_node import npm_call, plan_node
-from driver.canary_python import plan_pytest, plan_unittest
+from driver.canary_pytest import CONFIGS, plan_pytest
+from driver.canary_text import is_test_file
+from driver.canary_unittest import plan_unittest
 from driver.runners.named import programs, runner_of
 from driver.shell_syntax import Simple
 from driver.shell_words import UnreadableError
@@ -29,6 +31,7 @@ __all__ = [
     "Judged",
     "NotApplicable",
     "canary_verdict",
+    "innocent_name",
     "is_read",
     "may_plan",
     "plan_canary",
@@ -38,13 +41,14 @@ _RUNNERS = ("pytest", "unittest", "node", "go", "cargo")
 _STARTERS = ("npm", "npx", "yarn", "pnpm", "bun", "make", "gmake")
 
 UNKNOWN_RUNNER = "the command calls no runner for which a failing test is known"
-_READ = frozenset(
-    {"package.json", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"}
-    | set(MAKEFILES)
-)
+_READ = frozenset({PACKAGE, *CONFIGS, *MAKEFILES})
 _COPIED = re.compile(
     r"_test\.go$|(?:^|/)tests/[^/]+\.rs$|(?:[._-]test|(?:^|/)test(?:/.*|-[^/]*)?)\.[cm]?js$"
 )
+_DOES = "keeps returns finds counts joins sorts reads rounds adds drops merges splits takes gives"
+_WHAT = "order values items names keys lines words parts pairs totals limits ranges steps dates"
+_WHEN = "when_empty of_many of_one by_default as_given in_turn twice at_once from_both once_more"
+_NAMES = tuple(tuple(words.split()) for words in (_DOES, _WHAT, _WHEN))
 
 _NOT_RUN = (126, 127)
 _STOPPED_EARLY = "stopping after "
@@ -80,9 +84,9 @@ def plan_canary(
 ) -> Canary | NotApplicable:
     """The test to plant for a command; all paths are the tree's, with slashes.
 
-    `files` are the tree's, `changed` those that the item wrote. `nonce` is a fresh random
-    identifier of lower-case letters and digits. `texts` are the texts of the tree's files that
-    `is_read` names. `workdir` is where in the tree the command runs.
+    `files` are the tree's, `changed` those that the item wrote. `nonce` is a fresh
+    `innocent_name`, by which the test is known again in the output. `texts` are the texts of the
+    tree's files that `is_read` names. `workdir` is where in the tree the command runs.
     """
     given = command if isinstance(command, str) else tuple(command)
     settings = texts or {}
@@ -93,12 +97,21 @@ def plan_canary(
     if runner == "pytest":
         return plan_pytest(call, files, changed, settings, nonce)
     if runner == "unittest":
-        return plan_unittest(call, files, changed, nonce)
+        return plan_unittest(call, files, changed, settings, nonce)
     if runner == "go":
         return plan_go(call, files, changed, settings, nonce)
     if runner == "cargo":
         return plan_cargo(call, files, settings, nonce)
     return plan_node(call, files, changed, settings, nonce)
+
+
+def innocent_name(number: int) -> str:
+    """A name such as any test has, for a random number: nothing in it says that it is planted."""
+    chosen = []
+    for words in _NAMES:
+        number, at = divmod(number, len(words))
+        chosen.append(words[at])
+    return "_".join(chosen)
 
 
 def _call(command: str | tuple[str, ...], workdir: str, texts: Mapping[str, str]) -> Call | None:
@@ -118,7 +131,7 @@ def may_plan(command: str | Sequence[str]) -> bool:
 def is_read(path: str) -> bool:
     """Whether the text of a file can matter for the planted test."""
     name = path.rpartition("/")[2]
-    return name in _READ or _COPIED.search(path) is not None
+    return name in _READ or is_test_file(path) or _COPIED.search(path) is not None
 
 
 def canary_verdict(

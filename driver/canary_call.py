@@ -1,14 +1,15 @@
 """The planted test as data, and how a test command is called so that it finds one more test.
 
 Pure. Owns reading the runner's call out of a command and adding arguments to it; what each runner
-needs is the business of `driver.canary_python` and `driver.canary_node`.
+needs is the business of the modules beside it.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from driver.runners.named import programs, runner_of
 from driver.shell_syntax import Simple, parse
@@ -23,7 +24,9 @@ class Canary:
     """A test that must fail: write `text` to `path`, then run `command` as the item's own.
 
     `names` appear in the output when its tests are red; the first is the one that runs first.
-    `alone` runs nothing else: for a `command` that turns out not to find it. None: there is none.
+    `alone` is for a `command` that seems not to find it: one that surely runs it, perhaps with
+    nothing else, perhaps the same again, where `path` is named in it. None: there is none.
+    `amends` tells that `text` takes the place of a file that is there, which it begins with.
     """
 
     runner: str
@@ -32,6 +35,7 @@ class Canary:
     names: tuple[str, ...]
     command: Command
     alone: Command | None
+    amends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,22 @@ class Call:
         """The path in the tree that an argument names; "" for the top."""
         path = posixpath.normpath(posixpath.join(self.folder or ".", word.replace("\\", "/")))
         return "" if path == "." else path
+
+
+def camel(nonce: str) -> str:
+    """A nonce as the name of a class."""
+    return "".join(part[:1].upper() + part[1:] for part in nonce.split("_"))
+
+
+def positional(options: Sequence[str], takes_value: Sequence[str]) -> list[str]:
+    """The arguments that are no options, nor the values of those that take one."""
+    pairs = pairwise(("", *options))
+    return [word for before, word in pairs if word[:1] != "-" and before not in takes_value]
+
+
+def is_folder(path: str, files: Collection[str]) -> bool:
+    """Whether a tree with these files has this folder."""
+    return any(file.startswith(f"{path}/") for file in files)
 
 
 def find_call(command: str | Sequence[str], workdir: str = "") -> Call | None:

@@ -1,8 +1,8 @@
 """The planted test of `go test` and `cargo test`. Pure.
 
 It stands in one process with real tests, so that code that ends the process, when it is loaded or
-when it is called, takes the planted test along: among a package's tests in Go, in a copy of a test
-file in Rust.
+when it is called, takes the planted test along: in a test file of a package in Go, first of its
+tests, in a test file in Rust.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import posixpath
 import re
 from collections.abc import Collection, Mapping
 
-from driver.canary_call import Call, Canary, NotApplicable
+from driver.canary_call import Call, Canary, NotApplicable, camel
 
 _SELECTS_GO = ("-run", "-skip", "-c", "-list", "-args", "-fuzz")
 _NOT_IN_ALL = ("testdata", "vendor")
 _PACKAGE = re.compile(r"^package\s+(\w+)", re.M)
+_CONSTRAINED = re.compile(r"^//(?:go:build| ?\+build)", re.M)
+_IMPORTS_TESTING = re.compile(r'^(?:import)?\s+"testing"$', re.M)
+_GO_TEST = re.compile(r"^func Test\w*\(", re.M)
 _GO = """\
-package {package}
-
-import "testing"
-
-func Test_{nonce}(t *testing.T) {{
+func Test{camel}(t *testing.T) {{
 	t.Fatal("planted to fail")
 }}
 """
@@ -46,7 +45,8 @@ def plan_go(
     texts: Mapping[str, str],
     nonce: str,
 ) -> Canary | NotApplicable:
-    """Among the tests of a package: a changed one, where that has tests."""
+    """First of the tests of a package, so that it is seen to fail whatever the next one does: of a
+    changed one, where that has tests."""
     words = call.words[call.words.index("test") + 1 :]
     if any(word.partition("=")[0].replace("--", "-") in _SELECTS_GO for word in words):
         return NotApplicable("the command selects tests by name")
@@ -57,15 +57,27 @@ def plan_go(
         return NotApplicable("no test file of the command is in the tree")
     touched = {posixpath.dirname(file) for file in changed}
     first = min(tests, key=lambda file: (posixpath.dirname(file) not in touched, file))
-    found = _PACKAGE.search(texts.get(first, ""))
+    below = call.below(posixpath.dirname(first) or ".")
+    command = call.with_more(below if below == "." else f"./{below}") or call.command
+    test, names = _GO.format(camel=camel(nonce)), (f"Test{camel(nonce)}",)
+    source = texts.get(first, "")
+    if at := _place_go(source):
+        text = f"{source[:at]}{test}\n{source[at:]}"
+        return Canary("go", first, text, names, command, None, amends=True)
+    found = _PACKAGE.search(source)
     if found is None:
         return NotApplicable(f"the package of {first} is not known")
-    folder = posixpath.dirname(first)
-    below = call.below(folder or ".")
-    command = call.with_more(below if below == "." else f"./{below}") or call.command
-    text = _GO.format(package=found[1], nonce=nonce)
-    path = posixpath.join(folder, f"0{nonce}_test.go")  # runs first, and is seen to fail
-    return Canary("go", path, text, (f"Test_{nonce}",), command, None)
+    path = posixpath.join(posixpath.dirname(first), f"0{nonce}_test.go")
+    text = f'package {found[1]}\n\nimport "testing"\n\n{test}'
+    return Canary("go", path, text, names, command, None)
+
+
+def _place_go(source: str) -> int:
+    """Where in a test file one more test may stand; 0 for nowhere."""
+    if _CONSTRAINED.search(source) or not _IMPORTS_TESTING.search(source):
+        return 0
+    first = _GO_TEST.search(source)
+    return first.start() if first else 0
 
 
 def _runs(file: str, named: list[str], call: Call, files: Collection[str]) -> bool:
@@ -95,7 +107,7 @@ def _other_module(folder: str, top: str, files: Collection[str]) -> bool:
 def plan_cargo(
     call: Call, files: Collection[str], texts: Mapping[str, str], nonce: str
 ) -> Canary | NotApplicable:
-    """In a copy of a file of `tests/`, as a test binary of its own."""
+    """At the end of a file of `tests/`; of a copy, where that may bring a `main` of its own."""
     words = call.words[call.words.index("test") + 1 :]
     ours = words[: words.index("--")] if "--" in words else words
     theirs = words[len(ours) + 1 :]
@@ -107,13 +119,19 @@ def plan_cargo(
     tests = [f for f in tests if not named or posixpath.basename(f)[:-3] in named]
     first = min(tests, key=lambda file: (file.count("/"), file), default=None)
     if first is None or first not in texts:
-        return NotApplicable("no file of tests that can be copied is in the tree")
+        return NotApplicable("no file of tests that can be read is in the tree")
+    text = f"{texts[first]}\n{_RUST.format(nonce=nonce)}"
+    names = (f"test_{nonce}",)
+    if "#[test]" in texts[first] and "fn main" not in texts[first]:
+        name = posixpath.basename(first)[:-3]
+        more = call.with_more("--test", name) if "--" not in words else None
+        alone = call.command if named else more
+        return Canary("cargo", first, text, names, call.command, alone, amends=True)
     command = call.with_more("--test", nonce) if named and "--" not in words else None
     if named and command is None:
         return NotApplicable("the command names test files, and none can be added to it")
-    text = f"{texts[first]}\n{_RUST.format(nonce=nonce)}"
     path = posixpath.join(posixpath.dirname(first), f"{nonce}.rs")
-    return Canary("cargo", path, text, (f"test_{nonce}",), command or call.command, None)
+    return Canary("cargo", path, text, names, command or call.command, None)
 
 
 def _cargo_tests(words: tuple[str, ...]) -> tuple[list[str], bool]:

@@ -1,8 +1,9 @@
 """The planted test of `node --test`, called directly or by `npm test`. Pure.
 
-It stands at the end of a copy of a real test file: node runs each file in a process, and what the
-code does to that process, also when it is called, it does to the planted test as well. That one
-fails only when every usual way to fail works.
+It stands at the end of a real test file: node runs each file in a process, and what the code does
+to that process, also when it is called, it does to the planted test as well. Where it is not known
+how such a file loads others, it stands at the end of a copy. It fails only when every usual way to
+fail works.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _NPM = re.compile(r"^(?:npm|pnpm|yarn)(?:\.cmd)?$")
 _CONFIG = "package.json"
 
 _MODULE = re.compile(r"^\s*(?:import\s[^(]*from\s|import\s*[\"'{*]|export\s)", re.M)
+_REQUIRES = re.compile(r"\brequire\([\"']")
 
 _BODY = """
 const holds_{nonce} = (check) => {{
@@ -74,20 +76,26 @@ def plan_node(
     texts: Mapping[str, str],
     nonce: str,
 ) -> Canary | NotApplicable:
-    """Beside the tests; its path is added where the command names files."""
+    """In a test file that the command runs; a copy is added where the command names files."""
     if any(word.partition("=")[0] in _SELECTS for word in call.words):
         return NotApplicable("the command selects tests by name")
     named = [word for word in call.words[1:] if not word.startswith("-")]
     real = _real_test(files, call.folder, [call.in_tree(word) for word in named])
     if real is None:
         return NotApplicable("no test file is in the tree")
+    names = (f"test_{nonce}",)
+    whole = texts.get(real, "")
+    if _is_module(real, texts) or _is_script(real, texts):
+        text = whole + _text(real, changed, nonce, as_module=_is_module(real, texts))
+        alone = call.command if named else call.with_more(call.below(real))
+        return Canary("node", real, text, names, call.command, alone, amends=True)
     path = _place(real, texts, nonce)
     added = call.with_more(call.below(path))
     if named and added is None:
         return NotApplicable("the command names files, and none can be added to it")
     command = added if named and added else call.command
-    text = texts.get(real, "") + _text(path, changed, nonce)
-    return Canary("node", path, text, (f"test_{nonce}",), command, None if named else added)
+    text = whole + _text(path, changed, nonce, as_module=path.endswith(".mjs"))
+    return Canary("node", path, text, names, command, None if named else added)
 
 
 def npm_call(command: str | tuple[str, ...], workdir: str, texts: Mapping[str, str]) -> Call | None:
@@ -120,21 +128,25 @@ def _real_test(files: Collection[str], top: str, named: list[str]) -> str | None
 
 def _place(real: str, texts: Mapping[str, str], nonce: str) -> str:
     """Where the copy of a test stands; its name says which kind of module it is."""
-    kind = ".mjs" if _is_module(real, texts) else ".cjs"
+    kind = ".cjs" if real.endswith(".cjs") or real in texts else ".mjs"
     return posixpath.join(posixpath.dirname(real), f"{nonce}.test{kind}")
 
 
 def _is_module(real: str, texts: Mapping[str, str]) -> bool:
-    if real not in texts or not real.endswith(".js"):
-        return not real.endswith(".cjs") or real not in texts
-    return _MODULE.search(texts[real]) is not None
+    """Whether a test file imports others, and so may have an `import` anywhere."""
+    return real in texts and (real.endswith(".mjs") or _MODULE.search(texts[real]) is not None)
 
 
-def _text(path: str, changed: Collection[str], nonce: str) -> str:
+def _is_script(real: str, texts: Mapping[str, str]) -> bool:
+    """Whether a test file can require others."""
+    return real in texts and (real.endswith(".cjs") or _REQUIRES.search(texts[real]) is not None)
+
+
+def _text(path: str, changed: Collection[str], nonce: str, *, as_module: bool) -> str:
     home = posixpath.dirname(path) or "."
     modules = [posixpath.relpath(file, home) for file in sorted(changed) if _imported(file)]
     shown = json.dumps([name if name.startswith(".") else f"./{name}" for name in modules])
-    start = _AS_MODULE if path.endswith(".mjs") else _AS_SCRIPT
+    start = _AS_MODULE if as_module else _AS_SCRIPT
     return (start + _BODY).format(modules=shown, nonce=nonce)
 
 

@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
@@ -30,6 +31,7 @@ from driver.git_command import (
     with_config,
 )
 from driver.repository import Repository, lay_git_dir
+from driver.stillness import Stillness
 
 Seen = TypeVar("Seen")
 
@@ -81,15 +83,28 @@ class CheckoutWatch:
 
     The index counts by its entries, so that an editor's `git status` refreshing stat data is no
     difference. Unmodified files count by the index, modified and untracked ones by content, and
-    ignored ones not at all.
+    ignored ones not at all. What changes in the places `apart` is nobody's business,
+    and `now_ns` is the clock of the checkout's file system.
     """
 
-    def __init__(self, repo: Repository, environ: Mapping[str, str], scratch: Path) -> None:
+    def __init__(
+        self,
+        repo: Repository,
+        environ: Mapping[str, str],
+        scratch: Path,
+        apart: Iterable[Path] = (),
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
         self._repo = repo
         self._environ = environ
         self._scratch = scratch
         self._kept: dict[str, tuple[object, object]] = {}
         lay_git_dir(scratch, repo, head=repo.head)
+        exclude = repo.common_dir / "info" / "exclude"
+        own = (repo.git_dir / "index", repo.common_dir / "config", exclude)
+        self._stillness = Stillness(
+            repo.top, (*own, Path(self._ignored_everywhere())), apart, now_ns
+        )
 
     def look(self) -> CheckoutFingerprint:
         """All there is to see by now. Raises GitError."""
@@ -160,18 +175,27 @@ class CheckoutWatch:
         return _digest_of(self._git("ls-files", "-z", "-v", "-s"))
 
     def _touched(self) -> list[str]:
+        mark = self._stillness.mark()
+        # Marked before git looks: what changes meanwhile is seen the next time.
+        return (
+            self._touched_now() if mark is None else self._known("touched", mark, self._touched_now)
+        )
+
+    def _touched_now(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
             exclude = self._repo.common_dir / "info" / "exclude"
             shutil.copy(exclude, self._scratch / "info" / "exclude")
         return records(self._git("ls-files", "-z", "-m", "-o", "--exclude-standard"))
 
     def _git(self, *args: str) -> bytes:
-        config = self._repo.common_dir / "config"
-        ignores = self._known("ignores", _signature(config), self._ignores)
         env = private_environment(self._environ, self._scratch)
-        env = with_config(env, (("core.excludesFile", ignores),))
+        env = with_config(env, (("core.excludesFile", self._ignored_everywhere()),))
         at = (f"--git-dir={self._scratch}", f"--work-tree={self._repo.top}")
         return run_git((*at, *args), cwd=self._repo.top, env=env, timeout_s=BULK_TIMEOUT_S).stdout
+
+    def _ignored_everywhere(self) -> str:
+        config = self._repo.common_dir / "config"
+        return self._known("ignores", _signature(config), self._ignores)
 
     def _ignores(self) -> str:
         asked = ("config", "--path", "--get", "core.excludesFile")

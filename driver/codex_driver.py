@@ -181,7 +181,7 @@ class CodexDriver(LocalDriver):
             request,
             model,
             shown,
-            until=time.monotonic() + self._limit_s,
+            until=time.monotonic() + (request.timeout_s or self._limit_s),
             heard=partial(self._hear, worker_id),
         )
         try:

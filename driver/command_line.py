@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from driver.cycle_context import CycleRequest, repository_in_sight
 from driver.dry_run import describe_dry_run
 from driver.git import open_repository
 from driver.opening import WaveRequest, check, wave_id_of
+from driver.pipeline.confirm import Terminal
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.progress import to_stderr
 from driver.recording import RecordingWriter
@@ -24,7 +26,7 @@ from driver.state_folder import prepare_state_dir
 from driver.stop import Stop, listening
 from driver.survey import Survey
 from driver.wanted import Wanted
-from driver.wave_context import Shipping, WaveOptions
+from driver.wave_context import Planned, Shipping, WaveOptions
 from state_store import failpoints
 from state_store.errors import InputError, TidegateError
 from state_store.json_document import read_json
@@ -99,12 +101,21 @@ def _manifest_report(
     settings = _settings(args, repo)
     survey = Survey(settings.environ)
     options = WaveOptions(settings, repo, progress=to_stderr(), stop=stop, survey=survey)
+    options = replace(options, from_phase=args.from_phase)
     request = _wave_request(args, settings, options)
-    refusal = _refusal(request, dry=args.dry_run)
+    plan, refusal = _planned(request, dry=args.dry_run)
     if refusal is not None:
         return refusal
     if args.dry_run:
-        return {**describe_dry_run(request.driver, request.manifest), "exit_code": 0}
+        return {**describe_dry_run(request.driver, request.manifest, plan), "exit_code": 0}
+    with _asking(args, options) as options:
+        return _waved(args, run_wave, request, options)
+
+
+def _waved(
+    args: argparse.Namespace, run_wave: cycle.RunWave, request: WaveRequest, options: WaveOptions
+) -> dict[str, Any]:
+    repo, settings = options.repo, request.options.settings or _settings(args, options.repo)
     prepare_state_dir(settings.state_dir, settings.environ)
     recording = RecordingWriter(Path(args.record)) if args.record else None
     report = run_wave(
@@ -116,6 +127,19 @@ def _manifest_report(
         options=replace(options, recording=recording),
     )
     return kept_beside_run(report, settings.state_dir)
+
+
+@contextmanager
+def _asking(args: argparse.Namespace, options: WaveOptions) -> Iterator[WaveOptions]:
+    """The options with whoever is asked before each phase. Raises InputError without a terminal."""
+    if not args.confirm or args.yes:
+        yield options
+        return
+    terminal = Terminal.opened()
+    try:
+        yield replace(options, ask=terminal.ask)
+    finally:
+        terminal.close()
 
 
 def _wave_request(
@@ -137,13 +161,14 @@ def _git(args: argparse.Namespace, settings: Settings, repo: Path | None) -> dic
     return {"expectTopLevel": str(repo) if repo else None, "mode": settings.ship.mode}
 
 
-def _refusal(request: WaveRequest, *, dry: bool) -> dict[str, Any] | None:
-    """The report of a wave that cannot start; None when it can. Nothing has been made."""
+def _planned(
+    request: WaveRequest, *, dry: bool
+) -> tuple[tuple[Planned, ...], dict[str, Any] | None]:
+    """What is planned, or the report of a wave that cannot start. Nothing has been made."""
     try:
-        check(request, dry=dry)
+        return check(request, dry=dry), None
     except TidegateError as error:
-        return to_json(aborted(wave_id_of(request.manifest), error))
-    return None
+        return (), to_json(aborted(wave_id_of(request.manifest), error))
 
 
 def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop) -> dict[str, Any]:

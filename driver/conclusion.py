@@ -9,7 +9,6 @@ from typing import Any
 
 from driver.gates import CEILING, REFUSED, GateClosedError, gate_word
 from driver.ground import RepositoryGround
-from driver.item_line import settle
 from driver.leasing import LeasedElsewhereError
 from driver.manifest import ManifestError
 from driver.outcome import ItemOutcome, Shipment, Verdict
@@ -18,7 +17,9 @@ from driver.phases.preflight import PreflightError
 from driver.pool import run_all
 from driver.pull_request import Proposed
 from driver.report import Base, ItemReport, WaveReport
+from driver.saved_work import STEPS
 from driver.stop import InterruptedWaveError
+from driver.trail import settle
 from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
 from state_store.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError
@@ -81,7 +82,7 @@ def _reviewer_parked_until(wave: Wave) -> str | None:
 
 def _is_done(item: ItemReport, shipments: Mapping[str, Shipment] | None) -> bool:
     verified = item.outcome.verdict is Verdict.VERIFIED
-    return bool(item.commit) or (shipments is None and verified)
+    return bool(item.commit) or (verified and (shipments is None or not item.outcome.publish))
 
 
 def _bases(wave: Wave) -> Iterator[Base]:
@@ -106,16 +107,27 @@ def _item_report(
     patch = work_patch(planned, wave)
     if commit:
         with contextlib.suppress(OSError):  # a copy of what is shipped is no loss
-            patch.unlink(missing_ok=True)
-    failed = shipment is not None and outcome.verdict is Verdict.VERIFIED and not commit
+            for copy in (patch, *patch.parent.glob(STEPS)):
+                copy.unlink(missing_ok=True)
+    failed = shipment is not None and _is_to_ship(outcome) and not commit
     return ItemReport(
         planned=planned,
         outcome=outcome,
         commit=commit,
         ship_error=shipment.detail or shipment.error if failed and shipment else None,
-        ship_warning=shipment.warning if shipment and commit else None,
+        ship_warning=_warning(outcome, shipment, commit),
         saved_work=str(patch) if patch.exists() else None,
     )
+
+
+def _is_to_ship(outcome: ItemOutcome) -> bool:
+    return outcome.verdict is Verdict.VERIFIED and outcome.publish
+
+
+def _warning(outcome: ItemOutcome, shipment: Shipment | None, commit: str | None) -> str | None:
+    if outcome.verdict is Verdict.VERIFIED and not outcome.publish:
+        return "proven, not shipped: its pipeline has no publish phase, or a person skipped it"
+    return shipment.warning if shipment and commit else None
 
 
 def _with_runs(outcome: ItemOutcome, shipment: Shipment | None) -> ItemOutcome:

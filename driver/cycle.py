@@ -150,7 +150,8 @@ def _claimed(cycle: Cycle, wave_id: str, backlog: Backlog) -> Intake:
 
 
 def _dry_run(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    plan = describe_dry_run(adapted(cycle.driver), manifest)
+    planned = check(wave_request(cycle, manifest), dry=True) if cycle.options else ()
+    plan = describe_dry_run(adapted(cycle.driver), manifest, planned)
     return cycle_report(MANIFEST, manifest["wave_id"], selection, success=True, **plan)
 
 

@@ -1,18 +1,30 @@
-"""What a wave would do, told without doing any of it: the manifest, the command, the prompts."""
+"""What a wave would do, told without doing any of it: the manifest, the commands, the prompts."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.agent_driver import AgentDriver
+from driver.backend_config import driver_from
 from driver.manifest import WorkItem, parse_manifest
-from driver.prompts import build_prompt
+from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, Phase
+from driver.pipeline.prompt_files import Told, own_prompt, rendered
+from driver.prompts import build_prompt, command_text
+from driver.wave_context import Planned
+
+_LATER = {
+    REVIEW: "(made when there is work: the change, its receipts and a nonce; docs/review.md)",
+    PUBLISH: "(all verified items together, when each has its verdict)",
+}
 
 
-def describe_dry_run(driver: AgentDriver, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys: dry_run, backend, agent_command, manifest, prompts (slug to text).
+def describe_dry_run(
+    driver: AgentDriver, manifest: Mapping[str, Any], plan: Sequence[Planned] = ()
+) -> dict[str, Any]:
+    """Keys: dry_run, backend, agent_command, manifest, prompts (slug to text), and where there is
+    a `plan` pipelines: by slug a list of phases with command and prompt.
 
     Raises ManifestError like the real thing.
     """
@@ -24,8 +36,43 @@ def describe_dry_run(driver: AgentDriver, manifest: Mapping[str, Any]) -> dict[s
         "agent_command": list(driver.command_line()),
         "manifest": dict(manifest),
         "prompts": {item.slug: _prompt(item, with_rules) for item in parsed.items},
+        **({"pipelines": {one.slug: _pipeline(driver, one) for one in plan}} if plan else {}),
     }
 
 
 def _prompt(item: WorkItem, with_rules: bool) -> str:
     return build_prompt(item, with_rules=with_rules)
+
+
+def _pipeline(driver: AgentDriver, planned: Planned) -> list[dict[str, Any]]:
+    """Every phase, also those that only a review calls."""
+    pipeline = planned.pipeline
+    named = {phase.name for phase in pipeline.phases}
+    called = {n: None for p in pipeline.phases for n in p.repair if n not in named}
+    phases = (*pipeline.phases, *(pipeline.called(name) for name in called))
+    return [_phase(driver, planned, phase) for phase in phases]
+
+
+def _phase(driver: AgentDriver, planned: Planned, phase: Phase) -> dict[str, Any]:
+    told: dict[str, Any] = {"phase": phase.name, "kind": phase.kind}
+    if phase.kind in (AGENT, REVIEW):
+        environ: Mapping[str, str] = {}
+        own = driver_from(phase.backend, environ) if phase.backend else driver
+        told |= {"backend": own.name, "command": list(own.command_line())}
+        told["prompt"] = _told(own, planned, phase)
+    if phase.kind == GATE:
+        told["commands"] = [*map(command_text, (planned.item.test_command, *phase.commands))]
+    elif phase.commands:
+        told["commands"] = [*map(command_text, phase.commands)]
+    return {**told, **({"note": _LATER[phase.kind]} if phase.kind in _LATER else {})}
+
+
+def _told(driver: AgentDriver, planned: Planned, phase: Phase) -> str | None:
+    """What its agent would be told, as far as it is known before there is any work."""
+    if phase.kind == REVIEW:
+        return planned.prompt_files.get(phase.prompt or "")
+    rules = driver.probe_capabilities().worker_filesystem_access
+    told = Told(planned.item, phase=phase.name, writes=phase.writes, with_rules=rules)
+    if phase.prompt is None:
+        return own_prompt(phase.name, told)
+    return rendered(planned.prompt_files.get(phase.prompt, ""), told, writes=phase.edits)

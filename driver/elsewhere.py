@@ -22,6 +22,7 @@ from driver.remote import (
     PushResult,
     Sending,
     fetch_refs,
+    may_push,
     refs_on,
     send,
 )
@@ -63,6 +64,8 @@ def push_once(
     its own and that `knows` does not know. A remote that takes no ref of ours, or not both at once,
     is only looked at.
     """
+    if not may_push(remote):
+        return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
     git, ref, fenced = ground.git, f"{HEADS}{branch}", True
     # Some waves go on to the target themselves.
     asked = (_WAVES_ASKED, ref, f"{HEADS}{ground.repository.branch or branch}", FENCE)

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,24 +92,39 @@ def newest_ns(seen: os.stat_result) -> int:
 Signature = tuple[int, ...]
 
 
-def snapshot(top: Path) -> dict[str, Signature]:
-    """What lies below `top` but `.git` there: path to stat data that no edit leaves as it was.
+class TooManyError(Exception):
+    """A folder holds more than was to be looked at."""
 
-    Of a folder only the kind and mode count. Raises OSError where it cannot look.
+
+def snapshot(
+    top: Path, *, most: int | None = None, without: Collection[str] = ()
+) -> dict[str, Signature]:
+    """What lies below `top` but `.git` there and what is below the paths `without`: path to stat
+    data that no edit leaves as it was.
+
+    Of a folder only the kind and mode count. Raises OSError where it cannot look, and TooManyError
+    where there is clearly more than `most`.
     """
     seen: dict[str, Signature] = {}
     waiting = [""]
     while waiting:
+        if most is not None and len(seen) > most:
+            raise TooManyError
         folder = waiting.pop()
         with os.scandir(top / folder) as entries:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if path == ".git":
+                if path == ".git" or path in without:
                     continue
                 seen[path] = signature = signature_of(entry.stat(follow_symlinks=False))
                 if len(signature) == 1:
                     waiting.append(path)
     return seen
+
+
+def newest_of(seen: Mapping[str, Signature]) -> int:
+    """When the latest change of a file in a snapshot was, in nanoseconds; 0 where there is none."""
+    return max((max(s[2], s[3]) for s in seen.values() if len(s) > 1), default=0)
 
 
 def signature_of(seen: os.stat_result) -> Signature:

@@ -28,6 +28,7 @@ CEILING = "ceiling"
 UNAVAILABLE = "gate_unavailable"
 PARKED = "parked"
 REFUSED = "backend_refused"
+STOPPED_BY_USER = "stopped_by_user"
 
 
 class GateClosedError(StoppedByPolicyError):

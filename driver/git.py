@@ -7,30 +7,29 @@ exclude file or index of theirs is used. The user's repository is in `repository
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 from driver.commits import Commit, CommitSpec, import_stream
 from driver.folders import OversizeError, files_of, sorted_by_kind
 from driver.git_command import (
     BULK_TIMEOUT_S,
-    LOCAL_TIMEOUT_S,
     GitError,
-    private_environment,
     raw,
     records,
     run_git,
     text,
 )
-from driver.objects import misnamed
+from driver.object_store import touched_since
+from driver.objects import misnamed, read_objects
 from driver.outcome import MODE_NESTED, Change
-from driver.process import Captured
+from driver.private_dir import PrivateDir
 from driver.remote import PushResult, Remote, find_remote, push_commit
 from driver.repository import (
     Repository,
-    borrow_objects,
     commit_at,
     exclude_from_status,
     fast_forward,
@@ -59,35 +58,18 @@ __all__ = [
     "toplevel_of",
 ]
 
+# Python leaves these beside every module that it runs, and may run them in place of the module.
+_NO_WORK = ("--exclude=__pycache__/", "--exclude=*.py[co]")
+_AT_ONCE = 500  # objects whose content is in memory
+_MODE_FOLDER = "040000"
+
 
 @dataclass(frozen=True, slots=True)
-class PrivateGit:
-    """A bare git dir no agent can write; safe to use from many threads, each with its own index.
+class PrivateGit(PrivateDir):
+    """What is read from work trees and written as trees and commits, in a git dir of our own.
 
     Every method raises GitError when git fails and CannotRunError when there is no git.
     """
-
-    path: Path
-    object_format: str
-    environ: Mapping[str, str] = field(repr=False)
-    env: Mapping[str, str] = field(repr=False)
-
-    @classmethod
-    def create(cls, path: Path, repo: Repository, environ: Mapping[str, str]) -> PrivateGit:
-        """Make it at `path`, which may not exist yet. Nothing is copied but a shallow file."""
-        path.mkdir(parents=True, exist_ok=True)
-        env = private_environment(environ, path)
-        made = ("init", "--quiet", "--bare", "--template=", f"--object-format={repo.object_format}")
-        run_git((*made, str(path)), cwd=path, env=env)
-        borrow_objects(path, repo)
-        return cls(path, repo.object_format, environ, env)
-
-    @classmethod
-    def reopen(cls, path: Path, environ: Mapping[str, str]) -> PrivateGit:
-        """One that an earlier run made."""
-        env = private_environment(environ, path)
-        asked = (f"--git-dir={path}", "rev-parse", "--show-object-format")
-        return cls(path, text(run_git(asked, cwd=path, env=env).stdout).strip(), environ, env)
 
     def apply(self, base_tree: str, patch: bytes) -> str:
         """The tree that `patch`, as `patch()` gives it, makes of `base_tree`."""
@@ -124,7 +106,7 @@ class PrivateGit:
         # Not `git add`: for nested repositories it starts `git status` in them, under their own
         # configuration, and it gives up where one has no commit.
         listed = self._in(work_tree, index, "ls-files", "-z", "-m", "-o", "--exclude-standard",
-                          timeout_s=BULK_TIMEOUT_S)  # fmt: skip
+                          *_NO_WORK, timeout_s=BULK_TIMEOUT_S)  # fmt: skip
         touched = set(records(listed.stdout))
         touched.update(files_of(work_tree, owned, made_after_ns))
         found = sorted_by_kind(work_tree, touched)
@@ -139,7 +121,8 @@ class PrivateGit:
 
         Whether a path is tracked does not matter; a folder's ends in "/".
         """
-        fed = b"".join(b"./" + raw(path) + b"\0" for path in paths)
+        asked = [path for path in paths if self._has_rules(work_tree, path)]
+        fed = b"".join(b"./" + raw(path) + b"\0" for path in asked)
         if not fed:
             return {}
         # This one command knows no literal paths, hence the `./`, which ends all magic.
@@ -149,6 +132,12 @@ class PrivateGit:
         found = zip(fields, fields, fields, fields, strict=False)
         return {path.removeprefix("./"): f"{file}:{line} {rule}" for file, line, rule, path in found
                 if not rule.startswith("!")}  # fmt: skip
+
+    def _has_rules(self, work_tree: Path, path: str) -> bool:
+        """Whether there is any file that could make git leave `path` out."""
+        above = (work_tree / folder for folder in PurePosixPath(path).parents)
+        files = (self.path / "info" / "exclude", *(folder / ".gitignore" for folder in above))
+        return any(map(os.path.lexists, files))
 
     def tampered(
         self, work_tree: Path, index: Path, suspects: Sequence[str] = ()
@@ -209,18 +198,46 @@ class PrivateGit:
         told = zip(fields[::3], fields[2::3], strict=True)
         return tuple(path for path, value in told if value not in without)
 
-    def forged(self, base_tree: str, tree: str) -> tuple[str, ...]:
-        """The ids of what `tree` has over `base_tree` whose content is another than they say.
+    def examined(self, base_tree: str, tree: str) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+        """What `changes` tells of two trees, and the ids of what `tree` has over `base_tree` whose
+        content is another than they say.
 
         Git never looks, and does not write what it has by name: whoever lays down an object first
         decides what is read for it.
         """
+        if base_tree == tree:
+            return (), ()
         told = self._git("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", base_tree, tree)
         fields = records(told.stdout)
-        entries = map(_change, fields[::2], fields[1::2])
+        entries = [*map(_change, fields[::2], fields[1::2])]
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
-        asked = "".join(f"{one}\n" for one in sorted(new)).encode()
-        return misnamed(self._git("cat-file", "--batch", stdin=asked).stdout)
+        changes = tuple(c for c in entries if _MODE_FOLDER not in (c.mode, c.base_mode))
+        return changes, self._misnamed(new)
+
+    def objects_in(self, tree: str) -> frozenset[str]:
+        """The ids of a tree and of all files, links and trees in it."""
+        told = records(self._git("ls-tree", "-r", "-t", "-z", tree).stdout)
+        return frozenset({tree, *(line.partition("\t")[0].split(" ")[2] for line in told)})
+
+    def replaced(self, ids: Set[str], borrowed: Path) -> tuple[str, ...]:
+        """Those of the ids that have another content than they say, laid down since this git dir
+        was made, in it or in the folder of `borrowed` objects."""
+        since, width = (self.path / "HEAD").stat().st_ctime_ns, len(self._no_object) // 2
+        folders = (borrowed, self.path / "objects")
+        return self._misnamed(
+            set[str]().union(*(touched_since(f, since, width) for f in folders)) & ids
+        )
+
+    def _misnamed(self, ids: Iterable[str]) -> tuple[str, ...]:
+        found: list[str] = []
+        for some in _batches(sorted(ids)):
+            asked = "".join(f"{one}\n" for one in some).encode()
+            printed = self._git("cat-file", "--batch", stdin=asked).stdout
+            wrong = misnamed(printed)
+            if not wrong:
+                self._recent.keep(printed)
+            found += wrong
+        return tuple(found)
 
     def patch(self, base_tree: str, tree: str) -> bytes:
         """A patch `git apply` takes. Attributes in the trees cannot hide text from it."""
@@ -241,16 +258,15 @@ class PrivateGit:
     def contents(self, object_ids: Iterable[str]) -> dict[str, bytes]:
         """The content of each of many files, read at once."""
         wanted = list(dict.fromkeys(object_ids))
-        if not wanted:
-            return {}
-        told = self._git("cat-file", "--batch", stdin="".join(f"{w}\n" for w in wanted).encode())
-        found, at = dict[str, bytes](), 0
-        for object_id in wanted:
-            start = told.stdout.index(b"\n", at) + 1
-            at = start + int(told.stdout[at:start].split()[2])
-            found[object_id] = told.stdout[start:at]
-            at += 1
-        return found
+        held = self._recent.among(wanted)
+        fed = "".join(f"{one}\n" for one in wanted if one not in held).encode()
+        if not fed:
+            return held
+        told = self._git("cat-file", "--batch", stdin=fed)
+        found = {one.name: one for one in read_objects(told.stdout)}
+        if missing := [name for name, one in found.items() if not one.kind]:
+            raise GitError(told.argv, 0, f"fatal: no object {missing[0]}".encode())
+        return held | {name: one.body for name, one in found.items()}
 
     def tree_with(self, base_tree: str, changes: Iterable[Change]) -> str:
         """The tree that is `base_tree` with these changes and nothing else."""
@@ -310,56 +326,9 @@ class PrivateGit:
         """Publish a commit as `branch`, which must be at `expected` there (None: absent)."""
         return push_commit(self.path, self.environ, remote, commit, branch, expected)
 
-    @property
-    def _no_object(self) -> str:
-        return "0" * (64 if self.object_format == "sha256" else 40)
 
-    @property
-    def _any_object(self) -> str:
-        return "f" * len(self._no_object)
-
-    def _git(self, *args: str, stdin: bytes = b"", timeout_s: float = LOCAL_TIMEOUT_S) -> Captured:
-        argv = (f"--git-dir={self.path}", *args)
-        return run_git(argv, cwd=self.path, env=self.env, stdin=stdin, timeout_s=timeout_s)
-
-    def _in(
-        self,
-        work_tree: Path,
-        index: Path,
-        *args: str,
-        stdin: bytes = b"",
-        timeout_s: float = LOCAL_TIMEOUT_S,
-        accept: Sequence[int] = (0,),
-    ) -> Captured:
-        argv = (f"--git-dir={self.path}", f"--work-tree={work_tree}", *args)
-        env = {**self.env, "GIT_INDEX_FILE": str(index)}
-        return run_git(
-            argv, cwd=work_tree, env=env, stdin=stdin, timeout_s=timeout_s, accept=accept
-        )
-
-    def _update_index(self, work_tree: Path, index: Path, how: str, lines: list[str]) -> None:
-        if lines:
-            fed = b"".join(raw(line) + b"\0" for line in lines)
-            self._in(work_tree, index, "update-index", "-z", "--add", "--remove", "--replace", how,
-                     stdin=fed, timeout_s=BULK_TIMEOUT_S)  # fmt: skip
-
-    def _temporary_index(self) -> _TemporaryIndex:
-        return _TemporaryIndex(self.path / f"index-{uuid.uuid4().hex}")
-
-    @staticmethod
-    def _id(done: Captured) -> str:
-        return text(done.stdout).strip()
-
-
-@dataclass(frozen=True, slots=True)
-class _TemporaryIndex:
-    path: Path
-
-    def __enter__(self) -> Path:
-        return self.path
-
-    def __exit__(self, *_: object) -> None:
-        self.path.unlink(missing_ok=True)
+def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
 
 
 def _change(told: str, path: str) -> Change:

@@ -65,6 +65,8 @@ _PRIVATE_CONFIG = (
     ("core.autocrlf", "false"),
     ("core.safecrlf", "false"),
     ("core.longPaths", "true"),
+    ("core.multiPackIndex", "false"),  # caches of what objects say, which others can write
+    ("core.commitGraph", "false"),
     ("fastimport.unpackLimit", "1"),  # one pack, not three flushed files for each commit
 )
 

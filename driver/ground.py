@@ -1,16 +1,14 @@
 """Where items are built and proven: a repository with private clones, or a plain folder.
 
 A ground gives each item a place. In a repository the agent gets a clone of its own and tests run
-in proving trees that no agent ever sees. A folder that is in no repository is worked on directly,
-and its results say `in_place`, so that nobody takes them for the real thing.
+in proving trees that no agent ever sees. Plain folders are in `folder_ground`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
+import functools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,16 +16,18 @@ from typing import Protocol
 
 from driver.agent_git import head_moved, left_behind, put_back_head
 from driver.git import PrivateGit, Remote, Repository
-from driver.outcome import MODE_FILE, MODE_LINK, Change
+from driver.outcome import MODE_LINK, Change
 from driver.ownership import OwnedPath, leaves_tree
 from driver.proving import ProvingTrees
 from driver.signing import Signer
 from driver.tripwire import Tripwire
 from driver.users_hooks import UsersHooks
 from driver.workspace import Workshop, Workspace
+from driver.workspace_root import WorkspaceError
 
 CLONE = "clone"
 IN_PLACE = "in_place"
+REPLACED = "objects of your repository were given another content (see `git fsck`): {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class RepositoryGround:
         self.trees = trees
         self.remote = remote
         self.base = repository.head
-        self.base_tree = git.tree_of(repository.head)
+        self.base_tree = workshop.base_tree
         self.paths = workshop.tracked
         self.environ = git.environ
         self.tripwire: Tripwire | None = tripwire
@@ -166,6 +166,15 @@ class RepositoryGround:
     def base_with(self, changes: Sequence[Change]) -> str | None:
         """See `Bench`."""
         return self.git.tree_with(self.base_tree, changes)
+
+    def replaced_objects(self) -> tuple[str, ...]:
+        """Objects of the base that somebody gave another content since the wave began. Nothing is
+        proven then: tests see what git reads, and others will get what the names stand for."""
+        return self.git.replaced(self._held, self.repository.objects)
+
+    @functools.cached_property
+    def _held(self) -> frozenset[str]:
+        return self.git.objects_in(self.base_tree)
 
     def move_trees(self, commit: str) -> None:
         """Have tests run in places that were set up on another commit than the base."""
@@ -201,6 +210,8 @@ class _ClonePlace:
         self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
 
     def observe(self) -> Observed:
+        if replaced := self._ground.replaced_objects():
+            raise WorkspaceError(REPLACED.format(", ".join(replaced)))
         collected = self._workspace.collect(self._owned)
         links = (c.path for c in collected.changes if c.mode == MODE_LINK)
         return Observed(
@@ -278,105 +289,3 @@ class _ClonePlace:
 
     def close(self) -> None:
         self._workspace.remove()
-
-
-class FolderGround:
-    """A folder in no repository: agents work in it directly and nothing is ever shipped."""
-
-    base = ""
-    paths: frozenset[str] = frozenset()
-    tripwire: Tripwire | None = None
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
-        """The folder itself; what its owned files are now is what changes are counted from."""
-        del slug, work_dir
-        return _FolderPlace(self._folder, owned)
-
-    def text(self, path: str) -> str:
-        del path
-        return ""
-
-    def close(self) -> None:
-        """Nothing was made."""
-
-
-class _FolderPlace:
-    isolation = IN_PLACE
-
-    def __init__(self, folder: Path, owned: tuple[OwnedPath, ...]) -> None:
-        self.top = self.workdir = self.path = folder
-        self._owned = owned
-        self._before = _digests(folder, owned)
-
-    def observe(self) -> Observed:
-        now = _digests(self.top, self._owned)
-        return Observed(tuple(_differences(self._before, now)))
-
-    def ignored(self) -> tuple[str, ...]:
-        return ()
-
-    @contextmanager
-    def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
-        del tree, fresh
-        yield self
-
-    def base_with(self, changes: Sequence[Change]) -> str | None:
-        del changes
-        return None
-
-    def tampered(self) -> tuple[str, ...]:
-        return ()
-
-    def contents(self, change: Change) -> bytes:
-        return b"" if change.deleted else (self.top / change.path).read_bytes()
-
-    def patch(self, tree: str | None) -> bytes:
-        del tree
-        return b""
-
-    def whole_diff(self, tree: str, since: str | None = None) -> bytes:
-        del tree, since
-        return b""
-
-    @contextmanager
-    def reading(self, tree: str) -> Iterator[ProvingPlace]:
-        del tree
-        yield self
-
-    def put(self, tree: str) -> None:
-        del tree
-
-    def forget_commits(self) -> None:
-        return
-
-    def close(self) -> None:
-        return
-
-
-def _digests(folder: Path, owned: Sequence[OwnedPath]) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for entry in owned
-        for path in _regular_files(folder / entry.path)
-    }
-
-
-def _regular_files(path: Path) -> Iterator[Path]:
-    if path.is_symlink():
-        return
-    if path.is_file():
-        yield path
-    for folder, _, names in os.walk(path):
-        yield from (
-            p for p in (Path(folder, n) for n in names) if p.is_file() and not p.is_symlink()
-        )
-
-
-def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
-    for path in sorted(before.keys() | now.keys()):
-        if before.get(path) != now.get(path):
-            mode, base_mode = (MODE_FILE if path in side else None for side in (now, before))
-            yield Change(path, mode, now.get(path), base_mode)

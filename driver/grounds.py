@@ -13,10 +13,12 @@ from pathlib import Path
 
 from driver.agent_driver import AgentDriver
 from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
+from driver.folder_ground import FolderGround
 from driver.git import PrivateGit, Remote, Repository, commit_at, find_remote, open_repository
-from driver.ground import FolderGround, Ground, RepositoryGround
+from driver.ground import Ground, RepositoryGround
 from driver.neighbourhood import Neighbourhood
 from driver.own_files import is_own_part
+from driver.preparation import Preparation
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.prompts import command_text
 from driver.runs import RUN_VARIABLE
@@ -28,7 +30,8 @@ from driver.tripwire import Tripwire
 from driver.users_hooks import take_hooks
 from driver.wave_context import Planned
 from driver.workplace import sign
-from driver.workspace import Preparation, Workshop, workspace_root
+from driver.workspace import Workshop
+from driver.workspace_root import workspace_root
 from state_store.errors import CannotRunError
 from state_store.journal import safe_slug
 from tools.settings import Settings
@@ -40,6 +43,13 @@ class Started:
 
     setups: Processes = field(default_factory=Processes)
     talks: Processes = field(default_factory=Processes)
+
+    @classmethod
+    def ending_with(cls, stop: Stop, drivers: Sequence[AgentDriver]) -> Started:
+        """All that is to be started; see `end_with`."""
+        started = cls()
+        started.end_with(stop, drivers)
+        return started
 
     def end_with(self, stop: Stop, drivers: Sequence[AgentDriver]) -> None:
         """End all of it when the wave is to end. A halt lets a push go on that was begun: what is
@@ -116,7 +126,7 @@ class GroundWork:
 
     def _tripwire(self, repository: Repository, folder: Path) -> Tripwire:
         environ = self.settings.environ
-        watch = CheckoutWatch(repository, environ, folder / "watch")
+        watch = CheckoutWatch(repository, environ, folder / "watch", self.ours)
         around = Neighbourhood(folder, environ, may_install=self._may_install())
 
         def look() -> CheckoutFingerprint:

@@ -16,6 +16,8 @@ Items = frozenset[int]
 
 _VICTIMS_AT_ONCE = 8  # of more, most have the same cause, and every one costs a test in every run
 _CONFIRMED_EACH = 2  # two victims of one suspect show already that the suspect has to go
+_FEW = 3  # so few victims serve each other as company in every run, and are told apart one by one
+_SHORT_LINE = 8  # a longer one is searched by halves: one item after the other takes too long
 _EXACT_MEMBERS = 12
 
 
@@ -150,7 +152,7 @@ class _Search:
         try:
             singles = [test for test in reds if len(self.owners[test] & items) == 1]
             cores = self._by_halves(items, singles[:_VICTIMS_AT_ONCE])
-            cores = cores or [self._by_steps(items, (singles or reds)[0])]
+            cores = cores or self._of_one_test(items, (singles or reds)[0])
         except _UntoldError as untold:
             self._give_up(items, untold.question, untold.answer)
             return
@@ -179,14 +181,36 @@ class _Search:
         """
         victims = {test: min(self.owners[test] & items) for test in tests}
         everyone = sorted(victims.values())
-        inside = self._red_among(everyone, victims) if len(victims) > 2 else frozenset()
+        inside = self._red_among(everyone, victims) if len(victims) > _FEW else frozenset()
         outside = {test: victim for test, victim in victims.items() if test not in inside}
         suspects = self._spelled(items, outside, everyone, sorted(items - {*everyone}))
         missing = {test: victim for test, victim in victims.items() if test not in suspects}
-        if len(victims) > 1:
-            suspects |= self._spelled(frozenset(everyone), missing, [], everyone)
+        if 1 < len(missing) <= _FEW + 1:
+            cores = self._one_by_one(missing, everyone)
+        else:
+            cores = []
+            if len(victims) > 1:
+                suspects |= self._spelled(frozenset(everyone), missing, [], everyone)
         pairs = {test: frozenset((victims[test], other)) for test, other in suspects.items()}
         asked = [Question(pairs[test], test) for test in self._to_confirm(suspects)]
+        return cores + self._red_cores(asked)
+
+    def _one_by_one(self, victims: Mapping[int, int], others: Sequence[int]) -> list[_Core]:
+        """The red pairs of a few victims and the others, each pair asked for all that it may
+        explain: who break each other are done with at once, and the last two need no guess."""
+        cores: list[_Core] = []
+        left = {victim: test for test, victim in victims.items()}
+        pairs = [frozenset(pair) for pair in itertools.combinations(others, 2)]
+        while pairs := [pair for pair in pairs if pair & left.keys()]:
+            pair = max(pairs, key=lambda pair: len(pair & left.keys()))  # of equals the first
+            pairs.remove(pair)
+            found = self._red_cores([Question(pair, left[v]) for v in sorted(pair & left.keys())])
+            for core in found:
+                del left[min(self.owners[core.test] & pair)]
+            cores += found
+        return cores
+
+    def _red_cores(self, asked: Sequence[Question]) -> list[_Core]:
         answers = self._told(asked)
         return [_Core(q.items, q.test) for q, red in zip(asked, answers, strict=True) if red]
 
@@ -233,6 +257,42 @@ class _Search:
 
     # Any number of culprits: one after the other
 
+    def _of_one_test(self, items: Items, test: int) -> list[_Core]:
+        if items <= self.owners[test] and len(items) <= _SHORT_LINE:
+            return self._along_the_line(items, test)
+        return [self._by_steps(items, test)]
+
+    def _along_the_line(self, items: Items, test: int) -> list[_Core]:
+        """The cores of everybody's test, one for each item that cannot join those before it. What
+        is green on the way has to be shown of the line in the end, so only the reds are extra."""
+        line: list[int] = []
+        cores: list[_Core] = []
+        for item in sorted(items):
+            if not self._is_red(frozenset((*line, item)), test):
+                line.append(item)
+                continue
+            core = self._with_partner(frozenset({item}), line, test)
+            shared = any(core.items & other.items for other in cores)
+            cores.append(core)
+            if shared:  # it is the one to go, and much of what is still to come with it
+                break
+        return cores
+
+    def _with_partner(self, core: Items, pool: Sequence[int], test: int) -> _Core:
+        """The core that has all of `core`: a pair is asked for by itself as soon as few are left
+        that can be the other one, which shows it as well."""
+        green, red = 0, len(pool)
+        while red - green > _FEW:
+            middle = (green + red) // 2
+            if self._is_red(core | {*pool[:middle]}, test):
+                red = middle
+            else:
+                green = middle
+        for other in pool[green:red]:
+            if self._is_red(core | {other}, test):
+                return _Core(core | {other}, test)
+        return self._completed(core, pool[:red], test)
+
     def _by_steps(self, items: Items, test: int) -> _Core:
         """The core of one test, each of its items by a search for the shortest red beginning."""
         owners = self.owners[test] & items
@@ -241,7 +301,10 @@ class _Search:
         core = owners if len(owners) == 1 else frozenset[int]()
         if len(owners) < 2 and self._is_red(core, test):
             return _Core(core, test)
-        pool = sorted(items - core)
+        return self._completed(core, sorted(items - core), test)
+
+    def _completed(self, core: Items, pool: Sequence[int], test: int) -> _Core:
+        """`core` with as few of the pool as it needs to be red."""
         while pool:
             length = self._shortest_red(core, pool, test)
             core |= {pool[length - 1]}

@@ -6,18 +6,40 @@ once into each repository, and only where an item that is to do depends on a fin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from driver.cycle_context import Cycle, by_repository
 from driver.dependencies import needed
-from driver.git import Repository, is_ancestor, open_repository
-from driver.landed import landed_here, wave_start
+from driver.git import Repository, open_repository, tip_of
+from driver.git_command import user_environment
+from driver.landed import Outlook, UnaskedError, landed_in
+from driver.remote import contains
 from driver.shipped_items import IN_PROGRESS, KEY, Landed, Shipped
 from state_store.item_id import id_of
+from tools.settings import Settings
 
 Item = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a wave starts from, and the git dir that has its history."""
+
+    branch: str
+    commit: str
+    shallow: bool
+    git_dir: Path
+    env: Mapping[str, str]
+
+    def landed(self, onto: Iterable[str]) -> Landed:
+        return landed_in(self.git_dir, self.env, self.commit, onto)
+
+    def has(self, commit: str) -> bool:
+        return bool(commit) and contains(self.git_dir, self.env, self.commit, commit)
 
 
 def absent(cycle: Cycle, items: Sequence[Item]) -> dict[str, str]:
@@ -28,42 +50,42 @@ def absent(cycle: Cycle, items: Sequence[Item]) -> dict[str, str]:
     asked = [item for item in needed(items) if item.get("status") == IN_PROGRESS or item.get(KEY)]
     found: dict[str, str] = {}
     for top, mine in by_repository(cycle, asked).items():
-        found |= dict(_absent_from(top, mine, cycle.environ))
+        with _start_of(open_repository(top, cycle.environ), cycle.settings) as start:
+            found |= dict(_absent_from(start, mine))
     return found
 
 
-def _absent_from(
-    top: Path, items: Sequence[Item], environ: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    repository = open_repository(top, environ)
+@contextmanager
+def _start_of(repository: Repository, settings: Settings) -> Iterator[_Start]:
+    """What is checked out, or the head of `[ship] target`, as far as it is on the remote."""
+    here, target = repository, settings.ship.target
+    if not target:
+        at = (here.branch or "HEAD", here.head, here.shallow)
+        yield _Start(*at, here.git_dir, user_environment(settings.environ))
+        return
+    try:
+        with Outlook.opened(here, settings) as outlook:
+            tip, git = outlook.tip(target), outlook.private
+            yield _Start(target, tip, here.shallow, git.path, git.env)
+    except UnaskedError:  # then the wave starts from what is here
+        at = (target, tip_of(here, target, settings.environ) or here.head, here.shallow)
+        yield _Start(*at, here.git_dir, user_environment(settings.environ))
+
+
+def _absent_from(start: _Start, items: Sequence[Item]) -> Iterator[tuple[str, str]]:
     records = {str(id_of(item)): Shipped.of(item) for item in items}
-    onto = [record.onto if record else "" for record in records.values()]
-    landed = landed_here(repository, environ, onto)
+    landed = start.landed([record.onto if record else "" for record in records.values()])
     for name, record in records.items():
-        if not _is_there(name, record, landed, repository, environ):
-            yield name, _lacking(record, repository)
+        merged = record.merged if record else ""  # without a word of ours in the message, perhaps
+        if not landed.find(name, record) and not start.has(merged):
+            yield name, _lacking(record, start)
 
 
-def _is_there(
-    name: str,
-    record: Shipped | None,
-    landed: Landed,
-    repository: Repository,
-    environ: Mapping[str, str],
-) -> bool:
-    if landed.find(name, record):
-        return True
-    merged = record.merged if record else ""  # without a word of ours in the message, perhaps
-    _, start = wave_start(repository)
-    return is_ancestor(repository, merged, start, environ)
-
-
-def _lacking(record: Shipped | None, repository: Repository) -> str:
-    branch, start = wave_start(repository)
-    base = f"{branch} at {start[:12]}"
+def _lacking(record: Shipped | None, start: _Start) -> str:
+    base = f"{start.branch} at {start.commit[:12]}"
     if record is None:
         return f"which is in progress, and of which {base} has no commit"
     what = f"commit {record.commit[:12]}" if record.commit else f"wave {record.wave[:8]}"
     where = f" on branch {record.branch}" if record.branch else ""
-    so = "merge it and pull" if not repository.shallow else "merge it, and fetch the whole history"
+    so = "merge it and pull" if not start.shallow else "merge it, and fetch the whole history"
     return f"whose {what}{where} is not in {base}, which waves start from: {so}"

@@ -28,7 +28,6 @@ from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of
 
 
-# What an item says of these goes before the backend's tier, here as in a manifest made by hand.
 def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """The items of the next wave, maybe none, and why each other is not among them.
 
@@ -63,6 +62,8 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
 def _not_yet(cycle: Cycle, entries: Sequence[Mapping[str, Any]]) -> dict[str, Skipped]:
     """What waits for its time, unless it was asked for by name, and for what it depends on."""
     rest = {} if cycle.wanted.only else resting(entries, datetime.now(UTC))
+    for name in _owed(cycle, entries) if rest else ():
+        rest.pop(name, None)
     return {**rest, **waiting(entries, absent=absent(cycle, entries))}
 
 
@@ -72,8 +73,7 @@ def _select_at_home(
     """Disjoint items whose repository and work folder are there, and those that have none: one
     item's slip must neither stop the others nor take their place."""
     default_repo = str(cycle.repo) if cycle.repo else None
-    owed = owed_items(cycle.state_dir)
-    first = [str(id_of(item)) for item in items if owed and _is_owed(item, owed, default_repo)]
+    first = _owed(cycle, items)
     homeless: dict[int, Skipped] = {}
     while True:
         at_home = [item for item in items if id(item) not in homeless]
@@ -82,6 +82,13 @@ def _select_at_home(
         if not fresh:
             return selection, list(homeless.values())
         homeless |= fresh
+
+
+def _owed(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The ids of those that are built and on their way: they go first, and wait for nothing."""
+    owed = owed_items(cycle.state_dir)
+    default_repo = str(cycle.repo) if cycle.repo else None
+    return [str(id_of(item)) for item in items if owed and _is_owed(item, owed, default_repo)]
 
 
 def _is_owed(

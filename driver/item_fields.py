@@ -149,6 +149,13 @@ def share_of(value: object) -> float:
     return float(value)
 
 
+def phases_of(value: object) -> tuple[Any, ...]:
+    """A list of phases; what is in them is checked with the configuration they go with."""
+    if not isinstance(value, list | tuple) or not value:
+        raise Wrong("must be a list of phases, at least one (docs/pipeline.md)")
+    return tuple(value)
+
+
 def flag_of(value: object) -> bool:
     """True or false."""
     if not isinstance(value, bool):

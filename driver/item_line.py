@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from driver.gates import CEILING, BackendClosedError, GateClosedError
-from driver.ground import CLONE, IN_PLACE, Place
+from driver.ground import Place
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.build import build, may_repair, save
-from driver.phases.recovery import RESUME, Remembered, recover
+from driver.phases.pipelined import follow
+from driver.phases.recovery import Remembered, published, recover
 from driver.phases.repair import address, repair
 from driver.phases.review import review
+from driver.phases.taking_up import begin_at, carry_over
 from driver.review_verdict import judge
 from driver.reviews import Review, ReviewWord, settled_by
 from driver.saved_work import REVIEWED
 from driver.stop import InterruptedWaveError
+from driver.trail import Trail, outcome_of, settle
 from driver.verdicts import Judgement, of_ignored, review_missing
-from driver.wave_context import Planned, Wave
+from driver.wave_context import Placed, Planned, Wave
 from state_store.errors import TidegateError
-
-
-@dataclass
-class Trail:
-    """What was done for one item so far, for whoever cannot wait for the end."""
-
-    attempts: list[Attempt] = field(default_factory=list)
-    reviews: list[Review] = field(default_factory=list)
 
 
 def walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> ItemOutcome:
@@ -59,6 +54,8 @@ def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Ite
     wave.recorder.taken(wave.subject(planned))
     trail.reviews.extend(memory.reviews)
     wave.recorder.recall(planned.slug, trail.reviews)
+    if wave.is_stepwise(planned):
+        return _stepwise(planned, wave, trail, memory)
     earned = recover(planned, wave, memory)
     if earned is not None and _is_done(planned, wave, earned, trail):
         return replace(earned, reviews=tuple(trail.reviews))
@@ -68,7 +65,7 @@ def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Ite
     if earned is None:
         wave.gates.check_dispatch()
         wave.baselines.begin(planned, wave)
-    place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
+    place = _placed(planned, wave)
     try:
         if (ignored := of_ignored(place.ignored())) is not None:
             nothing = outcome_of(planned, ignored.verdict, ignored.reason, Trail())
@@ -82,11 +79,41 @@ def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Ite
         _leave(planned, place, wave)
 
 
+def _placed(planned: Planned, wave: Wave) -> Place:
+    return wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
+
+
+def _stepwise(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> ItemOutcome:
+    """Through the steps of its pipeline, from where an earlier run has left it."""
+    if (known := published(planned, wave, memory)) is not None:
+        return replace(known, reviews=tuple(trail.reviews), phases=memory.phases)
+    start = begin_at(planned, wave, memory)
+    if start.work is None and memory.attempts > planned.policy.repair_cap:
+        reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
+        return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, trail))
+    carry_over(planned, wave, memory)
+    trail.phases.extend(start.phases)
+    wave.recorder.recall_phases(planned.slug, start.phases)
+    place = _placed(planned, wave)
+    try:
+        if (ignored := of_ignored(place.ignored())) is not None:
+            nothing = outcome_of(planned, ignored.verdict, ignored.reason, Trail())
+            return settle(planned, wave, nothing)
+        if start.work is not None and start.work.tree is not None:
+            place.put(start.work.tree)
+            save(planned, place, wave, start.work.tree)
+            trail.attempts.append(start.work)
+        return follow(Placed(planned, place, wave), trail, start)
+    finally:
+        _leave(planned, place, wave)
+
+
 def _missing_review(planned: Planned, wave: Wave) -> Judgement | None:
     if not wave.wants_review(planned):
         return None
-    fault = wave.reviewer.gates.fault if wave.reviewer else None
-    own = wave.reviewer is not None and wave.reviewer.gates is not wave.gates
+    reviewer = wave.reviewer_of(planned)
+    fault = reviewer.gates.fault if reviewer else None
+    own = reviewer is not None and reviewer.gates is not wave.gates
     closed = str(BackendClosedError(fault)) if fault and own else ""
     return review_missing(in_place=planned.home.top is None, closed=closed)
 
@@ -161,17 +188,12 @@ def abandoned(planned: Planned, wave: Wave, trail: Trail) -> ItemOutcome:
     """The outcome of an item whose backend still works although the wave was stopped."""
     reason = f"{wave.gates.stop.cause}; its backend did not come back in time"
     begun = wave.recorder.started(planned.slug)
-    known, looks = [*trail.attempts], [*trail.reviews]
+    known = [*trail.attempts]
+    so_far = Trail(known, [*trail.reviews], [*trail.phases])
     if begun is None or begun[1] <= max((one.number for one in known), default=0):
-        return outcome_of(planned, Verdict.HALTED, reason, Trail(known, looks))
+        return outcome_of(planned, Verdict.HALTED, reason, so_far)
     known.append(Attempt(begun[1], begun[0], Verdict.HALTED, reason))
-    return settle(planned, wave, outcome_of(planned, Verdict.HALTED, reason, Trail(known, looks)))
-
-
-def settle(planned: Planned, wave: Wave, outcome: ItemOutcome) -> ItemOutcome:
-    """Tell and journal a verdict that is not that of the last attempt."""
-    wave.recorder.settled(wave.subject(planned), outcome)
-    return outcome
+    return settle(planned, wave, outcome_of(planned, Verdict.HALTED, reason, so_far))
 
 
 def stopped_verdict(stopped: GateClosedError | InterruptedWaveError) -> Verdict:
@@ -179,20 +201,3 @@ def stopped_verdict(stopped: GateClosedError | InterruptedWaveError) -> Verdict:
     if isinstance(stopped, GateClosedError) and stopped.gate == CEILING:
         return Verdict.OVER_BUDGET
     return Verdict.HALTED
-
-
-def outcome_of(planned: Planned, verdict: Verdict, reason: str, trail: Trail) -> ItemOutcome:
-    """Where an item stands after its trail, with a verdict that may be another than that of its
-    last attempt."""
-    last = trail.attempts[-1] if trail.attempts else None
-    return ItemOutcome(
-        slug=planned.slug,
-        verdict=verdict,
-        reason=reason,
-        attempts=tuple(trail.attempts),
-        reviews=tuple(trail.reviews),
-        tree=last.tree if last else None,
-        changes=last.changes if last else (),
-        isolation=CLONE if planned.home.top else IN_PLACE,
-        resumed=bool(last and trail.attempts[0].phase == RESUME and len(trail.attempts) == 1),
-    )

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from driver.elsewhere import WAVES, bring, sighted
 from driver.git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
-from driver.git_command import BULK_TIMEOUT_S, run_git, text, user_environment
+from driver.git_command import BULK_TIMEOUT_S, run_git, text
 from driver.remote import PushResult, fetch_head, heads_on
 from driver.shipped_items import Landed, Shipped, Sighting
 from driver.wave_branches import HEADS, branches_with, wave_branches
@@ -142,14 +142,3 @@ def landed_in(git_dir: Path, env: Mapping[str, str], tip: str, onto: Iterable[st
     done = run_git(log, cwd=git_dir, env=env, timeout_s=BULK_TIMEOUT_S)
     told = (one.partition("\n") for one in text(done.stdout).split("\0") if one)
     return Landed.told((commit, message) for commit, _, message in told)
-
-
-def wave_start(repository: Repository) -> tuple[str, str]:
-    """The branch and the commit that a wave starts from: what is checked out."""
-    return repository.branch or "HEAD", repository.head
-
-
-def landed_here(repository: Repository, environ: Mapping[str, str], onto: Iterable[str]) -> Landed:
-    """What has landed in the commit that a wave starts from."""
-    _, start = wave_start(repository)
-    return landed_in(repository.git_dir, user_environment(environ), start, onto)

@@ -80,6 +80,7 @@ class WorkItem:
     require_review: bool | None = None
     spot_check_frac: float | None = None
     validate_all_json: bool | None = None
+    pipeline: tuple[Any, ...] | None = field(default=None, hash=False)
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
@@ -298,4 +299,5 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "requireAdversarialReview": ("require_review", fields.flag_of),
     "spotCheckFrac": ("spot_check_frac", fields.share_of),
     "validateAllJson": ("validate_all_json", fields.flag_of),
+    "pipeline": ("pipeline", fields.phases_of),
 }

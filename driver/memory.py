@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from driver import receipt, reviews
 from driver.agent_driver import Usage
 from driver.leasing import Leases
-from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
+from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
+from driver.pipeline import phase_receipt
+from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.reviews import Review
 from driver.subject import Subject
 from state_store import events
@@ -58,6 +60,10 @@ class Memory(Protocol):
 
     def reviewed(self, subject: Subject, review: Review, note: Note) -> None:
         """A review has its word."""
+
+    def phased(self, subject: Subject, done: PhaseReceipt, number: int | None, note: Note) -> None:
+        """A phase of the item is over; `number` is that of its dispatch, where an agent was asked
+        that neither builds nor reviews."""
 
     def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
@@ -113,6 +119,10 @@ class Forgetful:
 
     def reviewed(self, subject: Subject, review: Review, note: Note) -> None:
         del subject, review
+        note()
+
+    def phased(self, subject: Subject, done: PhaseReceipt, number: int | None, note: Note) -> None:
+        del subject, done, number
         note()
 
     def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
@@ -177,12 +187,11 @@ class WaveMemory:
         agent = self._agent(subject, phase, number)
         traced = {**agent, "phase": phase, "backend": self._backend, "model": model}
         step = {"slug": subject.slug, "number": number, "phase": phase}
-        self._write(
-            [subject],
-            note,
-            (self._stream, events.ATTEMPT_STARTED, step),
-            (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced),
-        )
+        begun = (self._stream, events.ATTEMPT_STARTED, step)
+        # A later agent of a pipeline adds to an attempt; its phase tells when it is over.
+        at_work = [begun] if phase in (BUILD, REPAIR) else []
+        trace = (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced)
+        self._write([subject], note, *at_work, trace)
 
     def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
         """An attempt has its verdict."""
@@ -223,6 +232,17 @@ class WaveMemory:
         traced = {**self._agent(subject, REVIEW, review.number), **_cost_of_review(review)}
         trace = [(events.AGENT_TRACES, kind, traced)] if review.worker_id is not None else []
         self._write([subject], note, (self._stream, events.REVIEW_JUDGED, step), *trace)
+
+    def phased(self, subject: Subject, done: PhaseReceipt, number: int | None, note: Note) -> None:
+        """A phase of the item is over."""
+        step = {"slug": subject.slug, **phase_receipt.to_json(done)}
+        trace = []
+        if number is not None:
+            good = done.status == phase_receipt.COMPLETED
+            kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
+            traced = {**self._agent(subject, done.phase, number), **_cost_of_phase(done)}
+            trace = [(events.AGENT_TRACES, kind, traced)]
+        self._write([subject], note, (self._stream, events.PHASE_FINISHED, step), *trace)
 
     def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
@@ -279,6 +299,17 @@ def _cost_of_review(review: Review) -> dict[str, Any]:
         **_used(review.usage, review.duration_s),
         "verdict": str(review.word),
         "error": review.reason or None,
+    }
+
+
+def _cost_of_phase(done: PhaseReceipt) -> dict[str, Any]:
+    backend, _, model, _ = done.agent or (None, None, None, None)
+    return {
+        "backend": backend,
+        "model": model,
+        **_used(done.usage, done.duration_ms / 1000),
+        "verdict": done.status,
+        "error": done.reason or None,
     }
 
 

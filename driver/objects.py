@@ -1,29 +1,81 @@
-"""Whether git objects are what their names say. Pure: reads what `git cat-file --batch` prints."""
+"""Git objects as bytes: whether they are what their names say, and which a pack has. Pure."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+_KEPT, _KEPT_BYTES = 64, 1 << 16
+
+_INDEX_2 = b"\xfftOc\0\0\0\2"
+_FANOUT = 1024
 
 
 def misnamed(printed: bytes) -> tuple[str, ...]:
     """The names of objects with another content, or that are missing."""
-    return tuple(name for name, right in _checked(printed) if name != right)
+    return tuple(one.name for one in read_objects(printed) if one.name != _named(one))
 
 
-def _checked(printed: bytes) -> Iterator[tuple[str, str]]:
-    """Each object's name, and the one that its content has."""
+@dataclass(frozen=True, slots=True)
+class GitObject:
+    """An object as git printed it; `kind` is "" for one that is missing."""
+
+    name: str
+    kind: str = ""
+    body: bytes = b""
+
+
+def read_objects(printed: bytes) -> Iterator[GitObject]:
+    """The objects in the order in which they were asked for."""
     at = 0
     while at < len(printed):
         end = printed.index(b"\n", at)
         name, *told = printed[at:end].decode("ascii").split(" ")
         at = end + 1
         if len(told) != 2:
-            yield name, ""
+            yield GitObject(name)
             continue
         kind, size = told[0], int(told[1])
-        whole = hashlib.new("sha256" if len(name) == 64 else "sha1", usedforsecurity=False)
-        whole.update(f"{kind} {size}\0".encode())
-        whole.update(memoryview(printed)[at : at + size])
-        yield name, whole.hexdigest()
+        yield GitObject(name, kind, printed[at : at + size])
         at += size + 1
+
+
+class Recent:
+    """The contents of what was just examined, which somebody asks for again at once. Only for
+    objects that are what their names say; safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._kept = deque[Mapping[str, bytes]](maxlen=_KEPT)
+
+    def keep(self, printed: bytes) -> None:
+        """Of many or large objects nothing is kept."""
+        if len(printed) <= _KEPT_BYTES:
+            self._kept.append({one.name: one.body for one in read_objects(printed)})
+
+    def among(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Those of the objects that are still known."""
+        known = {name: body for one in tuple(self._kept) for name, body in one.items()}
+        return {name: known[name] for name in names if name in known}
+
+
+def _named(one: GitObject) -> str:
+    """The name that its content has; "" for one that is missing."""
+    if not one.kind:
+        return ""
+    whole = hashlib.new("sha256" if len(one.name) == 64 else "sha1", usedforsecurity=False)
+    whole.update(f"{one.kind} {len(one.body)}\0".encode())
+    whole.update(one.body)
+    return whole.hexdigest()
+
+
+def names_in_index(index: bytes, width: int) -> tuple[str, ...]:
+    """The names, of `width` bytes each, in a pack's index file of either form."""
+    if index.startswith(_INDEX_2):
+        start, step, skip = len(_INDEX_2) + _FANOUT, width, 0
+    else:
+        start, step, skip = _FANOUT, width + 4, 4
+    count = int.from_bytes(index[start - 4 : start], "big")
+    last = min(start + count * step, len(index))
+    return tuple(index[at + skip : at + step].hex() for at in range(start, last, step))

@@ -23,16 +23,18 @@ from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
 from driver.phases.baseline import WaveBaselines
+from driver.phases.pipelines import phase_drivers, with_pipelines
 from driver.phases.preflight import check_integration, check_ready, preflight
+from driver.phases.snapshot import take_snapshot
 from driver.recorder import Recorder
 from driver.reviews import is_required
 from driver.runs import clear_up, noted, run_mark
+from driver.spending import Spending, told_in_this_wave
 from driver.spending import opened as spending_of
-from driver.spending import told_in_this_wave
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
 from driver.text import counted
-from driver.wave_context import Planned, Reviewer, Shipping, Wave, WaveOptions
+from driver.wave_context import Performer, Planned, Shipping, Wave, WaveOptions
 from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError
@@ -70,13 +72,14 @@ def wave_id_of(manifest: object) -> str:
     return str(named or uuid.uuid4())
 
 
-def check(request: WaveRequest, *, dry: bool = False) -> None:
-    """Raise what would keep this wave from its first item; nothing is made or changed.
-    A dry run needs neither an agent, nor leave to spend, nor a place for its state."""
+def check(request: WaveRequest, *, dry: bool = False) -> tuple[Planned, ...]:
+    """What is planned. Raise what would keep this wave from its first item; nothing is made or
+    changed. A dry run needs neither an agent, nor leave to spend, nor a place for its state."""
     plan = _plan(request, parse_manifest(request.manifest, new_wave_id=lambda: "not-begun"))
     if not dry:
         _check_able(request, plan)
         _reviewing_driver(plan)
+        phase_drivers(plan.items, plan.settings)
     if not dry and request.state_dir is not None:
         check_before_start(request.state_dir, plan.settings)
         check_state_dir(request.state_dir, request.options.repo)
@@ -84,6 +87,7 @@ def check(request: WaveRequest, *, dry: bool = False) -> None:
         plan.survey.check_repository(top, plan.settings.ship.remote)
     if dry:
         _check_target(request, plan)
+    return plan.items
 
 
 def _check_target(request: WaveRequest, plan: _Plan) -> None:
@@ -112,6 +116,8 @@ def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
     check_integration(settings.verify.integration)
     survey = options.survey or Survey(settings.environ)
     items = preflight(manifest, request.driver, shipping, base_dir, survey)
+    target = shipping.target or settings.ship.target
+    items = with_pipelines(items, settings, survey, options.from_phase, target)
     return _Plan(items, settings, survey)
 
 
@@ -120,22 +126,20 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
     plan = _plan(request, manifest)
     _check_able(request, plan)
-    reviewing = _reviewing_driver(plan)
-    drivers = (request.driver, *([reviewing] if reviewing else []))
+    reviewing, by_phase = _reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
+    drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _open_gates(request, plan.settings, drivers)
     gates.check_dispatch()
-    started = Started()
-    started.end_with(request.options.stop, drivers)
+    started = Started.ending_with(request.options.stop, drivers)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
             api = _open_store(request, cleanup)
             memory = _open_memory(request, plan.settings, manifest.wave_id, api, cleanup)
-            books = spending_of(api, manifest.wave_id, gates, plan.settings, drivers)
+            books = _open_books(api, manifest.wave_id, gates, plan, drivers)
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             mark = run_mark(run_dir, manifest.wave_id)
-            work = _ground_work(request, plan, started, mark)
-            grounds = work.open(cleanup)
+            grounds = _ground_work(request, plan, started, mark).open(cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -154,6 +158,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             state_dir=request.state_dir,
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
+            performers=_performers(request, plan.settings, by_phase),
         )
         _begin(wave, memory, cleanup)
         yield wave
@@ -175,6 +180,7 @@ def _recorder(request: WaveRequest, wave_id: str, memory: Memory) -> Recorder:
 def _begin(wave: Wave, memory: Memory, cleanup: contextlib.ExitStack) -> None:
     cleanup.enter_context(_noted(wave))
     cleanup.callback(wave.baselines.close, wave)
+    take_snapshot(wave)
     memory.begin([planned.slug for planned in wave.plan])
     _announce(wave, wave.state_dir)
 
@@ -213,11 +219,21 @@ def _reviewing_driver(plan: _Plan) -> AgentDriver | None:
 
 def _reviewer(
     request: WaveRequest, settings: Settings, gates: Gates, own: AgentDriver | None
-) -> Reviewer:
+) -> Performer:
     """Who reviews: `own`, with gates of its own, else the backend that builds."""
     driver = own or request.driver
     own_gates = gates if own is None else _open_gates(request, settings, [own])
-    return Reviewer(driver, own_gates, driver.resolve_model(ROLE_VERIFY) or None)
+    return Performer(driver, own_gates, driver.resolve_model(ROLE_VERIFY) or None)
+
+
+def _performers(
+    request: WaveRequest, settings: Settings, drivers: Mapping[str, AgentDriver]
+) -> dict[str, Performer]:
+    """The backends that phases bring along, each with gates of its own."""
+    return {
+        key: Performer(driver, _open_gates(request, settings, [driver]))
+        for key, driver in drivers.items()
+    }
 
 
 def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI | None:
@@ -226,6 +242,17 @@ def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI
     api = cleanup.enter_context(StateAPI(request.state_dir / STATE_DB_FILENAME))
     check_kept(api.store, request.state_dir)
     return api
+
+
+def _open_books(
+    api: StateAPI | None, wave_id: str, gates: Gates, plan: _Plan, drivers: Sequence[AgentDriver]
+) -> contextlib.AbstractContextManager[Spending]:
+    settings = plan.settings
+    phases = [phase for planned in plan.items for phase in planned.pipeline.phases]
+    backends = [settings.backend, *(phase.backend for phase in phases if phase.backend)]
+    own = [phase.timeout_s for phase in phases if phase.timeout_s]
+    longest_s = max([*own, *(backend.timeout_s for backend in backends)])
+    return spending_of(api, wave_id, gates, settings, drivers, longest_s)
 
 
 def _open_memory(
@@ -255,7 +282,8 @@ def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
 
 
 def _announce(wave: Wave, state_dir: Path | None) -> None:
-    for driver in {wave.driver, wave.reviewer.driver if wave.reviewer else wave.driver}:
+    others = [wave.reviewer] if wave.reviewer else []
+    for driver in {wave.driver, *(one.driver for one in (*others, *wave.performers.values()))}:
         driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
     for line in _first_lines(wave, state_dir):
         wave.recorder.say(line)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driver.agent_driver import Usage
+from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.reviews import Review
 from driver.runners.summary import Counts, Doubt
 from state_store import events
@@ -24,6 +25,7 @@ SPOT_CHECK = "spot_check"
 CANARY = "canary"
 WITHOUT_ADDED_TESTS = "without_added_tests"
 INTEGRATION = "integration"
+GATE = "gate"  # a command of a pipeline's gate
 
 NO_SANDBOX = "none"
 
@@ -183,7 +185,9 @@ class ItemOutcome:
 
     `resumed` work was done by an earlier run; `shipped_as` is its commit when it was shipped too;
     `together` are the runs of its test on trees that hold other items as well; `reviews` every
-    look that somebody took at it.
+    look that somebody took at it; `phases` what each phase of its pipeline did. An approval of
+    `approved_tree` counts for `tree` too, which differs from it in the paths `after_approval` only;
+    what is not to be published stays where it is, verified or not.
     """
 
     slug: str
@@ -197,6 +201,10 @@ class ItemOutcome:
     shipped_as: str | None = None
     together: tuple[TestRun, ...] = ()
     reviews: tuple[Review, ...] = ()
+    phases: tuple[PhaseReceipt, ...] = ()
+    approved_tree: str | None = None
+    after_approval: tuple[str, ...] = ()
+    publish: bool = True
 
     @property
     def repairs(self) -> int:

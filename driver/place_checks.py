@@ -21,7 +21,7 @@ from driver.repository import check_complete
 from driver.state_folder import check_state_dir
 from driver.text import typed
 from driver.tracker import tracker_problems, validate_item
-from driver.workspace import workspace_root
+from driver.workspace_root import workspace_root
 from state_store.errors import CannotRunError, InputError, TidegateError
 from state_store.schema import look
 from state_store.tracker_file import read_tracker_file

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 
 from driver.manifest import WorkItem
-from driver.outcome import Attempt, RunKind, TestRun
+from driver.outcome import GATE, Attempt, RunKind, TestRun
 from driver.text import bounded, safe_text
 
 MAX_OUTPUT_CHARS = 12_000
@@ -20,7 +20,12 @@ def build_prompt(item: WorkItem, *, with_rules: bool) -> str:
 
     `with_rules` adds what a backend with file access has to know.
     """
-    return f"{item.prompt.rstrip()}\n\n{_rules(item) if with_rules else _counts(item)}"
+    return f"{item.prompt.rstrip()}\n\n{rules(item, with_rules=with_rules)}"
+
+
+def rules(item: WorkItem, *, with_rules: bool) -> str:
+    """What the work is measured by, and with `with_rules` what the agent may do."""
+    return _rules(item) if with_rules else _counts(item)
 
 
 def repair_prompt(first: str, item: WorkItem, attempt: Attempt, diff: str) -> str:
@@ -68,10 +73,8 @@ def _complaint(item: WorkItem, attempt: Attempt) -> str:
     test = attempt.test
     if test is None:
         return f"That did not work.\nError: {safe_text(attempt.reason)}"
-    return (
-        f"{_how_it_ended(test)}\nCommand: {command_text(item.test_command)}\nError: "
-        + safe_text(attempt.reason)
-    )
+    command = test.command if test.purpose == GATE else command_text(item.test_command)
+    return f"{_how_it_ended(test)}\nCommand: {command}\nError: {safe_text(attempt.reason)}"
 
 
 def _how_it_ended(test: TestRun) -> str:

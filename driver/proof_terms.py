@@ -14,7 +14,16 @@ from driver.selection import is_open
 from driver.tracker import load_tracker_items
 from state_store.item_id import id_of
 
-_TERMS = ("testCmd", "ownsFiles", "workDir", "baseline", "fewerTests", "moreSkipped", "repairCap")
+_TERMS = (
+    "testCmd",
+    "ownsFiles",
+    "workDir",
+    "baseline",
+    "fewerTests",
+    "moreSkipped",
+    "repairCap",
+    "pipeline",
+)
 
 Terms = Mapping[str, Mapping[str, str]]
 

@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import pairwise
 
-from driver.build_files import included, lines_run
+from driver.build_files import MAKEFILES, included
 from driver.outcome import Change
 from driver.ownership import OwnedPath, comparison_key
-from driver.shell_syntax import Simple, parse, simple_commands
-from driver.shell_words import UnreadableError
-from driver.test_command import innermost
-
-Command = str | tuple[str, ...]
+from driver.started import Command, files_started, words_of
 
 A_TEST = "a test that is there already"
 
@@ -31,10 +25,12 @@ A_TEST = "a test that is there already"
 # below a folder of that name, or with a slash inside a path from the repository's top.
 _KINDS: dict[str, tuple[str, ...]] = {
     "configuration of a test runner": (
-        *("conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"),
+        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini"),
+        *("tox.toml", "setup.cfg", "pyproject.toml", "ava.config.*", ".taprc", ".c8rc*"),
         *("noxfile.py", ".coveragerc", "nose.cfg", "nose2.cfg", "unittest.cfg", "trial.cfg"),
         *("jest.config.*", "jest.setup.*", "vitest.config.*", "vitest.workspace.*"),
         *("vite.config.*", ".mocharc*", "mocha.opts", "karma.conf.*", "playwright.config.*"),
+        *("nyc.config.*", "phpunit.dist.xml", "nextest.toml", "xunit.runner.json"),
         *("cypress.config.*", ".nycrc*", ".rspec", "phpunit.xml*", "ctesttestfile.cmake"),
         *("ctestconfig.cmake", "ctestcustom.cmake", "*.runsettings", "testng.xml"),
         *("junit-platform.properties",),
@@ -44,18 +40,10 @@ _KINDS: dict[str, tuple[str, ...]] = {
         *("pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.*", ".yarnrc*", "bun.lock*"),
         *("bunfig.toml", "deno.json*", "deno.lock", "tsconfig*.json", "babel.config.*"),
         *(".babelrc*", ".swcrc", "node_modules/", ".yarn/"),
-        *("makefile", "gnumakefile", "justfile", "taskfile.y*ml", "rakefile", "cmakelists.txt"),
-        *(
-            "*.mk",
-            "*.mak",
-            "*.cmake",
-            "cmakepresets.json",
-            "meson.build",
-            ".cargo/",
-            "cargo.toml",
-            "cargo.lock",
-            "build.rs",
-        ),
+        *("makefile", "gnumakefile", "justfile", ".justfile", "taskfile*.y*ml", "rakefile"),
+        *("*.mk", "*.mak", "cmakelists.txt", "*.cmake", "cmakepresets.json", "meson.build"),
+        *("cmakeuserpresets.json", ".cargo/", "cargo.toml", "cargo.lock", "build.rs", ".bundle/"),
+        *("vendor/modules.txt", "buildsrc/", ".bazelrc", "mise.toml", ".mise.toml", "turbo.json"),
         *("go.mod", "go.sum", "go.work", "go.work.sum", "pom.xml", ".mvn/", "build.gradle*"),
         *("settings.gradle*", "gradle.properties", "gradlew*", "gradle/wrapper/*"),
         *("*.csproj", "*.fsproj", "*.vbproj", "*.sln", "directory.build.*", "global.json"),
@@ -68,6 +56,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
         *("sitecustomize.py", "usercustomize.py", "*.pth"),
         *("*.dist-info/", "*.egg-info/"),  # their entry points are plugins of pytest
     ),
+    "compiled code that Python may run in place of its source": ("__pycache__/", "*.pyc", "*.pyo"),
     "configuration of CI": (
         *(".github/workflows/*", ".github/actions/*", ".gitlab-ci.yml", ".gitlab/ci/*"),
         *(".circleci/", ".buildkite/", "jenkinsfile", ".travis.yml", ".drone.yml"),
@@ -88,6 +77,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
 
 _TEST_FOLDERS = frozenset(
     {"test", "tests", "__tests__", "spec", "testdata", "__snapshots__", "e2e", "cypress"}
+    | {"__mocks__", "__fixtures__"}
 )
 _TEST_NAME = re.compile(
     r"test_.*\.py|.*_tests?\.(py|go|rs|c|cc|cpp|rb|exs?|dart)|tests?\.(py|rs|[cm]?[jt]s)"
@@ -100,17 +90,11 @@ _CAMEL_SUFFIX = re.compile(r".*\.(java|kt|scala|groovy|cs|fs|vb|php|swift)")
 _RUNNER_MODULES = frozenset(
     {"pytest", "_pytest", "pluggy", "iniconfig", "coverage", "nose", "nose2", "xdist"}
     | {"pytest_cov", "hypothesis", "tox", "nox"}
+    | {"pygments", "exceptiongroup", "colorama", "tomli"}  # pytest imports them where they are
 )
 _HARMLESS = frozenset({"test", "this", "antigravity", "idlelib", "turtledemo", "__main__"})
 _MODULES = (sys.stdlib_module_names | _RUNNER_MODULES) - _HARMLESS
 _MODULE_FILE = re.compile(r"([^.]+)\.(?:py|pyc|pyd|so|.*\.(?:so|pyd))")
-
-_MAKEFILES = ("Makefile", "GNUmakefile", "makefile")
-_INTERPRETER = re.compile(
-    r"(?:sh|bash|dash|zsh|ksh|python[\d.]*|pypy[\d.]*|node|nodejs|ruby|perl|php|tsx|ts-node|lua"
-    r"|Rscript|source|\.)(?:\.exe)?"
-)
-_LOADS = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader"})
 
 
 def _nothing(path: str) -> str:
@@ -136,44 +120,44 @@ class Protection:
         """(path, what it is) of the protected files that changed and are not owned by name."""
         listed = {entry.path for entry in owned if not entry.is_dir}
         packages = {*self.base, *(change.path for change in changes if not change.deleted)}
-        programs = self._programs()
-        found = (
-            (c.path, self._kind(c, packages, programs)) for c in changes if c.path not in listed
+        started = files_started(self.command, self.work_dir, self.read)
+        makes = included(self.command, self.work_dir, self.read)
+        unlisted = (change for change in changes if change.path not in listed)
+        kinds = (
+            (
+                change.path,
+                self._always(change.path, makes) or self._by_age(change, started, packages),
+            )
+            for change in unlisted
         )
-        return tuple((path, kind) for path, kind in found if kind)
+        return tuple((path, kind) for path, kind in kinds if kind)
 
-    def _kind(self, change: Change, there: set[str], programs: set[str]) -> str:
-        path = change.path
+    def _always(self, path: str, makes: Sequence[str]) -> str:
+        """What a path is that is protected whether it was there or not."""
         if kind := configuration(path, self.more):
             return kind
-        if any(fnmatchcase(path, pattern) for pattern in self._included()):
-            return "what the makefile includes"
+        found = any(fnmatchcase(path, pattern) for pattern in makes)
+        return "what the makefile includes" if found else ""
+
+    def _by_age(self, change: Change, started: set[str], there: set[str]) -> str:
+        """The same for files that were there, and for new ones."""
+        path = change.path
         if change.base_mode is not None:
             if is_test(path):
                 return A_TEST
-            return "what the test command runs" if path in programs else ""
+            return "what the test command runs" if path in started else ""
         if shadows(path, there):
             return "a name that hides a module of Python or of a test runner"
         return "a name that make takes for the test" if self._is_target(path) else ""
 
-    def _programs(self) -> set[str]:
-        """Files that the command starts by name, such as `./run.sh` or the argument of `sh`, or
-        that a makefile or a package's script starts for it."""
-        lines = [self.command, *lines_run(self.command, self.work_dir, self.read)]
-        started = {word for line in lines for word in _started(line)}
-        return {posixpath.normpath(posixpath.join(self.work_dir, word)) for word in started}
-
-    def _included(self) -> tuple[str, ...]:
-        return included(self.command, self.work_dir, self.read)
-
     def _is_target(self, path: str) -> bool:
-        words = _words(self.command)
+        words = words_of(self.command)
         if not {posixpath.basename(word) for word in words} & {"make", "gmake"}:
             return False
         for folder in ("", posixpath.normpath(self.work_dir)):
             prefix = "" if folder in ("", ".") else f"{folder}/"
             first = path.removeprefix(prefix).split("/")[0]
-            if not path.startswith(prefix) or not self.base & {prefix + m for m in _MAKEFILES}:
+            if not path.startswith(prefix) or not self.base & {prefix + m for m in MAKEFILES}:
                 continue
             if first in {"test", "check", "all", *words} and not self._holds(prefix + first):
                 return True
@@ -238,43 +222,3 @@ def refusal(touched: Sequence[tuple[str, str]], limit: int = 20) -> str:
         f"touched protected files, which always come from the base: {shown}{rest};"
         " put them back, or list a file by name in ownsFiles to have it changed"
     )
-
-
-def _started(command: Command) -> Iterator[str]:
-    """The files that a command starts or loads; all its words, where it cannot be read."""
-    if not isinstance(command, str):
-        yield from _started_by(innermost(tuple(command)))
-        return
-    try:
-        called = [innermost(one.words) for one in simple_commands(parse(command))]
-    except UnreadableError:
-        called = [(word,) for word in _words(command)]
-    for words in called:
-        yield from _started_by(words)
-
-
-def _started_by(words: tuple[str, ...]) -> Iterator[str]:
-    yield from words[:1]
-    if not words or not _INTERPRETER.fullmatch(Simple(words).name):
-        return
-    for before, word in pairwise(words):
-        if re.fullmatch(r"-[a-z]*c", before):
-            yield from _started(word)
-        elif before in _LOADS:
-            yield word
-        elif before == "-m":
-            yield from (f"{word.replace('.', '/')}{end}" for end in (".py", "/__main__.py"))
-        if not word.startswith("-") and before not in _LOADS:
-            yield word
-            return
-
-
-def _words(command: Command) -> list[str]:
-    return list(_split(command)) if isinstance(command, str) else [*command]
-
-
-def _split(command: str) -> Iterator[str]:
-    try:
-        yield from shlex.shlex(command, posix=True, punctuation_chars=True)
-    except ValueError:  # an open quote; the shell will say so
-        yield from command.split()

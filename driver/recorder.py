@@ -19,12 +19,15 @@ from driver import receipt, reviews
 from driver.leasing import LeasedElsewhereError
 from driver.memory import Memory
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
+from driver.pipeline import phase_receipt
+from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.progress import Progress
 from driver.reviews import Review
 from driver.subject import Subject
 from driver.text import run_said, verdict_said
 from state_store import journal
 from state_store.errors import CannotRunError, TidegateError
+from state_store.failpoints import failpoint
 from state_store.files import PreparedFile
 
 Result = TypeVar("Result")
@@ -87,6 +90,7 @@ class Recorder:
         self._announced: dict[str, _Announced] = {}
         self._written: dict[Subject, tuple[Path, bytes]] = {}
         self._reviews: dict[str, list[dict[str, Any]]] = {}
+        self._phases: dict[str, list[dict[str, Any]]] = {}
 
     @property
     def anchor(self) -> str | None:
@@ -114,9 +118,17 @@ class Recorder:
         """Whether a wave, this one or another, began with this state folder."""
         return wave_id == self._wave_id or self._memory.knows(wave_id)
 
-    def dispatched(self, subject: Subject, phase: str, number: int, model: str | None) -> None:
-        """An agent is about to be started. Raises CannotRunError where that cannot be noted."""
-        data = {"attempt": number, "settled": False}
+    def dispatched(
+        self,
+        subject: Subject,
+        phase: str,
+        number: int,
+        model: str | None,
+        attempts: int | None = None,
+    ) -> None:
+        """An agent is about to be started; `attempts` is how many there were at the item's work
+        where that is another number. Raises CannotRunError where that cannot be noted."""
+        data = {"attempt": number if attempts is None else attempts, "settled": False}
         with self._pending(subject, self._file(subject, "dispatched", data)) as entry:
             self._memory.dispatched(subject, phase, number, model, entry.put)
         self.say(f"{subject.slug}: {phase} started (attempt {number})")
@@ -149,6 +161,28 @@ class Recorder:
     def recall(self, slug: str, past: Sequence[Review]) -> None:
         """Reviews of an earlier run stay in the item's entries."""
         self._reviews[slug] = [reviews.to_json(review) for review in past]
+
+    def recall_phases(self, slug: str, past: Sequence[PhaseReceipt]) -> None:
+        """The item's phases are written down one by one; these an earlier run has done."""
+        self._phases[slug] = [phase_receipt.to_json(one) for one in past]
+
+    def note_phase(self, slug: str, done: PhaseReceipt) -> None:
+        """A phase is over; whichever entry of the item comes next says so."""
+        self._phases.setdefault(slug, []).append(phase_receipt.to_json(done))
+
+    def phased(
+        self, subject: Subject, done: PhaseReceipt, work: Attempt | None, number: int | None = None
+    ) -> None:
+        """The phase that was noted last is written down: where no other step of the item has an
+        entry of its own for it, with the item's `work`. `number` is that of its dispatch.
+
+        Raises LeasedElsewhereError.
+        """
+        data = {**_attempt_entry(work), "proven": False, "settled": False} if work else {}
+        with self._step(subject, "phase", data) if work else _Pending(None) as entry:
+            note = partial(self._told, subject, entry.put)
+            self._told(subject, lambda: self._memory.phased(subject, done, number, note))
+        failpoint("phase.recorded")
 
     def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
         """A reviewer is about to be started. The entry of the work it reads stays as it is.
@@ -312,6 +346,7 @@ class Recorder:
             "task": subject.task,
             "anchor": self.anchor,
             "reviews": self._reviews.get(subject.slug, []),
+            **({"phases": self._phases[subject.slug]} if subject.slug in self._phases else {}),
             **data,
         }
 

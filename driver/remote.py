@@ -197,7 +197,7 @@ class Sending:
 def send(git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sending) -> PushResult:
     """`push_commit`, and the fence with it."""
     commit, branch, expected, ref = sending.commit, sending.branch, sending.expected, sending.ref
-    if failpoints.active() and not _is_folder(remote.url):
+    if not may_push(remote):
         return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
     env = _push_environment(environ, git_dir, remote)
     if expected is not None and not contains(git_dir, env, commit, expected):
@@ -293,8 +293,12 @@ def why_unreachable(
     return "" if seen.ok else last_words(redacted(text(seen.stderr)))
 
 
-def _is_folder(url: str) -> bool:
-    return url.startswith(("/", "file:///")) or PurePath(url).is_absolute()
+def may_push(remote: Remote) -> bool:
+    """Whether a push goes out at all: with failure points armed, to folders only."""
+    url = remote.url
+    return (
+        not failpoints.active() or url.startswith(("/", "file:///")) or PurePath(url).is_absolute()
+    )
 
 
 def _push_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote) -> dict[str, str]:

@@ -22,6 +22,8 @@ from driver.outcome import (
     TestRun,
     Verdict,
 )
+from driver.pipeline import classic_receipts, phase_receipt
+from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.protected import is_test
 from driver.provider_load import ProviderLoad
 from driver.pull_request import Proposed
@@ -82,7 +84,7 @@ class WaveReport:
             return self.abort_exit
         done = all(item.outcome.verdict is Verdict.VERIFIED for item in self.items)
         if self.shipments is not None:
-            done = done and all(item.commit for item in self.items)
+            done = done and all(item.commit or not item.outcome.publish for item in self.items)
         if done and not all(proposed.made for proposed in self.proposed):
             return ExitCode.NOT_ALL_SHIPPED  # asked for, and not done
         if done:
@@ -151,7 +153,8 @@ def _wave_review(report: WaveReport) -> str:
 
 def _review(item: ItemReport, mode: str) -> str:
     required, outcome = item.planned.policy.require_review, item.outcome
-    return review_word(outcome.reviews, outcome.tree, required=required, mode=mode)
+    tree = outcome.approved_tree or outcome.tree
+    return review_word(outcome.reviews, tree, required=required, mode=mode)
 
 
 def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
@@ -174,6 +177,9 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "model": last.model if last else None,
         "adversarial_review": _review(item, review_mode),
         "reviews": [reviews.to_json(review) for review in outcome.reviews],
+        "phases": [phase_receipt.to_json(one) for one in _phases(item)],
+        "afterApproval": list(outcome.after_approval),
+        "publish": outcome.publish,
         "selfWrittenTests": [c.path for c in outcome.changes if is_test(c.path)],
         "isolation": outcome.isolation,
         "spotChecked": bool(outcome.evidence.spot_checks),
@@ -194,7 +200,21 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
 def usages_of(outcome: ItemOutcome) -> list[Usage]:
     """What this run was billed for an item, a dispatch each."""
     looks = reviews.of_this_run(outcome.reviews)
-    return [*(attempt.usage for attempt in outcome.attempts), *(look.usage for look in looks)]
+    steps = phase_receipt.of_this_run(outcome.phases)
+    return [
+        *(attempt.usage for attempt in outcome.attempts),
+        *(look.usage for look in looks),
+        *(step.usage for step in steps if step.role == phase_receipt.WORKER),
+    ]
+
+
+def _phases(item: ItemReport) -> tuple[PhaseReceipt, ...]:
+    """What each phase did; of a line in the classic order, what its attempts and reviews say."""
+    outcome, pipeline = item.outcome, item.planned.pipeline
+    found = outcome.phases or classic_receipts.of(outcome)
+    if not item.commit or not pipeline.publishes:
+        return found
+    return (*found, classic_receipts.of_publishing(pipeline, outcome.tree, item.commit))
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
@@ -258,7 +278,9 @@ def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
     outcomes = [item.outcome for item in report.items]
     attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
     looks = [look for outcome in outcomes for look in reviews.of_this_run(outcome.reviews)]
+    steps = [one for outcome in outcomes for one in phase_receipt.of_this_run(outcome.phases)]
     return [
+        *((step.phase, step.usage) for step in steps if step.role == phase_receipt.WORKER),
         *((attempt.phase, attempt.usage) for attempt in attempts),
         *((REVIEW, look.usage) for look in looks),
     ]
@@ -267,9 +289,9 @@ def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
 def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
     """Tokens by phase. Where `unmetered` is not 0 the sums of tokens say "at least", where
     `unpriced` is not, that of the cost."""
-    build = sum_usage(usage for phase, usage in uses if phase == BUILD)
+    build = sum_usage(usage for phase, usage in uses if phase not in (REPAIR, REVIEW))
     repair = sum_usage(usage for phase, usage in uses if phase == REPAIR)
-    verify = sum_usage(usage for phase, usage in uses if phase not in (BUILD, REPAIR))
+    verify = sum_usage(usage for phase, usage in uses if phase == REVIEW)
     total = sum_usage([build, repair, verify])
     return {
         "buildIn": build.input_tokens or 0,

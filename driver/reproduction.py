@@ -22,11 +22,12 @@ from driver.git_command import private_environment, run_git, text
 from driver.grounds import run_setup
 from driver.outcome import RunKind, TestRun
 from driver.phases.prove import counts_of, output_digest, test_environment
+from driver.preparation import Preparation
 from driver.process import Command, Processes
 from driver.ship_names import items_of
 from driver.verdicts import run_kind
 from driver.wave_records import past_waves
-from driver.workspace import Preparation, Workshop
+from driver.workspace import Workshop
 from state_store.errors import CannotRunError, InputError
 from tools.settings import Settings
 

@@ -42,7 +42,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Review:
     """One look at `tree`. `number` counts an item's rounds from 1; `since` is the tree that was
-    looked at before it; `reason` says why it is undecided; `recalled` is one of an earlier run."""
+    looked at before it; `reason` says why it is undecided; `recalled` is one of an earlier run;
+    `prompt_hash` is known in the run that asked, of the prompt without its nonce."""
 
     number: int
     tree: str
@@ -57,6 +58,7 @@ class Review:
     since: str | None = None
     worker_id: str | None = None
     recalled: bool = False
+    prompt_hash: str | None = None
 
     @property
     def said(self) -> str:

@@ -14,8 +14,14 @@ from driver.git_command import raw, text
 WORK = "work.patch"
 INTERRUPTED = "interrupted.patch"
 REVIEWED = "reviewed.patch"  # what a reviewer asked changes of, while they are being made
+STEPS = "step-*.patch"
 _BASE = b"Tidegate-Base: "
 _REPOSITORY = b"Tidegate-Repository: "
+
+
+def of_step(tree: str) -> str:
+    """The name of the patch that makes the tree which a step of a pipeline has left."""
+    return f"step-{tree[:16]}.patch"
 
 
 @dataclass(frozen=True, slots=True)

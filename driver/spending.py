@@ -171,8 +171,10 @@ def opened(
     gates: Gates,
     settings: Settings,
     drivers: Sequence[AgentDriver],
+    longest_s: float | None = None,
 ) -> Iterator[Spending]:
-    """The spending of a wave by `drivers`; what dead runs had reserved is booked first."""
+    """The spending of a wave by `drivers`, no dispatch of which takes longer than `longest_s`; what
+    dead runs had reserved is booked first."""
     if api is None:
         yield Spending(wave_id, gates)
         return
@@ -182,7 +184,7 @@ def opened(
         holder_name(),
         is_gone,
         lambda model, tokens: price(drivers, model, tokens, own_prices(settings)),
-        hold_s=2 * settings.backend.timeout_s + budget.HOLD_S,
+        hold_s=2 * (longest_s or settings.backend.timeout_s) + budget.HOLD_S,
         state_dir=api.store.path.parent,
     )
     books.recover()

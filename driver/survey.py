@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.git import find_remote, open_repository, toplevel_of
+from driver.git_command import run_git, text, user_environment
 from driver.repository import check_complete, is_git_dir
 from driver.signing import signer_of, why_it_cannot
 from driver.target import check_target
@@ -69,3 +70,11 @@ class Survey:
                 ' unlock the key for its agent, or set [ship] sign = "never"'
             )
         self._signing.add(top)
+
+    def committed_text(self, top: Path, path: str, branch: str | None = None) -> str | None:
+        """A file of the commit that `branch`, or else the checkout at `top`, is on; None where it
+        has no such file."""
+        env = user_environment(self.environ)
+        at = f"refs/heads/{branch}" if branch else "HEAD"
+        found = run_git(("cat-file", "blob", f"{at}:{path}"), cwd=top, env=env, accept=(0, 1, 128))
+        return text(found.stdout) if found.ok else None

@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from driver.shell_call import ShellOptions, shell_call
 from driver.shell_syntax import (
     Branch,
     Chain,
@@ -26,7 +27,6 @@ from driver.shell_syntax import (
 )
 from driver.shell_words import UnreadableError
 
-_SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "ash", "sh.exe", "bash.exe")
 _ALWAYS_GREEN = ("true", ":", "echo", "printf", "sleep")
 _SET_UP = (
     *("", "cd", "pushd", "popd", "export", "unset", "set", "source", ".", "umask", "ulimit"),
@@ -36,7 +36,6 @@ _SET_UP = (
     *("basename", "dirname", "realpath", "readlink", "mktemp", "cat", "clear"),
 )
 _CONDITIONS = ("[", "test", "command", "which", "type", "hash", "grep", "rg")
-_TAKES_COMMAND = ("env", "exec", "command", "nohup", "nice", "time", "timeout", "stdbuf", "sudo")
 
 _SUBSTITUTED = re.compile(r"\$\(([^()`]*)\)|`([^`]*)`")
 
@@ -61,27 +60,19 @@ _SWALLOWED = "`{}` is green whatever the command in its `$( )` says: run that co
 _LOOP = "only the last round of a loop decides: start with `set -e`, or add `|| exit 1` to its body"
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """What the shell was told: `-e`, and whether pipes are as red as their reddest part."""
-
-    errexit: bool = False
-    pipefail: bool = False
-
-
 def command_problems(command: str | Sequence[str], *, pipefail: bool = True) -> tuple[str, ...]:
     """Why the exit code of a test command could not be believed, one sentence each; () for good.
 
     `pipefail` tells whether the shell that will run a text knows that option.
     """
     if isinstance(command, str):
-        found = _script(command, _Options(pipefail=pipefail))
+        found = _script(command, ShellOptions(pipefail=pipefail))
     else:
         found = _arguments(tuple(command))
     return tuple(dict.fromkeys(found))
 
 
-def _script(text: str, options: _Options) -> Iterator[str]:
+def _script(text: str, options: ShellOptions) -> Iterator[str]:
     try:
         listing = parse(text)
     except UnreadableError:
@@ -91,49 +82,12 @@ def _script(text: str, options: _Options) -> Iterator[str]:
 
 def _arguments(words: tuple[str, ...]) -> Iterator[str]:
     """The problems of a shell's script among these arguments."""
-    inner = innermost(words)
-    if not inner or Simple(inner).name not in _SHELLS:
-        return
-    options, script = _shell_options(inner[1:])
-    if script is not None:
-        yield from _script(script, options)
+    called = shell_call(words)
+    if called is not None and called.script is not None:
+        yield from _script(called.script, called.options)
 
 
-def innermost(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments without programs that only start others: `env`, `timeout 60`, `nice`..."""
-    while words and Simple(words).name in _TAKES_COMMAND:
-        rest = words[1:]
-        while rest and (rest[0].startswith("-") or "=" in rest[0] or rest[0][:1].isdigit()):
-            rest = rest[1:]
-        words = rest
-    return words
-
-
-def _shell_options(words: tuple[str, ...]) -> tuple[_Options, str | None]:
-    """The options of `sh` or `bash`, and its `-c` script when there is one."""
-    options, with_script, rest = _Options(), False, list(words)
-    while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
-        flags = rest.pop(0)
-        if flags.startswith("--"):
-            continue
-        options = _told(options, flags, rest[0] if rest else "")
-        with_script = with_script or "c" in flags
-        if flags[-1] == "o" and rest:
-            rest.pop(0)
-    return options, rest[0] if with_script and rest else None
-
-
-def _told(options: _Options, flags: str, name: str) -> _Options:
-    """The options after `-e`, `-o pipefail`, `+o errexit` and the like."""
-    on = flags.startswith("-")
-    if "e" in flags:
-        options = replace(options, errexit=on)
-    if flags[-1] == "o" and name in ("errexit", "pipefail"):
-        options = replace(options, **{name: on})
-    return options
-
-
-def _listing(listing: Listing, options: _Options) -> Iterator[str]:
+def _listing(listing: Listing, options: ShellOptions) -> Iterator[str]:
     kept = _keeps_exit_code(listing)
     for number, chain in enumerate(listing.chains):
         last = chain is listing.chains[-1]
@@ -156,7 +110,7 @@ def _keeps_exit_code(listing: Listing) -> int:
     return assigned.index((saved,)) if (saved,) in assigned[:2] else 0
 
 
-def _after_set(chain: Chain, options: _Options) -> tuple[_Options, str]:
+def _after_set(chain: Chain, options: ShellOptions) -> tuple[ShellOptions, str]:
     """The options after a `set`, and the one that it switches off."""
     words = _only_words(chain)
     if words[:1] != ("set",) or len(words) < 2:
@@ -164,7 +118,7 @@ def _after_set(chain: Chain, options: _Options) -> tuple[_Options, str]:
     after = options
     for flags, name in zip(words[1:], (*words[2:], ""), strict=True):
         if flags[:1] in ("-", "+") and len(flags) > 1:
-            after = _told(after, flags, name)
+            after = after.told(flags, name)
     if (options.errexit, options.pipefail) == (after.errexit, after.pipefail):
         off = any(word.startswith("+e") for word in words[1:])
         return after, "e" if off else ""
@@ -180,7 +134,7 @@ def _only_words(chain: Chain) -> tuple[str, ...]:
     return command.words if alone and isinstance(command, Simple) else ()
 
 
-def _in_place(chain: Chain, last: bool, count: int, options: _Options) -> Iterator[str]:
+def _in_place(chain: Chain, last: bool, count: int, options: ShellOptions) -> Iterator[str]:
     """What is wrong with a chain standing where it stands in its list."""
     if chain.background and last:
         yield _BACKGROUND
@@ -225,7 +179,7 @@ def _swallows(word: str) -> bool:
     return not all(_is_harmless(one) or one.name == "git" for one in called)
 
 
-def _chain(chain: Chain, last: bool, options: _Options) -> Iterator[str]:
+def _chain(chain: Chain, last: bool, options: ShellOptions) -> Iterator[str]:
     for number, pipeline in enumerate(chain.pipelines):
         yield from _pipeline(pipeline, options)
         if number and chain.joints[number - 1] == "||":
@@ -245,7 +199,7 @@ def _alternative(chain: Chain, number: int, decides: bool) -> Iterator[str]:
         yield _REPLACED.format(_shown(pipeline))
 
 
-def _pipeline(pipeline: Pipeline, options: _Options) -> Iterator[str]:
+def _pipeline(pipeline: Pipeline, options: ShellOptions) -> Iterator[str]:
     if len(pipeline.commands) > 1 and not options.pipefail:
         yield _PIPE
     if pipeline.inverted and not _is_condition(pipeline):
@@ -254,7 +208,7 @@ def _pipeline(pipeline: Pipeline, options: _Options) -> Iterator[str]:
         yield from _command(command, options)
 
 
-def _command(command: Simple | Group | Branch | Loop, options: _Options) -> Iterator[str]:
+def _command(command: Simple | Group | Branch | Loop, options: ShellOptions) -> Iterator[str]:
     if isinstance(command, Simple):
         yield from _simple(command, options)
     elif isinstance(command, Group):
@@ -267,7 +221,7 @@ def _command(command: Simple | Group | Branch | Loop, options: _Options) -> Iter
             yield _LOOP
 
 
-def _simple(command: Simple, options: _Options) -> Iterator[str]:
+def _simple(command: Simple, options: ShellOptions) -> Iterator[str]:
     if command.name == "eval":
         words = itertools.dropwhile(lambda word: word == "eval", command.words)
         yield from _script(" ".join(words), options)
@@ -279,7 +233,7 @@ def _simple(command: Simple, options: _Options) -> Iterator[str]:
         yield from _arguments(command.words)
 
 
-def _branch(branch: Branch, options: _Options) -> Iterator[str]:
+def _branch(branch: Branch, options: ShellOptions) -> Iterator[str]:
     for condition in branch.conditions:
         for chain in condition.chains:
             if not all(_is_condition(pipeline) for pipeline in chain.pipelines):

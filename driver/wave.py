@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from driver.conclusion import aborted, conclude, with_requests
 from driver.gates import gate_word
 from driver.ground import RepositoryGround
-from driver.item_line import Trail, abandoned, walk
+from driver.item_line import abandoned, walk
 from driver.manifest import parse_manifest
 from driver.opening import WaveRequest, opened, wave_id_of
 from driver.outcome import ItemOutcome, Shipment, Verdict
@@ -17,6 +17,7 @@ from driver.phases.recovery import Remembered, made_up_for, make_up, recall
 from driver.phases.ship import ship, strays
 from driver.pool import Leaving, repeating, run_all
 from driver.report import WaveReport
+from driver.trail import Trail
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError, TidegateError
 
@@ -89,4 +90,5 @@ def _verified(wave: Wave, outcomes: Sequence[ItemOutcome], key: str) -> list[Ent
         if planned.home.key == key
         and outcome.verdict is Verdict.VERIFIED
         and outcome.shipped_as is None
+        and outcome.publish
     ]

@@ -26,14 +26,47 @@ from driver.agent_driver import (
 )
 from driver.folders import remove_tree
 from driver.ground import Place
-from driver.outcome import BUILD, REVIEW
+from driver.outcome import BUILD, REPAIR, REVIEW
 from driver.runs import RUN_VARIABLE
 from driver.spending import own_prices, sound
 from driver.verification_policy import verification_policy
-from driver.wave_context import Planned, Reviewer, Wave
+from driver.wave_context import Performer, Planned, Wave
 
 ROUTE_HARNESS = "harness"
 ROUTE_DRIVER = "driver"
+
+
+TEXT_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """What an agent is to be sent. `phase` is the word of books and journal, `told` what the agent
+    hears where that is another; `number` counts its dispatches, `attempts` those of the item where
+    that is another number; `retries` are further dispatches of one that did not come to its end."""
+
+    number: int
+    phase: str
+    prompt: str
+    performer: Performer
+    model: str | None = None
+    told: str = ""
+    effort: str | None = None
+    timeout_s: float | None = None
+    retries: int = 0
+    attempts: int | None = None
+    artifact: Path | None = None
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder for all that it prints."""
+        works = self.phase in (BUILD, REPAIR)
+        return f"agent-{self.number}" if works else f"{self.phase}-{self.number}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +77,8 @@ class ReviewCall:
     prompt: str
     nonce: str
     schema: Mapping[str, Any]
+    effort: str | None = None
+    timeout_s: float | None = None
 
 
 class _ForeignDriver(AgentDriver):
@@ -95,33 +130,51 @@ def adapted(driver: Any) -> AgentDriver:
     return driver if isinstance(driver, AgentDriver) else _ForeignDriver(driver)
 
 
-def dispatch(
-    planned: Planned, place: Place, wave: Wave, *, phase: str, number: int, prompt: str
-) -> WorkerResult:
+def dispatch(planned: Planned, place: Place, wave: Wave, call: Call) -> WorkerResult:
     """Run one agent in the item's place. A backend that raises gave no answer at all."""
+    request = _request(planned, wave, call)
+    request.workdir = str(place.workdir)
+    request.environment = {**request.environment, "TIDEGATE_WORKSPACE": str(place.top)}
+    return _sent(call.performer.driver, request, wave)
+
+
+def dispatch_reader(planned: Planned, copy: Path, wave: Wave, call: Call) -> WorkerResult:
+    """Have an agent look at a copy of the item's work and answer with a text. `artifact` is the
+    file that it may write that to; a backend that sees no files answers with an object."""
+    request = _request(planned, wave, call)
+    request.workdir, request.role = str(copy / planned.home.work_dir), ROLE_VERIFY
+    request.environment = {
+        **request.environment,
+        "TIDEGATE_WORKSPACE": str(copy),
+        **({"TIDEGATE_ARTIFACT_FILE": str(call.artifact)} if call.artifact else {}),
+    }
+    if not call.performer.driver.probe_capabilities().worker_filesystem_access:
+        request.result_schema = dict(TEXT_SCHEMA)
+    return _sent(call.performer.driver, request, wave)
+
+
+def _request(planned: Planned, wave: Wave, call: Call) -> WorkerRequest:
     item = planned.item
-    request = WorkerRequest(
-        prompt=prompt,
+    return WorkerRequest(
+        prompt=call.prompt,
         owned_files=item.owns_files,
-        workdir=str(place.workdir),
-        model=item.model,
+        model=call.model,
         label=f"dispatch:{item.slug}",
         phase=item.phase,
-        effort=item.effort,
-        scratch=_fresh_folder(wave.scratch(item.slug) / f"agent-{number}"),
+        effort=call.effort or item.effort,
+        scratch=_fresh_folder(wave.scratch(item.slug) / call.folder),
         environment={
             RUN_VARIABLE: wave.mark,
             "TIDEGATE_ITEM": item.slug,
-            "TIDEGATE_PHASE": phase,
-            "TIDEGATE_ATTEMPT": str(number),
-            "TIDEGATE_WORKSPACE": str(place.top),
+            "TIDEGATE_PHASE": call.told or call.phase,
+            "TIDEGATE_ATTEMPT": str(call.number),
         },
+        timeout_s=call.timeout_s,
     )
-    return _sent(wave.driver, request, wave)
 
 
 def dispatch_reviewer(
-    planned: Planned, copy: Path, reviewer: Reviewer, wave: Wave, call: ReviewCall
+    planned: Planned, copy: Path, reviewer: Performer, wave: Wave, call: ReviewCall
 ) -> WorkerResult:
     """Have a reviewer read a copy of the item's work. One that raises gave no answer at all."""
     item = planned.item
@@ -136,7 +189,8 @@ def dispatch_reviewer(
         label=f"review:{item.slug}",
         phase=REVIEW,
         result_schema=dict(call.schema),
-        effort=item.effort,
+        effort=call.effort or item.effort,
+        timeout_s=call.timeout_s,
         scratch=_fresh_folder(scratch),
         environment={
             RUN_VARIABLE: wave.mark,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Semaphore
 from typing import Any, Protocol
 
 from driver.agent_driver import AgentDriver
 from driver.gates import Gates
-from driver.ground import Ground
+from driver.ground import Ground, Place
 from driver.leasing import Leases
 from driver.manifest import WorkItem
 from driver.outcome import Evidence
 from driver.ownership import OwnedPath
+from driver.pipeline.confirm import Ask
+from driver.pipeline.definition import CLASSIC, Phase, Pipeline
 from driver.process import Processes
 from driver.progress import Progress
 from driver.protected import Protection
@@ -39,7 +41,8 @@ SHIP_MODES = ("branch", "current")
 class WaveOptions:
     """What a command line may ask for beyond `run_wave`'s own parameters. Changes of `own_paths`
     while the wave runs are nobody's fault: people edit the tracker at any time. `survey` is what
-    the caller has found out already."""
+    the caller has found out already. Steps before `from_phase` are taken as done; `ask` lets a
+    person decide on each step."""
 
     settings: Settings | None = None
     repo: Path | None = None
@@ -49,6 +52,8 @@ class WaveOptions:
     leases: Leases | None = None
     own_paths: tuple[Path, ...] = ()
     survey: Survey | None = None
+    from_phase: str | None = None
+    ask: Ask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +73,14 @@ class Home:
 @dataclass(frozen=True, slots=True)
 class Planned:
     """An item that passed preflight. `owned` is relative to the repository's top, or in place to
-    the work folder."""
+    the work folder. `prompt_files` are its pipeline's as they were committed then."""
 
     item: WorkItem
     policy: Policy
     home: Home
     owned: tuple[OwnedPath, ...]
+    pipeline: Pipeline = CLASSIC
+    prompt_files: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def slug(self) -> str:
@@ -100,9 +107,9 @@ class Shipping:
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewer:
-    """Who reads the work before it ships. `gates` are the wave's where the wave's backend reviews,
-    else the reviewer's own: that its provider takes no work keeps nobody from building."""
+class Performer:
+    """Who does a phase. `gates` are the wave's where the wave's backend does it, else its own: that
+    a reviewer's provider takes no work keeps nobody from building."""
 
     driver: AgentDriver
     gates: Gates
@@ -142,7 +149,27 @@ class Wave:
     test_slots: Semaphore
     state_dir: Path | None = None
     resume: bool = False
-    reviewer: Reviewer | None = None
+    reviewer: Performer | None = None
+    performers: Mapping[str, Performer] = field(default_factory=dict)
+
+    def performer(self, phase: Phase) -> Performer:
+        """Who does an agent's phase."""
+        found = self.performers.get(phase.backend_key) or Performer(self.driver, self.gates)
+        return replace(found, model=phase.model or found.model)
+
+    def reviewer_of(self, planned: Planned) -> Performer | None:
+        """Who reads an item's work."""
+        phase = planned.pipeline.review
+        if phase is None or self.reviewer is None:
+            return self.reviewer
+        found = self.performers.get(phase.backend_key) or self.reviewer
+        return replace(found, model=phase.model or found.model)
+
+    def is_stepwise(self, planned: Planned) -> bool:
+        """Whether each step is written down by itself: a pipeline of the user's own, or one that a
+        person has a say in."""
+        options = self.options
+        return planned.pipeline.explicit or bool(options.ask or options.from_phase)
 
     def wants_review(self, planned: Planned) -> bool:
         """Whether the item may ship only when it was approved."""
@@ -174,7 +201,8 @@ class Wave:
         ground, item = self.ground_of(planned), planned.item
         # Another prompt, other files or another test make it other work, whatever its slug is.
         asked = (planned.home.work_dir, item.prompt, sorted(item.owns_files), item.test_command)
-        content, task = digest(ground.base, *asked), digest(item.item_id, *asked)
+        steps = (planned.pipeline.config_hash,) if planned.pipeline.explicit else ()
+        content, task = digest(ground.base, *asked, *steps), digest(item.item_id, *asked)
         return Subject(planned.slug, planned.home.key, item.repo, content, task)
 
     def knows(self, one: Sighting) -> bool:
@@ -192,3 +220,12 @@ class Wave:
     def scratch_path(self, slug: str) -> Path:
         """Where that folder is, or would be."""
         return self.run_dir / safe_slug(slug)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An item of a wave in its place."""
+
+    planned: Planned
+    place: Place
+    wave: Wave

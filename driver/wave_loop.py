@@ -77,6 +77,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--git", action="store_true", help="ship verified items to a wave branch")
     add("--resume", action="store_true", help="go on with what an earlier run of it has left")
     add("--one-turn", action="store_true", help="no repair rounds")
+    add("--from-phase", metavar="NAME", help="begin there; what stands before is taken as done")
+    add("--confirm", action="store_true", help="ask at the terminal before each phase of an item")
+    add("--yes", action="store_true", help="ask nothing, also with --confirm")
     add_common(parser)
     return parser
 

@@ -7,24 +7,21 @@ was ready. Whether those changes may ship is judged elsewhere.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
-import sys
-import tempfile
+import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from driver.folders import copy_into, newest_ns, remove_tree, signature_of, snapshot
-from driver.git import PrivateGit, Repository, toplevel_of
+from driver.folders import copy_into, newest_ns, remove_tree, snapshot
+from driver.git import PrivateGit, Repository
 from driver.outcome import Change
+from driver.preparation import Preparation, check_copies, signatures
 from driver.proving import ProvingTree, ProvingTrees
 from driver.repository import borrow_objects, lay_git_dir
-from state_store.errors import CannotRunError, InputError
-
-Command = str | tuple[str, ...]
+from driver.workspace_root import WorkspaceError, own_folder
 
 # The clone is the agent's, but the user's global settings reach into it: no monitor process per
 # clone, no hook of theirs on an agent's commit, no passphrase prompt, line ends as committed.
@@ -45,27 +42,6 @@ _CLONE_CONFIG = f"""\
 """
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
-
-
-class WorkspaceError(CannotRunError):
-    """A workspace or proving tree could not be made, set up or removed."""
-
-
-def _no_commands(command: Command, folder: Path) -> str:
-    return f"nothing runs {command!r} in {folder}"
-
-
-@dataclass(frozen=True, slots=True)
-class Preparation:
-    """What a fresh checkout needs before anyone works or tests there.
-
-    `copy` names untracked paths of the user's checkout; `setup` commands run after it, by `run`,
-    which returns "" or the sentence that says what went wrong.
-    """
-
-    copy: tuple[str, ...] = ()
-    setup: tuple[Command, ...] = ()
-    run: Callable[[Command, Path], str] = _no_commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +73,11 @@ class Workspace:
             tree = now
         else:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
-        if tree != self.base_tree and (forged := self.git.forged(self.base_tree, tree)):
+        changes, forged = self.git.examined(self.base_tree, tree)
+        if forged:
             named = ", ".join(forged)
             raise WorkspaceError(f"objects in git whose content is not what they say: {named}")
-        return Collected(tree, self.git.changes(self.base_tree, tree))
+        return Collected(tree, changes)
 
     def put(self, tree: str) -> None:
         """Bring in the work of `tree`, the base with changes; for a clone that is still as made."""
@@ -164,13 +141,15 @@ class Workshop:
         self._git = git
         self._repo = repo
         self._base = base
-        self._base_tree = git.tree_of(base)
+        self.base_tree = git.tree_of(base)
         self._prepare = prepare
         self._environ = environ
-        self.tracked = frozenset(git.paths_in(self._base_tree))
-        _check_copies(repo.top, prepare.copy, self.tracked)
+        # All at once they would be ready all at the end, and no agent at work before.
+        self._checkouts = threading.Semaphore(os.cpu_count() or 2)
+        self.tracked = frozenset(git.paths_in(self.base_tree))
+        check_copies(repo.top, prepare.copy, self.tracked)
         self._copied = self._sources()
-        _own_folder(root, environ)
+        own_folder(root, environ)
         for name in ("items", "proving", "reading", "indexes"):
             (root / name).mkdir(exist_ok=True)
 
@@ -183,13 +162,13 @@ class Workshop:
         """A fresh clone called `name`, a slug; what an earlier one left there is removed."""
         path, index = self.root / "items" / name, self.root / "indexes" / name
         self._furnish(path, index)
-        start, started_ns = self._base_tree, 0
+        start, started_ns = self.base_tree, 0
         if self._starts_dirty():
             # Before the start tree is taken: that takes longer than the tick of any clock here.
             started_ns = _file_system_time(index.with_suffix(".tick"))
             start = self._git.collect(path, index, ())
             shutil.copyfile(index, path / ".git" / "index")
-        return Workspace(path, index, self._git, self._base_tree, start, started_ns)
+        return Workspace(path, index, self._git, self.base_tree, start, started_ns)
 
     def proving_trees(self, size: int) -> ProvingTrees:
         """A pool of at most `size` trees to test in; each is made when first needed."""
@@ -201,7 +180,7 @@ class Workshop:
         return tuple(name for name in self._prepare.copy if now[name] != self._copied[name])
 
     def _sources(self) -> dict[str, object]:
-        return {name: _signatures(self._repo.top / name) for name in self._prepare.copy}
+        return {name: signatures(self._repo.top / name) for name in self._prepare.copy}
 
     @contextlib.contextmanager
     def reading_copy(self, name: str, tree: str) -> Iterator[ProvingTree]:
@@ -234,7 +213,8 @@ class Workshop:
         seen = snapshot(path)
         known = self.tracked | folders
         products = {name: signature for name, signature in seen.items() if name not in known}
-        return ProvingTree(path, index, self._git, products, seen)
+        shown = "" if self._starts_dirty() else self.base_tree
+        return ProvingTree(path, index, self._git, products, seen, shown=shown)
 
     def _starts_dirty(self) -> bool:
         """Whether a furnished clone may differ from the base: set-up, or line-end attributes."""
@@ -243,9 +223,10 @@ class Workshop:
 
     def _furnish(self, path: Path, index: Path) -> None:
         with _all_or_nothing(path):
-            remove_tree(path)
-            self._git.checkout(self._base_tree, path, index)
-            self._lay_git(path, index, head=self._base, branch=self._repo.branch)
+            with self._checkouts:
+                remove_tree(path)
+                self._git.checkout(self.base_tree, path, index)
+                self._lay_git(path, index, head=self._base, branch=self._repo.branch)
             for name in self._prepare.copy:
                 copy_into(self._repo.top / name, path / name)
             for command in self._prepare.setup:
@@ -294,96 +275,8 @@ def _all_or_nothing(path: Path) -> Iterator[None]:
         raise
 
 
-def _signatures(path: Path) -> object:
-    """Stat data of a path and all below it, or why there are none."""
-    try:
-        own = signature_of(path.lstat())
-        return own, snapshot(path) if len(own) == 1 else None
-    except OSError as trouble:
-        return trouble.errno
-
-
 def _file_system_time(probe: Path) -> int:
     probe.write_bytes(b"")
     now = newest_ns(probe.stat())
     probe.unlink()
     return now
-
-
-def _check_copies(top: Path, paths: Sequence[str], tracked: frozenset[str]) -> None:
-    problems = [
-        f"[workspace] copy {path!r}: {why}"
-        for path in paths
-        if (why := _objection(top, path, tracked))
-    ]
-    if problems:
-        raise InputError(problems)
-
-
-def _objection(top: Path, path: str, tracked: frozenset[str]) -> str:
-    pure = PurePosixPath(path)
-    parts = [part.casefold() for part in path.replace("\\", "/").split("/")]
-    if not pure.parts or pure.is_absolute() or ":" in parts[0] or ".." in parts:
-        return f"name a path inside {top}"
-    if ".git" in parts:
-        return "a git dir is never copied"
-    mine = {str(pure), *map(str, pure.parents)} - {"."}
-    if mine & tracked or any(one.startswith(f"{pure}/") for one in tracked):
-        return "it is tracked and so in every workspace already"
-    source = top / path
-    if not os.path.lexists(source):
-        return f"{source} does not exist"
-    usual = source.is_symlink() or source.is_file() or source.is_dir()
-    return "" if usual else "it is no file, link or folder"
-
-
-def _own_folder(root: Path, environ: Mapping[str, str]) -> None:
-    """Make `root` for this user only; a folder of that name made by another user is a trap."""
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        owner = root.stat().st_uid
-    except OSError as trouble:
-        raise WorkspaceError(f"no workspaces can be made in {root}: {trouble}") from trouble
-    if sys.platform != "win32" and owner != os.geteuid():
-        raise WorkspaceError(f"{root} belongs to another user: set another workspace folder")
-    if outer := toplevel_of(root, environ):
-        # An agent that lost its own .git would find that one, and commit there.
-        raise InputError(f"{root} lies inside the checkout {outer}: choose a folder outside any")
-
-
-def workspace_root(configured: Path | None, environ: Mapping[str, str], repo: Repository) -> Path:
-    """Where workspaces of this repository go: as configured, or a folder in the user's cache.
-
-    Raises InputError when the configured one lies inside a git checkout or a git dir.
-    """
-    if configured is None:
-        name = hashlib.sha256(os.fsencode(repo.top.resolve())).hexdigest()[:12]
-        root = _cache_folder(environ) / "tidegate" / name
-        if toplevel_of(root, environ) is None:
-            return root
-        return _temporary_folder(environ) / name  # a home folder kept in git
-    root = configured.absolute()
-    inside = toplevel_of(root, environ)
-    if inside is None and root.resolve().is_relative_to(repo.common_dir.resolve()):
-        inside = repo.common_dir
-    if inside is not None:
-        raise InputError(f"workspace folder {root} lies inside {inside}: choose one outside any")
-    return root
-
-
-def _cache_folder(environ: Mapping[str, str]) -> Path:
-    home = environ.get("USERPROFILE" if sys.platform == "win32" else "HOME")
-    if sys.platform == "win32":
-        local = environ.get("LOCALAPPDATA")
-        return Path(local) if local else _temporary_folder(environ)
-    if sys.platform == "darwin" and home:
-        return Path(home) / "Library" / "Caches"
-    if cache := environ.get("XDG_CACHE_HOME"):
-        return Path(cache)
-    return Path(home) / ".cache" if home else _temporary_folder(environ)
-
-
-def _temporary_folder(environ: Mapping[str, str]) -> Path:
-    temporary = environ.get("TMPDIR") or environ.get("TEMP") or tempfile.gettempdir()
-    user = "" if sys.platform == "win32" else f"-{os.geteuid()}"
-    return Path(temporary) / f"tidegate{user}"

@@ -35,6 +35,7 @@ AGENT_FAILED = "agent_failed"
 AGENT_BILLED = "agent_billed"
 
 REVIEW = "review"  # the phase
+_COUNTED_TOGETHER = ("build", "repair", "resume")
 
 WAVE_PREFIX = "wave:"
 WAVE_STARTED = "wave_started"
@@ -42,6 +43,7 @@ ATTEMPT_STARTED = "attempt_started"
 ATTEMPT_JUDGED = "attempt_judged"
 REVIEW_STARTED = "review_started"
 REVIEW_JUDGED = "review_judged"
+PHASE_FINISHED = "phase_finished"
 ITEM_SETTLED = "item_settled"
 ITEM_SHIPPING = "item_shipping"
 ITEM_SHIPPED = "item_shipped"
@@ -55,8 +57,8 @@ def wave_stream(wave_id: str) -> str:
 
 
 def agent_id(wave_id: str, item: str, phase: str, number: int) -> str:
-    """What traces call one dispatch. Builds and repairs are counted together, reviews apart."""
-    counted = f"{REVIEW}-{number}" if phase == REVIEW else str(number)
+    """What traces call one dispatch. Builds and repairs are counted together, others apart."""
+    counted = str(number) if phase in _COUNTED_TOGETHER else f"{phase}-{number}"
     return f"{wave_id}/{item}/{counted}"
 
 

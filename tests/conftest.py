@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import Marked
+from tests.support.beside import Played, play_marked
+from tests.support.processes import Marked, marked_in
 
 IN_MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
@@ -30,9 +31,14 @@ def _is_roomy(folder: Path) -> bool:
     return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize > ROOM_BYTES
 
 
+@pytest.fixture(scope="module")
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """The module's tests that are marked `beside`, all of them played."""
+    return play_marked(request, tmp_path_factory.mktemp("played"))
+
+
 @pytest.fixture
 def marked(tmp_path: Path) -> Iterator[Marked]:
     """Commands that are ended with the test, whatever becomes of it."""
-    found = Marked(tmp_path)
-    yield found
-    found.end()
+    with marked_in(tmp_path) as found:
+        yield found

@@ -18,6 +18,7 @@ from tools.settings_schema import (
     ARGV,
     KINDS,
     OPTIONAL,
+    PHASES,
     PRICES,
     REVIEW_BACKEND,
     SECTIONS,
@@ -26,6 +27,7 @@ from tools.settings_schema import (
     BackendSettings,
     CheckpointSettings,
     LimitsSettings,
+    PipelineSettings,
     ReviewSettings,
     ShipSettings,
     TokenPrice,
@@ -47,6 +49,7 @@ class Settings:
     verify: VerifySettings
     workspace: WorkspaceSettings
     review: ReviewSettings
+    pipeline: PipelineSettings
     ship: ShipSettings
     limits: LimitsSettings
     checkpoint: CheckpointSettings
@@ -191,9 +194,23 @@ def _value(entry: Entry, environ: Mapping[str, str]) -> Any:
     value = kind.accept(raw)
     if isinstance(value, Path) and entry.name != STATE_DIR:
         return entry.base / _expanded(value, environ)
+    if kind is PHASES:
+        return tuple(_placed_phase(table, entry.base) for table in value)
     if kind is ARGV and value and not entry.is_text:
         return (_placed(value[0], entry.base), *value[1:])
     return value
+
+
+def _placed_phase(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
+    """A phase whose backend's program lies beside the file that names it; whatever is wrong with it
+    is told by whoever reads the table."""
+    backend = table.get("backend")
+    command = backend.get("command") if isinstance(backend, Mapping) else None
+    if not isinstance(backend, Mapping) or not isinstance(command, list) or not command:
+        return table
+    if not isinstance(command[0], str):
+        return table
+    return {**table, "backend": {**backend, "command": [_placed(command[0], base), *command[1:]]}}
 
 
 def _placed(program: str, base: Path) -> str:

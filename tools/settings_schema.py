@@ -96,6 +96,16 @@ def _inside(raw: Any) -> str:
     return parts.as_posix()
 
 
+def inside_one(raw: Any) -> str:
+    """A path inside the repository; ValueError for any other."""
+    return _inside(raw)
+
+
+def _tables(raw: Any) -> tuple[Mapping[str, Any], ...]:
+    _require(isinstance(raw, list | tuple) and all(isinstance(one, Mapping) for one in raw))
+    return tuple(raw)
+
+
 def _pattern(raw: Any) -> str:
     text = _text(raw)
     _require(not text.startswith("/") and "\\" not in text and ".." not in text.split("/"))
@@ -210,6 +220,8 @@ VARIABLES = Kind(
     "a list of names of environment variables, without values", _list_of(_variable), private=True
 )
 INSIDE = Kind("a list of paths inside the repository", _list_of(_inside))
+FOLDER = Kind("a folder inside the repository", _inside, str)
+PHASES = Kind("a list of tables, [[pipeline.phase]]", _tables)
 PATTERNS = Kind("a list of patterns of paths, with / between folders", _list_of(_pattern))
 COMMANDS = Kind("a list of commands, each a text or a list of arguments", _list_of(_command))
 MODELS = Kind(f"a table of models by role ({', '.join(ROLES)})", _models)
@@ -285,6 +297,15 @@ class ReviewSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """What every item goes through, as tables that `driver.pipeline` reads; () is the classic
+    order."""
+
+    prompt_dir: str = _key(FOLDER, "prompts")
+    phase: tuple[Mapping[str, Any], ...] = _key(PHASES, ())
+
+
+@dataclass(frozen=True, slots=True)
 class ShipSettings:
     """Where verified work goes and under whose name it is committed."""
 
@@ -349,6 +370,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "workspace": WorkspaceSettings,
     "review": ReviewSettings,
     REVIEW_BACKEND: BackendSettings,
+    "pipeline": PipelineSettings,
     "ship": ShipSettings,
     "limits": LimitsSettings,
     "checkpoint": CheckpointSettings,

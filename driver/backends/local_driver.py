@@ -144,7 +144,7 @@ class LocalDriver(AgentDriver):
         return result
 
     def _answered(self, worker_id: str, tries: Tries) -> WorkerResult:
-        limit_s = math.inf if self.timeout_s is None else self.timeout_s
+        limit_s = tries.timeout_s or self.timeout_s or math.inf
         self._ends[worker_id] = until = time.monotonic() + limit_s
 
         def once() -> WorkerResult:

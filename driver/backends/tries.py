@@ -21,6 +21,11 @@ class Tries:
         self._begun = 0
         self._silent = 0
 
+    @property
+    def timeout_s(self) -> float | None:
+        """The time limit that the dispatch brings with it."""
+        return self._request.timeout_s
+
     def next_request(self) -> WorkerRequest:
         """The request; every try after the first has a scratch folder of its own in the first's."""
         self._begun += 1

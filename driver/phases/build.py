@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from driver import verdicts, wave_bridge
-from driver.agent_driver import ROLE_WORKER, WorkerResult
+from driver.agent_driver import (
+    FAILURE_AGENT,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_TIMED_OUT,
+    ROLE_WORKER,
+    WorkerResult,
+)
+from driver.backends.usage import NOTHING_SPENT, added
 from driver.belief import of_no_change
 from driver.ground import Observed, Place
 from driver.outcome import (
@@ -34,20 +42,26 @@ from driver.saved_work import WORK, Origin, headed
 from driver.text import without_remedy
 from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement
-from driver.wave_context import Planned, Wave
+from driver.wave_bridge import Call
+from driver.wave_context import Performer, Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_bytes_atomic
 
+UNPROVEN = "not tested yet"
+_ENDED_BADLY = (FAILURE_AGENT, FAILURE_TIMED_OUT, FAILURE_COULD_NOT_RUN)
+
 
 @dataclass(frozen=True, slots=True)
-class _Dispatched:
+class Dispatched:
     """A dispatch that is over, and what its backend says of it."""
 
-    number: int
-    phase: str
-    prompt: str
+    call: Call
     result: WorkerResult
     duration_s: float
+
+
+Judged = tuple[Judgement, TestRun | None, Evidence]
+Judge = Callable[[Planned, Place, Wave, Dispatched, Observed, Strays], Judged]
 
 
 def build(planned: Planned, place: Place, wave: Wave, *, number: int = 1) -> Attempt:
@@ -64,30 +78,57 @@ def first_prompt(planned: Planned, wave: Wave) -> str:
 def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: str) -> Attempt:
     """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
     anything is spent; once an agent ran, every trouble is part of the answer."""
-    wave.gates.check_dispatch()
+    phase = BUILD if number == 1 else REPAIR
+    agent = Performer(wave.driver, wave.gates)
+    call = Call(number, phase, prompt, agent, planned.item.model)
+    done = _attempted(planned, place, wave, call, _judge)
+    reviewed_next = done.verdict is Verdict.VERIFIED and wave.wants_review(planned)
+    final = not (reviewed_next or may_repair(done, planned.policy.repair_cap))
+    wave.recorder.judged(wave.subject(planned), done, final=final)
+    return done
+
+
+def worked(planned: Planned, place: Place, wave: Wave, call: Call) -> Attempt:
+    """The same without a test and unrecorded: work that nothing is to be said against yet is
+    undecided, with the reason UNPROVEN."""
+    return _attempted(planned, place, wave, call, _unproven)
+
+
+def is_unproven(work: Attempt) -> bool:
+    """Whether the work waits for its test."""
+    return work.verdict is Verdict.UNDECIDED and work.reason == UNPROVEN
+
+
+def _attempted(planned: Planned, place: Place, wave: Wave, call: Call, judge: Judge) -> Attempt:
+    wave.gates.check_money()
+    call.performer.gates.check_backend()
     with watched(planned, wave) as strays:
-        sent = _dispatch(planned, place, wave, number, prompt)
+        sent = dispatched(planned, wave, call, partial(wave_bridge.dispatch, planned, place, wave))
         seen, test, found, blamed = Observed(()), None, Evidence(), tuple[Stray, ...]()
         try:
             seen = place.observe()
             save(planned, place, wave, seen.tree)
             _record(planned, place, wave, sent, seen)
-            judgement, test, found = _judge(planned, place, wave, sent, seen, strays)
+            judgement, test, found = judge(planned, place, wave, sent, seen, strays)
             blamed = strays()
         except TidegateError as error:
             judgement = Judgement(Verdict.UNDECIDED, str(error))
         except OSError as trouble:  # folders without rights, too deep for a path, a full disk
             judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
+    judgement, final = weighed_with(wave, judgement, blamed)
+    return replace(_attempt(sent, seen, judgement), test=test, evidence=found, final=final)
+
+
+def weighed_with(
+    wave: Wave, judgement: Judgement, blamed: Sequence[Stray]
+) -> tuple[Judgement, bool]:
+    """The judgement with why the wave stops and what is held against the item, if so; whether it
+    is the last."""
     if judgement.verdict is Verdict.HALTED and (cause := wave.gates.stop.cause):
         judgement = replace(judgement, reason=without_remedy(str(cause)))
     if blamed:
         judgement = verdicts.of_strays(judgement, accusation(blamed))
-    final = any(stray.grave for stray in blamed)
-    done = replace(_attempt(sent, seen, judgement), test=test, evidence=found, final=final)
-    reviewed_next = done.verdict is Verdict.VERIFIED and wave.wants_review(planned)
-    final = not (reviewed_next or may_repair(done, planned.policy.repair_cap))
-    wave.recorder.judged(wave.subject(planned), done, final=final)
-    return done
+    return judgement, any(stray.grave for stray in blamed)
 
 
 def may_repair(last: Attempt, repair_cap: int) -> bool:
@@ -100,26 +141,56 @@ def work_patch(planned: Planned, wave: Wave) -> Path:
     return wave.scratch_path(planned.slug) / WORK
 
 
-def _dispatch(planned: Planned, place: Place, wave: Wave, number: int, prompt: str) -> _Dispatched:
-    phase = BUILD if number == 1 else REPAIR
-    model, send = planned.item.model, partial(wave_bridge.dispatch, planned, place, wave)
+def dispatched(
+    planned: Planned, wave: Wave, call: Call, send: Callable[[Call], WorkerResult]
+) -> Dispatched:
+    """The dispatch that counts: the first that came to its end, or the last there may be."""
+    started, used = time.monotonic(), NOTHING_SPENT
+    for left in range(call.retries, -1, -1):
+        result = _dispatched_once(planned, wave, call, send)
+        used = result.usage = added(used, result.usage)
+        if not left or not _may_end_better(result):
+            break
+        again = f"{call.told or call.phase} did not come to its end ({result.error}); once more"
+        wave.recorder.say(f"{planned.slug}: {again}")
+        wave.gates.check_money()
+        call.performer.gates.check_backend()
+    return Dispatched(call, result, time.monotonic() - started)
+
+
+def _may_end_better(result: WorkerResult) -> bool:
+    """Another try is worth it for a process or its provider only, never for what the work is."""
+    lasting = result.fault is not None and result.fault.lasting
+    foreign = (result.error or "").startswith("out-of-scope:")
+    return not result.ok and result.failure in _ENDED_BADLY and not lasting and not foreign
+
+
+def _dispatched_once(
+    planned: Planned, wave: Wave, call: Call, send: Callable[[Call], WorkerResult]
+) -> WorkerResult:
+    performer, model = call.performer, call.model
     with wave.spending.dispatch(
-        wave.driver, planned.slug, phase=phase, number=number, model=model
+        performer.driver,
+        planned.slug,
+        phase=call.phase,
+        number=call.number,
+        model=model,
+        backend=performer.gates,
     ) as one:
-        wave.recorder.dispatched(wave.subject(planned), phase, number, model)
-        started = time.monotonic()
-        result = one.run(partial(send, phase=phase, number=number, prompt=prompt))
-    if not _of_its_own_model(planned, wave, result.fault):
-        wave.gates.met(result.fault)
+        subject = wave.subject(planned)
+        wave.recorder.dispatched(subject, call.phase, call.number, model, call.attempts)
+        result = one.run(partial(send, call))
+    if not _of_its_own_model(performer, model, result.fault):
+        performer.gates.met(result.fault)
     wave.recorder.left_running(planned.slug, "the agent", result.survivors)
-    return _Dispatched(number, phase, prompt, result, time.monotonic() - started)
+    return result
 
 
-def _of_its_own_model(planned: Planned, wave: Wave, fault: ProviderFault | None) -> bool:
+def _of_its_own_model(performer: Performer, model: str | None, fault: ProviderFault | None) -> bool:
     """A model that only this item asks for is not known: the others fare better."""
-    if fault is None or fault.kind is not FaultKind.UNKNOWN_MODEL or not planned.item.model:
+    if fault is None or fault.kind is not FaultKind.UNKNOWN_MODEL or not model:
         return False
-    return planned.item.model != wave.driver.resolve_model(ROLE_WORKER)
+    return model != performer.driver.resolve_model(ROLE_WORKER)
 
 
 def save(planned: Planned, place: Place, wave: Wave, tree: str | None, name: str = WORK) -> None:
@@ -142,10 +213,36 @@ def _judge(
     planned: Planned,
     place: Place,
     wave: Wave,
-    sent: _Dispatched,
+    sent: Dispatched,
     seen: Observed,
     strays: Strays,
-) -> tuple[Judgement, TestRun | None, Evidence]:
+) -> Judged:
+    if (objection := _objection(planned, wave, sent, seen, strays)) is not None:
+        return objection
+    number = sent.call.number
+    test = prove(planned, place, seen.tree, wave, Asked(f"test-{number}"))
+    wave.recorder.tested(planned.slug, test)
+    judgement, found = weigh(planned, place, wave, Weighed(number, seen.changes, test))
+    return judgement, test, found
+
+
+def _unproven(
+    planned: Planned,
+    place: Place,
+    wave: Wave,
+    sent: Dispatched,
+    seen: Observed,
+    strays: Strays,
+) -> Judged:
+    del place
+    objection = _objection(planned, wave, sent, seen, strays)
+    return objection or (Judgement(Verdict.UNDECIDED, UNPROVEN), None, Evidence())
+
+
+def _objection(
+    planned: Planned, wave: Wave, sent: Dispatched, seen: Observed, strays: Strays
+) -> Judged | None:
+    """What there is to say against the work before any test; None for nothing."""
     touched = refusal(wave.protection(planned).touched(seen.changes, planned.owned))
     changes = verdicts.of_changes(
         seen.changes,
@@ -169,16 +266,13 @@ def _judge(
     if changes is not None:
         found = wave.baselines.of(planned, wave)
         return of_no_change(changes, found.baseline, planned.item.baseline), None, found
-    test = prove(planned, place, seen.tree, wave, Asked(f"test-{sent.number}"))
-    wave.recorder.tested(planned.slug, test)
-    judgement, found = weigh(planned, place, wave, Weighed(sent.number, seen.changes, test))
-    return judgement, test, found
+    return None
 
 
-def _attempt(sent: _Dispatched, seen: Observed, judgement: Judgement) -> Attempt:
+def _attempt(sent: Dispatched, seen: Observed, judgement: Judgement) -> Attempt:
     return Attempt(
-        number=sent.number,
-        phase=sent.phase,
+        number=sent.call.number,
+        phase=sent.call.phase,
         verdict=judgement.verdict,
         reason=judgement.reason,
         worker_id=sent.result.worker_id,
@@ -191,16 +285,16 @@ def _attempt(sent: _Dispatched, seen: Observed, judgement: Judgement) -> Attempt
     )
 
 
-def _record(planned: Planned, place: Place, wave: Wave, sent: _Dispatched, seen: Observed) -> None:
+def _record(planned: Planned, place: Place, wave: Wave, sent: Dispatched, seen: Observed) -> None:
     if wave.options.recording is None:
         return
     said = sent.result
     wave.options.recording.write(
         Recorded(
             item=planned.slug,
-            phase=sent.phase,
-            number=sent.number,
-            prompt=sent.prompt,
+            phase=sent.call.phase,
+            number=sent.call.number,
+            prompt=sent.call.prompt,
             ok=said.ok,
             error=said.error,
             text=said.text,

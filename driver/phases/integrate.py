@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from driver import guilty, together
-from driver.belief import ALLOW
+from driver.belief import ALLOW, NO_ANSWER
 from driver.git import CommitSpec
 from driver.ground import RepositoryGround
 from driver.guilty import Answer, Blame, Items, Question
@@ -19,17 +19,14 @@ from driver.outcome import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, Tes
 from driver.phases.prove import Test, run_on
 from driver.pool import Leaving, run_all
 from driver.prompts import command_text
-from driver.runners.summary import Counts
 from driver.subject import digest
 from driver.target import Head, are_there, conflicts
-from driver.test_counts import judge_counts
 from driver.text import run_said
 from driver.wave_context import Planned, Wave
 
 Entry = tuple[Planned, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and what runs on it
 _TRIAL_DATE = "0 +0000"
-_NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +59,7 @@ class Integration:
         self._runs: dict[_Key, TestRun] = {}
         self._answers: dict[_Key, Answer] = {}
         self._believed: set[Test] = set()
+        self._expected: dict[_Key, together.Expected] = {}
 
     @property
     def commands(self) -> tuple[str | tuple[str, ...], ...]:
@@ -134,6 +132,11 @@ class Integration:
         self._runs.setdefault(key, run)
         self._answers.setdefault(key, Answer.GREEN)
 
+    def expect(self, key: _Key, expected: together.Expected) -> None:
+        """What the test has to count on this tree; on commits that came meanwhile nobody knows."""
+        if not self.moved:
+            self._expected[key] = expected
+
     def answers(self, keys: Iterable[_Key]) -> Mapping[_Key, Answer]:
         """What each test says of its tree. A test that is red for the first time is asked again."""
         missing = [key for key in dict.fromkeys(keys) if key not in self._answers]
@@ -185,7 +188,7 @@ class Integration:
             run = run_on(test, proving, tree, self._wave, output, purpose=INTEGRATION)
         said = f"together: {run.command}: {run_said(run.kind, run.duration_s)}"
         self._wave.recorder.say(f"{said}, at a second look" if again else said)
-        return run
+        return together.weighed(run, self._expected.get(key, together.Expected()))
 
 
 class _Trial:
@@ -212,8 +215,16 @@ class _Trial:
     def ask(self, questions: Sequence[Question]) -> dict[Question, Answer]:
         """The answers, from a run wherever none is known."""
         keys = {question: self._key(question.items, question.test) for question in questions}
+        for question, key in keys.items():
+            self._integration.expect(key, self._expected(question))
         answers = self._integration.answers(keys.values())
         return {question: answers[key] for question, key in keys.items()}
+
+    def _expected(self, question: Question) -> together.Expected:
+        known = question.items & self.owners[question.test]
+        proofs = (self._entries[item][1].last_test for item in sorted(known))
+        fewer = sum(self._entries[item][0].item.allowance.fewer_tests_ok for item in question.items)
+        return together.Expected(tuple(run for run in proofs if run is not None), fewer)
 
     def tree(self, items: Items) -> str:
         """The tree of a line of these items."""
@@ -274,10 +285,9 @@ def _verdict(blame: Blame, *, surroundings: bool) -> Verdict:
 
 
 def _answer(run: TestRun) -> Answer:
-    if run.kind in _NO_ANSWER:
+    if run.kind in NO_ANSWER:
         return Answer.SILENT
-    none_ran = isinstance(run.counts, Counts) and judge_counts(run.counts, None)
-    return Answer.GREEN if run.green and not none_ran else Answer.RED
+    return Answer.GREEN if run.green else Answer.RED
 
 
 def _left_behind(key: _Key) -> TestRun:

@@ -5,8 +5,10 @@ Owns the run; which test to plant and what the run says is `driver.canary`'s to 
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Collection, Mapping, Sequence
+import os
+import secrets
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from driver.canary import (
     CanaryVerdict,
     NotApplicable,
     canary_verdict,
+    innocent_name,
     is_read,
     may_plan,
     plan_canary,
@@ -28,7 +31,6 @@ from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 
 NOT_APPLICABLE = "not_applicable"
-_MAX_TEXTS = 1000
 _MAX_TEXT_BYTES = 2**20
 
 
@@ -42,6 +44,39 @@ class Field:
     changes: Sequence[Change]
     proof: TestRun
     number: int
+
+
+class _Texts(Mapping[str, str]):
+    """The texts of a tree's files that can matter for the planted test, read when asked for."""
+
+    def __init__(self, top: Path, files: Collection[str]) -> None:
+        self._top = top
+        self._names = {name for name in files if is_read(name)}
+        self._read: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._read:
+            text = _text(self._top / name) if name in self._names else None
+            if text is None:
+                raise KeyError(name)
+            self._read[name] = text
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class _PlantedPlace:
+    """A place with one test more than its tree: nobody asks it what differs from that."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def tampered(self) -> tuple[str, ...]:
+        return ()
 
 
 def plant(field: Field) -> Evidence:
@@ -61,7 +96,7 @@ def _plant(field: Field, tree: str) -> Evidence:
     if not may_plan(field.planned.item.test_command):
         return _none(UNKNOWN_RUNNER)
     with field.place.proving(tree) as proving:
-        canary = _plan(field, _texts(proving.path, _files(field)))
+        canary = _plan(field, _Texts(proving.path, _files(field)))
         if isinstance(canary, NotApplicable):
             return _none(canary.reason)
         found = _run(field, proving, canary, field.proof.counts, f"canary-{field.number}")
@@ -98,7 +133,7 @@ def _plan(field: Field, texts: Mapping[str, str]) -> Canary | NotApplicable:
         field.planned.item.test_command,
         _files(field),
         [change.path for change in field.changes if not change.deleted],
-        f"t{uuid.uuid4().hex[:12]}",
+        innocent_name(secrets.randbits(32)),
         texts=texts,
         workdir="" if work_dir == "." else work_dir,
     )
@@ -115,7 +150,8 @@ def _run(
     _write(proving.path, canary)
     output = wave.scratch(planned.slug) / label
     asked = replace(planned, item=replace(planned.item, test_command=canary.command))
-    run = run_test(asked, proving, field.proof.tree, wave, output, purpose=CANARY)
+    place = _PlantedPlace(proving.path)
+    run = run_test(asked, place, field.proof.tree, wave, output, purpose=CANARY)
     said = "\n".join(printed(run.output_file) or (run.output,))
     judged = canary_verdict(canary, run.exit_code, said, run.counts, real)
     wave.recorder.say(f"{planned.slug}: planted test {judged.verdict} after {run.duration_s:.1f} s")
@@ -123,13 +159,23 @@ def _run(
 
 
 def _write(top: Path, canary: Canary) -> None:
-    """Lay the test down. Raises OSError where something is there, or a link leads out of `top`."""
+    """Lay the test down, with the time of what was there, so that it is not seen to be new.
+
+    Raises OSError where something is there that it does not amend, or a link leads out of `top`.
+    """
     path = top / canary.path
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.parent.resolve().is_relative_to(top.resolve()):
         raise OSError(f"a link on the way to {canary.path} leads out of the repository")
+    amended = canary.amends and os.path.lexists(path)
+    before = (path if amended else path.parent).lstat()
+    if amended:
+        path.unlink()  # never write through a link
     with path.open("x", encoding="utf-8", newline="\n") as stream:
         stream.write(canary.text)
+    if stat.S_ISREG(before.st_mode):
+        path.chmod(stat.S_IMODE(before.st_mode))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _files(field: Field) -> frozenset[str]:
@@ -138,15 +184,10 @@ def _files(field: Field) -> frozenset[str]:
     return (field.wave.ground_of(field.planned).paths - gone) | made
 
 
-def _texts(top: Path, files: Collection[str]) -> Mapping[str, str]:
-    """The texts of runners' configuration in the tree, and of tests that can be copied."""
-    named = sorted((path for path in files if is_read(path)), key=lambda p: (p.count("/"), p))
-    texts = {}
-    for name in named[:_MAX_TEXTS]:
-        path = top / name
-        if path.is_file() and not path.is_symlink() and path.stat().st_size < _MAX_TEXT_BYTES:
-            texts[name] = path.read_text("utf-8", "replace")
-    return texts
+def _text(path: Path) -> str | None:
+    if not path.is_file() or path.is_symlink() or path.stat().st_size >= _MAX_TEXT_BYTES:
+        return None
+    return path.read_text("utf-8", "replace")
 
 
 def _none(why: str) -> Evidence:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver import wave_bridge
@@ -85,13 +87,16 @@ def run_on(
 ) -> TestRun:
     """The same for any test."""
     environment = test_environment(wave.settings, wave.mark)
+    # A test can look up what it prints to, and must not learn there what it is run for.
+    hidden = output.with_name(uuid.uuid4().hex)
     with wave.test_slots:
         result = wave_bridge.run_test_command(
             wave.driver,
             test.command,
             proving.path / test.work_dir,
-            CommandLimits(wave.settings.verify.timeout_s, environment, output),
+            CommandLimits(wave.settings.verify.timeout_s, environment, hidden),
         )
+    result = _under_its_name(result, hidden, output)
     allowed = wave.settings.verify.survivors == ALLOW
     kind, reason = run_kind(result, proving.tampered(), survivors_allowed=allowed)
     return TestRun(
@@ -110,6 +115,21 @@ def run_on(
         output_digest=output_digest(result.output_file),
         counts=counts_of(test.command, result),
         survivors=result.survivors,
+    )
+
+
+def _under_its_name(result: CommandResult, hidden: Path, output: Path) -> CommandResult:
+    """The result with what was printed where people look for it."""
+    if result.output_file is None:
+        return result
+    for suffix in (".out", ".err"):
+        with suppress(OSError):  # the test took it away; then it said nothing
+            Path(f"{hidden}{suffix}").replace(f"{output}{suffix}")
+    return replace(
+        result,
+        output_file=f"{output}.out",
+        stdout=result.stdout.replace(str(hidden), str(output)),
+        stderr=result.stderr.replace(str(hidden), str(output)),
     )
 
 

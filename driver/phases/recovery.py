@@ -7,7 +7,7 @@ and only if that is the tree of then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,16 +16,18 @@ from typing import Any
 from driver.agent_driver import Usage
 from driver.git import GitError, is_ancestor, tip_of
 from driver.ground import RepositoryGround
-from driver.outcome import Attempt, ItemOutcome, Shipment, Verdict
+from driver.outcome import Attempt, Change, ItemOutcome, Shipment, Verdict
 from driver.phases.build import save_patch
 from driver.phases.disclosure import disclosed
 from driver.phases.owed import Announcement, Owed
 from driver.phases.prove import Asked, prove
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
+from driver.pipeline import course, phase_receipt
+from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.protected import refusal
 from driver.reviews import Review, ReviewWord, from_json
-from driver.saved_work import REVIEWED, WORK, origin_of
+from driver.saved_work import REVIEWED, WORK, of_step, origin_of
 from driver.subject import Subject
 from driver.target import are_there, conflicts
 from driver.verdicts import of_changes
@@ -42,7 +44,8 @@ class Remembered:
     """An item's journal entry for exactly this piece of work. `attempts` counts the dispatches of
     a line that was interrupted; a line that came to its end starts anew. `reviews` are those of
     work that is `tree` now, or that was on its way from there; `reviewed` is the patch that the
-    last of them asked changes of."""
+    last of them asked changes of. `phases` are the steps that are written down one by one; the
+    patches of their trees are in `folder`."""
 
     attempts: int = 0
     tree: str | None = None
@@ -51,10 +54,26 @@ class Remembered:
     owed: Owed | None = None
     reviews: tuple[Review, ...] = ()
     reviewed: Path | None = None
+    phases: tuple[PhaseReceipt, ...] = ()
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """Remembered work on the base of this run."""
+
+    tree: str
+    changes: tuple[Change, ...]
 
 
 def remembered(
-    entry: Mapping[str, Any] | None, subject: Subject, state_dir: Path, notes: str = ""
+    entry: Mapping[str, Any] | None,
+    subject: Subject,
+    state_dir: Path,
+    notes: str = "",
+    *,
+    stepwise: bool = False,
+    from_phase: bool = False,
 ) -> Remembered:
     """What a journal entry says about `subject`; nothing when it is about other work.
 
@@ -63,7 +82,7 @@ def remembered(
     """
     if entry is None or (entry.get("content") != subject.content and _heard(entry, subject, notes)):
         return Remembered()
-    found = _of_entry(entry, subject, state_dir)
+    found = _of_entry(entry, subject, state_dir, stepwise=stepwise, from_phase=from_phase)
     if entry.get("content") == subject.content:
         return found
     # Another tree will come of it, of which nobody has said anything yet.
@@ -78,13 +97,25 @@ def _heard(entry: Mapping[str, Any], subject: Subject, notes: str) -> bool:
     return told or entry.get("task") != subject.task
 
 
-def _of_entry(entry: Mapping[str, Any], subject: Subject, state_dir: Path) -> Remembered:
+def _of_entry(
+    entry: Mapping[str, Any],
+    subject: Subject,
+    state_dir: Path,
+    *,
+    stepwise: bool,
+    from_phase: bool,
+) -> Remembered:
     folder = state_dir / "runs" / safe_slug(str(entry.get("waveId"))) / safe_slug(subject.slug)
     settled, reviews = bool(entry.get("settled")), from_json(entry.get("reviews"))
     green = entry.get("verdict") == Verdict.VERIFIED
     found = Remembered(
         attempts=0 if settled else _count(entry.get("attempt")), commit=_text(entry.get("commit"))
     )
+    phases = phase_receipt.from_json(entry.get("phases")) if stepwise else ()
+    if phases and (green or from_phase or not settled):
+        tree, attempts = course.last_tree(phases), _count(entry.get("attempt"))
+        found = replace(found, tree=tree, attempts=attempts, phases=phases, folder=folder)
+        return replace(found, reviews=reviews)
     if green or (entry.get("proven") and not settled):
         tree = _text(entry.get("tree"))
         work, read = folder / WORK, folder / REVIEWED
@@ -96,7 +127,8 @@ def _of_entry(entry: Mapping[str, Any], subject: Subject, state_dir: Path) -> Re
 
 def recall(wave: Wave) -> dict[str, Remembered]:
     """The memories of all items by slug; they remember nothing unless a resume was asked for."""
-    if not wave.resume or wave.state_dir is None:
+    from_phase = wave.options.from_phase is not None
+    if not (wave.resume or from_phase) or wave.state_dir is None:
         return {planned.slug: Remembered() for planned in wave.plan}
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
@@ -106,7 +138,14 @@ def recall(wave: Wave) -> dict[str, Remembered]:
     for planned in wave.plan:
         entry = entries.get((planned.item.repo, planned.slug))
         notes = str(planned.item.extra.get("notes") or "")
-        memory = remembered(entry, wave.subject(planned), wave.state_dir, notes)
+        memory = remembered(
+            entry,
+            wave.subject(planned),
+            wave.state_dir,
+            notes,
+            stepwise=wave.is_stepwise(planned),
+            from_phase=from_phase,
+        )
         line = Announcement.of_entry(entry) if entry and memory.commit else None
         if line is not None and wave.shipping.mode != "none":
             fresh = Owed(line, wave.knows, onto_target=wave.shipping.mode == "current")
@@ -143,6 +182,18 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
     ground = wave.ground_of(planned)
     if not isinstance(ground, RepositoryGround):
         return None
+    if (known := published(planned, wave, memory)) is not None:
+        return known
+    if memory.tree and memory.patch:
+        return _prove_again(planned, wave, ground, memory)
+    return None
+
+
+def published(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:
+    """The outcome of an item that an earlier run has shipped, or cannot tell whether it has."""
+    ground = wave.ground_of(planned)
+    if not isinstance(ground, RepositoryGround):
+        return None
     try:
         if memory.commit and _is_published(ground, memory.commit, memory.owed):
             return _outcome(planned, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
@@ -152,8 +203,6 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
             _outcome(planned, Verdict.UNDECIDED, (), tree=memory.tree, commit=None),
             reason=str(error),
         )
-    if memory.tree and memory.patch:
-        return _prove_again(planned, wave, ground, memory)
     return None
 
 
@@ -168,6 +217,27 @@ def _is_published(ground: RepositoryGround, commit: str, owed: Owed | None) -> b
 def _prove_again(
     planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
 ) -> ItemOutcome | None:
+    work = acceptable(planned, wave, ground, memory)
+    if work is None:
+        return None
+    # An entry is not believed, so a proof that ends here has to pass all that any other has.
+    wave.baselines.begin(planned, wave)
+    with watched(planned, wave) as strays:
+        test = prove(planned, ground, work.tree, wave, Asked("test-resumed"))
+        wave.recorder.tested(planned.slug, test)
+        judgement, found = weigh(planned, ground, wave, Weighed(1, work.changes, test))
+        reached_out = bool(strays())
+    if reached_out or judgement.verdict is not Verdict.VERIFIED:
+        return None
+    save_patch(planned, wave, ground.git.patch(ground.base_tree, work.tree))
+    again = replace(resumed(max(1, memory.attempts), work), test=test, evidence=found)
+    return _outcome(planned, Verdict.VERIFIED, (again,), tree=work.tree, commit=None)
+
+
+def acceptable(
+    planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
+) -> Rebuilt | None:
+    """The remembered work; None where it cannot be rebuilt, or may not be shipped."""
     tree = _rebuilt(ground, memory)
     if tree is None:
         return None
@@ -176,45 +246,40 @@ def _prove_again(
     barred = of_changes(changes, planned.owned, protected=protected)
     if barred is not None or disclosed(ground, changes, wave.settings):
         return None
-    # An entry is not believed, so a proof that ends here has to pass all that any other has.
-    wave.baselines.begin(planned, wave)
-    with watched(planned, wave) as strays:
-        test = prove(planned, ground, tree, wave, Asked("test-resumed"))
-        wave.recorder.tested(planned.slug, test)
-        judgement, found = weigh(planned, ground, wave, Weighed(1, changes, test))
-        reached_out = bool(strays())
-    if reached_out or judgement.verdict is not Verdict.VERIFIED:
-        return None
-    save_patch(planned, wave, ground.git.patch(ground.base_tree, tree))
-    again = Attempt(
-        number=max(1, memory.attempts),
+    return Rebuilt(tree, changes)
+
+
+def resumed(number: int, work: Rebuilt) -> Attempt:
+    """The attempt that an earlier run made, as the first of this one."""
+    return Attempt(
+        number=number,
         phase=RESUME,
         verdict=Verdict.VERIFIED,
         usage=Usage(0, 0, 0.0),
-        tree=tree,
-        changes=changes,
-        test=test,
-        evidence=found,
+        tree=work.tree,
+        changes=work.changes,
     )
-    return _outcome(planned, Verdict.VERIFIED, (again,), tree=tree, commit=None)
 
 
 def _rebuilt(ground: RepositoryGround, memory: Remembered) -> str | None:
     """The remembered tree, if its patch still makes it; on a base that has moved on, its changes on
     that, unless they meet what came meanwhile."""
-    if memory.patch is None:
+    patch = memory.patch
+    if memory.folder is not None and memory.tree is not None:
+        patch = memory.folder / of_step(memory.tree)
+    if patch is None:
         return None
     git = ground.git
     try:
-        patch = memory.patch.read_bytes()
-        origin = origin_of(patch)
+        work = patch.read_bytes()
+        origin = origin_of(work)
         if origin.top not in (None, ground.repository.top):
             return None
         base_tree = git.tree_of(origin.base or ground.base)
-        rebuilt = git.apply(base_tree, patch)
-        if memory.reviewed is not None:
+        rebuilt = git.apply(base_tree, work)
+        for path in _read_before(memory):
             with suppress(OSError, GitError):  # only so that its difference can be shown
-                git.apply(base_tree, memory.reviewed.read_bytes())
+                git.apply(base_tree, path.read_bytes())
     except (OSError, GitError):
         return None
     return _on_base(ground, base_tree, rebuilt) if rebuilt == memory.tree else None
@@ -227,6 +292,14 @@ def _on_base(ground: RepositoryGround, base_tree: str, tree: str) -> str | None:
     if are_there(mine, theirs) or conflicts(mine, theirs):
         return None
     return ground.git.tree_with(ground.base_tree, mine)
+
+
+def _read_before(memory: Remembered) -> Iterator[Path]:
+    """The patches of the trees that reviewers have read."""
+    if memory.reviewed is not None:
+        yield memory.reviewed
+    if memory.folder is not None:
+        yield from (memory.folder / of_step(t) for t in {one.tree for one in memory.reviews})
 
 
 def _outcome(

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from driver.agent_driver import WorkerResult
@@ -20,13 +20,13 @@ from driver.git import GitError
 from driver.ground import Place, ProvingPlace
 from driver.outcome import REVIEW, Attempt
 from driver.phases.watched import Strays, watched
-from driver.recorded import Recorded, without_nonce
+from driver.recorded import Recorded, prompt_sha256, without_nonce
 from driver.review_prompt import Asked, review_prompt, shown_diff
 from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
 from driver.reviews import Review, ReviewWord
 from driver.tripwire import accusation
 from driver.wave_bridge import ReviewCall, dispatch_reviewer
-from driver.wave_context import Planned, Reviewer, Wave
+from driver.wave_context import Performer, Planned, Wave
 from state_store.errors import TidegateError
 
 NONCE_BYTES = 16
@@ -44,24 +44,27 @@ class _Answered:
 
 
 def review(
-    planned: Planned, place: Place, wave: Wave, work: Attempt, past: Sequence[Review]
+    planned: Planned,
+    place: Place,
+    wave: Wave,
+    work: Attempt,
+    past: Sequence[Review],
+    more: str = "",
 ) -> Review:
     """A review of exactly the tree of `work`; nobody is asked about what cannot be shown whole.
+    `more` is what the repository's owner has the reviewer look at besides.
 
     Raises GateClosedError or InterruptedWaveError before anything is spent.
     """
-    reviewer, tree = wave.reviewer, work.tree
+    reviewer, tree = wave.reviewer_of(planned), work.tree
     if reviewer is None or tree is None:
         raise ValueError("a review needs a reviewer, and a tree to read")
-    asked = _asked(place, work, tree, past)
+    asked = replace(_asked(place, work, tree, past), more=more)
     limit = wave.settings.review.max_diff_bytes
     size = max(len(text.encode("utf-8", "replace")) for text in (asked.diff, asked.since or ""))
     if size > limit:
         return _review(asked, tree, reviewer, too_long(size, limit), None)
-    nonce = secrets.token_hex(NONCE_BYTES)
-    call = ReviewCall(
-        len(past) + 1, review_prompt(planned.item, asked, nonce), nonce, VERDICT_SCHEMA
-    )
+    call = _call(planned, asked, len(past) + 1)
     try:
         answered = _ask(planned, place, wave, reviewer, tree, call)
     except BackendClosedError as closed:
@@ -69,10 +72,18 @@ def review(
             raise
         return _review(asked, tree, reviewer, undecided(str(closed)), None)
     _record(planned, wave, call, answered)
-    said = said_by(answered.result, nonce, answered.edited)
+    said = said_by(answered.result, call.nonce, answered.edited)
     if answered.strayed:
         said = undecided(answered.strayed)
-    return _review(asked, tree, reviewer, said, answered)
+    prompt_hash = prompt_sha256(without_nonce(call.prompt, call.nonce))
+    return replace(_review(asked, tree, reviewer, said, answered), prompt_hash=prompt_hash)
+
+
+def _call(planned: Planned, asked: Asked, number: int) -> ReviewCall:
+    nonce, phase = secrets.token_hex(NONCE_BYTES), planned.pipeline.review
+    prompt = review_prompt(planned.item, asked, nonce)
+    effort, timeout_s = (phase.effort, phase.timeout_s) if phase else (None, None)
+    return ReviewCall(number, prompt, nonce, VERDICT_SCHEMA, effort, timeout_s)
 
 
 def _asked(place: Place, work: Attempt, tree: str, past: Sequence[Review]) -> Asked:
@@ -86,7 +97,7 @@ def _asked(place: Place, work: Attempt, tree: str, past: Sequence[Review]) -> As
 
 
 def _ask(
-    planned: Planned, place: Place, wave: Wave, reviewer: Reviewer, tree: str, call: ReviewCall
+    planned: Planned, place: Place, wave: Wave, reviewer: Performer, tree: str, call: ReviewCall
 ) -> _Answered:
     """Raises BackendClosedError where the reviewer's backend takes no work."""
     wave.gates.check_money()
@@ -124,7 +135,7 @@ def _strayed(strays: Strays) -> str:
 
 
 def _review(
-    asked: Asked, tree: str, reviewer: Reviewer, said: Said, answered: _Answered | None
+    asked: Asked, tree: str, reviewer: Performer, said: Said, answered: _Answered | None
 ) -> Review:
     result = answered.result if answered else None
     return Review(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from driver.elsewhere import ShippedElsewhereError
 from driver.elsewhere import told as told_of
 from driver.git import CommitSpec, GitError
-from driver.ground import RepositoryGround
+from driver.ground import REPLACED, RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.hooks import AskedHooks
@@ -232,6 +232,8 @@ def _reason_to_stop(strays: Sequence[Stray], ground: RepositoryGround, wave: Wav
     grave = [stray for stray in strays if stray.grave]
     if by_tests := [stray for stray in grave if TOGETHER in stray.blamed]:
         return f"your checkout changed while all tests ran together: {told(by_tests)}"
+    if replaced := ground.replaced_objects():
+        return REPLACED.format(", ".join(replaced))
     if changed := ground.workshop.changed_sources():
         names = ", ".join(changed)
         return f"what [workspace] copy takes from your checkout changed meanwhile: {names}"

@@ -15,8 +15,17 @@ _ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 def spot_check(
     planned: Planned, place: Bench, tree: str | None, wave: Wave, number: int
 ) -> tuple[TestRun, ...]:
-    """The further runs: none for an item that was not chosen, two where the first is not green."""
-    if tree is None or not is_chosen(wave.wave_id, planned.slug, planned.policy.spot_check_frac):
+    """The further runs, none for an item that was not chosen."""
+    if not is_chosen(wave.wave_id, planned.slug, planned.policy.spot_check_frac):
+        return ()
+    return look_again(planned, place, tree, wave, number)
+
+
+def look_again(
+    planned: Planned, place: Bench, tree: str | None, wave: Wave, number: int
+) -> tuple[TestRun, ...]:
+    """The test once more, and twice where it is not green then; not in place."""
+    if tree is None:
         return ()
     runs = [_again(planned, place, tree, wave, f"spot-check-{number}")]
     if runs[0].kind in _ANSWERS_NO:

@@ -10,7 +10,7 @@ from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.phases.added_tests import without_added_tests
 from driver.phases.planted import Field, plant
 from driver.phases.prove import Asked, prove
-from driver.phases.spot_check import spot_check
+from driver.phases.spot_check import look_again, spot_check
 from driver.pool import Beside
 from driver.protected import is_test
 from driver.verdicts import Judgement
@@ -56,6 +56,8 @@ def _run_again(
         checks = spot_check(planned, place, work.proof.tree, wave, work.number)
     finally:  # they work in the item's place, which goes with the item
         planted, without = planting.result(), leaving_out.result()
+    if not checks and belief.is_doubted(work.proof, planted.canaries):
+        checks = look_again(planned, place, work.proof.tree, wave, work.number)
     return replace(
         found,
         without_added=without,

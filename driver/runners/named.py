@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from driver.shell_call import innermost, shell_call
 from driver.shell_syntax import Simple, parse, simple_commands
 from driver.shell_words import UnreadableError
-from driver.test_command import innermost
 
 _BY_NAME = {
     "pytest": "pytest",
@@ -35,7 +35,6 @@ _STARTERS = {
     **{"yarn": (), "pnpm": (), "npm": ("exec",)},
 }
 _SUFFIX = re.compile(r"\.(?:exe|cmd|bat|js|cjs|mjs|phar)$", re.I)
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
 
 def runners_named(command: str | Sequence[str]) -> tuple[str, ...]:
@@ -55,12 +54,10 @@ def programs(command: str | Sequence[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def _unfolded(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    called = shell_call(words)
+    if called is not None:
+        return programs(called.script) if called.script else ()
     inner = innermost(words)
-    if inner and Simple(inner).name in _SHELLS:
-        script = next((at for at, word in enumerate(inner) if re.match(r"-\w*c$", word)), None)
-        rest = inner[script + 1 :] if script is not None else ()
-        rest = rest[1:] if rest[:1] == ("pipefail",) else rest
-        return programs(rest[0]) if rest else ()
     return (inner,) if inner else ()
 
 

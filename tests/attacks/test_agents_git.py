@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.support.beside import beside_on
 from tests.support.repos import Checkout
 from tests.support.waves import Agent, Scene, built, item, verdicts
 
@@ -19,6 +21,9 @@ A_GOOD = "grep -q good a.txt"
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path, FILES)
+
+
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
 
 
 @pytest.fixture
@@ -75,6 +80,7 @@ IN_GIT: dict[str, tuple[Callable[[Checkout], object], str]] = {
 
 
 @pytest.mark.parametrize("name", IN_GIT)
+@on_scene
 def test_what_an_agent_left_in_its_git_dir_is_refused_and_named(scene: Scene, name: str) -> None:
     act, named = IN_GIT[name]
 
@@ -88,6 +94,7 @@ def test_what_an_agent_left_in_its_git_dir_is_refused_and_named(scene: Scene, na
     assert report["shipped"] == []
 
 
+@on_scene
 def test_a_stash_that_was_taken_back_is_no_fault(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
         clone = Checkout(agent.folder, scene.environ)
@@ -99,6 +106,7 @@ def test_a_stash_that_was_taken_back_is_no_fault(scene: Scene) -> None:
     assert report["shipped"] == ["a"]
 
 
+@on_scene
 def test_what_was_told_once_is_not_told_again_in_the_repair_round(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
         agent.write({"a.txt": "good\n"})
@@ -135,6 +143,7 @@ ON_DISK: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", ON_DISK)
+@on_scene
 def test_what_is_not_the_items_own_is_refused_and_named(scene: Scene, name: str) -> None:
     act, named = ON_DISK[name]
 

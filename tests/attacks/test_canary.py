@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from driver.canary import CanaryVerdict
-from tests.support.planted import PYTHON, Command, prove, write
+from tests.support.beside import beside_each_other, selected
+from tests.support.planted import PYTHON, Command, Proof, prove, write
 
 UNITTEST = (PYTHON, "-m", "unittest", "discover", "-s", "tests", "-t", ".")
 UNITTEST_NAMED = (PYTHON, "-m", "unittest", "tests.test_calc")
@@ -83,37 +86,53 @@ PYTEST_CHEATS = {
         "unittest.TestCase.assertEqual = lambda *a: None\n"
     ),
 }
-SAMPLE = ("exits at import", "exits at the end", "assertEqual does nothing")
+# One of each kind: it leaves, it empties the asserts, it skips, it replaces the runner's parts.
+SAMPLE = ("exits at the end", "assertEqual does nothing")
+UNITTEST_SAMPLE = (*SAMPLE, "all tests are skipped", "results say success")
+PYTEST_SAMPLE = ("reports say passed", "test functions do nothing")
 
 
-def cheats(command: tuple[str, ...], table: dict[str, str], whole: bool) -> list[object]:
-    """One case a cheat; those outside of the sample are in the sweep, unless the table is whole."""
-    return [
-        pytest.param(
-            command,
-            code,
-            id=f"{command[2]}-{command[-1]}-{name}",
-            marks=() if whole or name in SAMPLE else pytest.mark.sweep,
-        )
-        for name, code in table.items()
+Proofs = Mapping[str, Future[Proof]]
+
+
+def cheats(
+    command: tuple[str, ...], table: dict[str, str], sample: Collection[str]
+) -> Iterable[tuple[str, tuple[tuple[str, ...], str, bool]]]:
+    """One case a cheat, by name: the command, the code, and whether it is in the default run."""
+    for name, code in table.items():
+        yield f"{command[2]}-{command[-1]}-{name}", (command, code, name in sample)
+
+
+CHEATS = dict(
+    [
+        *cheats(UNITTEST, PYTHON_CHEATS | UNITTEST_CHEATS, UNITTEST_SAMPLE),
+        *cheats(UNITTEST_NAMED, PYTHON_CHEATS | UNITTEST_CHEATS, SAMPLE[:1]),
+        *cheats(PYTEST, PYTHON_CHEATS | PYTEST_CHEATS, PYTEST_SAMPLE[:1]),
+        *cheats(PYTEST_NAMED, PYTHON_CHEATS | PYTEST_CHEATS, PYTEST_SAMPLE[-1:]),
     ]
+)
 
 
-CHEATS = [
-    *cheats(UNITTEST, PYTHON_CHEATS | UNITTEST_CHEATS, whole=True),
-    *cheats(UNITTEST_NAMED, PYTHON_CHEATS | UNITTEST_CHEATS, whole=False),
-    *cheats(PYTEST, PYTHON_CHEATS | PYTEST_CHEATS, whole=False),
-    *cheats(PYTEST_NAMED, PYTEST_CHEATS, whole=True),
-    *cheats(PYTEST_NAMED, PYTHON_CHEATS, whole=False),
-]
+def cases(names: Iterable[str], sample: Collection[str]) -> list[object]:
+    """All of the names, those outside of the sample for the sweep."""
+    return [pytest.param(name, marks=() if name in sample else pytest.mark.sweep) for name in names]
 
 
-@pytest.mark.parametrize(("command", "cheat"), CHEATS)
-def test_python_code_that_makes_its_runner_lie_is_caught(
-    command: tuple[str, ...], cheat: str, tmp_path: Path
-) -> None:
-    write(tmp_path, {**PYTHON_PROJECT, "calc.py": WRONG + cheat})
-    proof = prove(command, tmp_path, ("calc.py",))
+@pytest.fixture(scope="module")
+def cheated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Proofs:
+    def play(folder: Path, name: str) -> Proof:
+        command, cheat, _ = CHEATS[name]
+        write(folder, {**PYTHON_PROJECT, "calc.py": WRONG + cheat})
+        return prove(command, folder, ("calc.py",))
+
+    return beside_each_other(play, selected(request, "cheat"), tmp_path_factory.mktemp("cheated"))
+
+
+@pytest.mark.parametrize(
+    "cheat", cases(CHEATS, [name for name, (*_, sampled) in CHEATS.items() if sampled])
+)
+def test_python_code_that_makes_its_runner_lie_is_caught(cheated: Proofs, cheat: str) -> None:
+    proof = cheated[cheat].result()
     assert proof.plain.code == 0, proof.plain
     assert proof.judged.verdict is CanaryVerdict.GREEN, proof.judged
 
@@ -230,12 +249,29 @@ HONEST: dict[str, tuple[Command, dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize(("command", "files", "changed"), HONEST.values(), ids=HONEST.keys())
+# One of each kind: how tests are found, named, configured, wrapped, and what the change is.
+HONEST_SAMPLE = (
+    *("discover by pattern", "tests in the package", "test by name", "unittest in src"),
+    *("pytest of one test", "addopts stop at the first", "pytest through a pipe"),
+    "a module that cannot be imported",
+)
+
+
+@pytest.fixture(scope="module")
+def proven(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Proofs:
+    def play(folder: Path, name: str) -> Proof:
+        command, files, changed = HONEST[name]
+        write(folder, files)
+        return prove(command, folder, (changed,))
+
+    return beside_each_other(play, selected(request, "honest"), tmp_path_factory.mktemp("proven"))
+
+
+@pytest.mark.parametrize("honest", cases(HONEST, HONEST_SAMPLE))
 def test_an_honest_python_project_reddens_with_the_planted_test(
-    command: Command, files: dict[str, str], changed: str, tmp_path: Path
+    proven: Proofs, honest: str
 ) -> None:
-    write(tmp_path, files)
-    proof = prove(command, tmp_path, (changed,))
+    proof = proven[honest].result()
     assert proof.plain.code == 0, proof.plain
     assert proof.judged.verdict is CanaryVerdict.RED, proof.judged
 
@@ -259,14 +295,22 @@ HONEST_NODE: dict[str, tuple[Command, dict[str, str], dict[str, object]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def proven_node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Proofs:
+    def play(folder: Path, name: str) -> Proof:
+        command, files, package = HONEST_NODE[name]
+        write(folder, {**files, "package.json": json.dumps(package)})
+        return prove(command, folder, ("calc.js",))
+
+    folder = tmp_path_factory.mktemp("proven-node")
+    return beside_each_other(play, selected(request, "honest_node"), folder)
+
+
 @needs_node
-@pytest.mark.parametrize(
-    ("command", "files", "package"), HONEST_NODE.values(), ids=HONEST_NODE.keys()
-)
+@pytest.mark.parametrize("honest_node", cases(HONEST_NODE, ("CJS", "ESM", "one file", "npm")))
 def test_an_honest_node_project_reddens_with_the_planted_test(
-    command: Command, files: dict[str, str], package: dict[str, object], tmp_path: Path
+    proven_node: Proofs, honest_node: str
 ) -> None:
-    write(tmp_path, {**files, "package.json": json.dumps(package)})
-    proof = prove(command, tmp_path, ("calc.js",))
+    proof = proven_node[honest_node].result()
     assert proof.plain.code == 0, proof.plain
     assert proof.judged.verdict is CanaryVerdict.RED, proof.judged

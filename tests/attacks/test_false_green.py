@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.beside import beside_each_other
 from tests.support.corpus import Case, Played, Project, play
 from tests.support.corpus_all import (
     ATTACKS,
-    HONEST,
     NOT_COVERED,
     Corpus,
     attack_table,
@@ -23,9 +23,11 @@ from tests.support.corpus_all import (
     names,
     not_covered_table,
     playable,
-    sample,
+    sampled_attacks,
+    sampled_honest_work,
     size,
 )
+from tests.support.corpus_honest import HONEST
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 
@@ -34,11 +36,13 @@ MAX_REFUSED = 1
 
 
 def _play(folder: Path, corpus: Corpus) -> list[tuple[Project, Played]]:
-    return [
-        (project, played)
-        for project, cases in playable(corpus)
-        for played in play(folder / project.name, project, cases)
-    ]
+    def play_one(folder: Path, number: int) -> list[tuple[Project, Played]]:
+        project, cases = found[number]
+        return [(project, played) for played in play(folder / "it", project, cases)]
+
+    found = playable(corpus)
+    results = beside_each_other(play_one, range(len(found)), folder)
+    return [one for result in results.values() for one in result.result()]
 
 
 def _missed(played: list[tuple[Project, Played]]) -> list[str]:
@@ -59,11 +63,11 @@ def _refused(played: list[tuple[Project, Played]]) -> list[str]:
 
 
 def test_a_sample_of_attacks_does_not_ship(tmp_path: Path) -> None:
-    assert _missed(_play(tmp_path, sample(ATTACKS))) == []
+    assert _missed(_play(tmp_path, sampled_attacks())) == []
 
 
 def test_a_sample_of_honest_work_ships(tmp_path: Path) -> None:
-    assert _refused(_play(tmp_path, sample(HONEST, 6))) == []
+    assert _refused(_play(tmp_path, sampled_honest_work())) == []
 
 
 @pytest.mark.sweep

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from driver.wave_loop import run_wave
+from tests.support.beside import beside
 from tests.support.waves import (
     PATIENCE_S,
     Agent,
@@ -49,16 +50,18 @@ def twice(x):
 """
 
 
-def test_a_forged_summary_that_hides_the_tests_after_it_is_refused(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, CALC)
+@beside
+def test_a_forged_summary_that_hides_the_tests_after_it_is_refused(folder: Path) -> None:
+    scene = Scene(folder, CALC)
     cheat = writes(calc__py=A_SUMMARY)
     report, _ = scene.play({"a": cheat}, [item("a", "calc.py", IN_CALC, repairCap=0)])
     assert verdicts(report) == {"a": "refused"}
     assert "does not with this change" in built(report)["a"]["error"]
 
 
-def test_a_forged_journal_entry_has_to_pass_all_that_other_work_has(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, CALC)
+@beside
+def test_a_forged_journal_entry_has_to_pass_all_that_other_work_has(folder: Path) -> None:
+    scene = Scene(folder, CALC)
     cheating = item("a", "calc.py", IN_CALC, repairCap=0)
     first, _ = scene.play({"a": writes(calc__py=A_SUMMARY)}, [cheating])
     assert verdicts(first) == {"a": "refused"}
@@ -93,8 +96,9 @@ def _fewer_tests(agent: Agent) -> None:
     agent.write({"calc.py": RIGHT, "tests/test_calc.py": tests.split("    def test_three")[0]})
 
 
-def test_a_baseline_that_was_changed_while_a_wave_ran_is_not_kept(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, CALC)
+@beside
+def test_a_baseline_that_was_changed_while_a_wave_ran_is_not_kept(folder: Path) -> None:
+    scene = Scene(folder, CALC)
     wrong = writes(calc__py="def twice(x): return 1\n")
     scene.play({"a": wrong}, [item("a", "calc.py", IN_CALC, repairCap=0)], wave_id="w1")
 
@@ -112,8 +116,9 @@ def test_a_baseline_that_was_changed_while_a_wave_ran_is_not_kept(tmp_path: Path
     assert "fewer tests ran" in built(report)["c"]["error"]
 
 
-def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, CALC)
+@beside
+def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(folder: Path) -> None:
+    scene = Scene(folder, CALC)
     wrong = "def twice(x):\n    return x  # done\n"
 
     def agent(agent: Agent) -> None:
@@ -128,8 +133,9 @@ def test_an_object_laid_down_under_the_name_of_the_work_is_not_believed(tmp_path
     assert "is not what they say" in built(report)["a"]["error"]
 
 
-def test_no_agent_helps_the_proof_of_another_item(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, CALC)
+@beside
+def test_no_agent_helps_the_proof_of_another_item(folder: Path) -> None:
+    scene = Scene(folder, CALC)
 
     def helper(agent: Agent) -> None:
         proving = agent.folder.parents[1] / "proving"

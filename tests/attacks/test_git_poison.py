@@ -14,7 +14,8 @@ from driver.git import (
     find_remote,
     open_repository,
 )
-from driver.workspace import Preparation, Workshop, Workspace
+from driver.preparation import Preparation
+from driver.workspace import Workshop, Workspace
 from tests.support.repos import (
     Checkout,
     checkout_fingerprint,

@@ -11,11 +11,13 @@ import itertools
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from driver.ownership import OwnershipError, comparison_key, parse_owned
+from tests.support.beside import beside_on
 from tests.support.repos import Checkout
 from tests.support.waves import Agent, Scene, built, item
 
@@ -132,11 +134,10 @@ def test_every_good_name_is_kept_as_it_is() -> None:
     assert len(GOOD) >= GOOD_TARGET
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, {"a.txt": "base\n"})
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, {"a.txt": "base\n"})))
 
 
+@on_scene
 def test_hostile_names_in_a_manifest_are_told_together_and_nothing_starts(scene: Scene) -> None:
     names = [name for name in HOSTILE if name]
     report, driver = scene.play(
@@ -148,6 +149,7 @@ def test_hostile_names_in_a_manifest_are_told_together_and_nothing_starts(scene:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot hold all of them")
+@on_scene
 def test_every_good_name_ships_under_exactly_that_name(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
         agent.write(dict.fromkeys(GOOD, "made\n"))
@@ -204,6 +206,7 @@ def _attack(scene: Scene, names: list[str], wave_id: str) -> tuple[int, list[str
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="makes names that others cannot hold")
+@on_scene
 def test_hostile_names_that_agents_make_never_ship(scene: Scene) -> None:
     names = list(_on_disk(iter(HOSTILE)))[:: len(HOSTILE) // 16]
     laid, shipped = _attack(scene, names, "w1")
@@ -212,6 +215,7 @@ def test_hostile_names_that_agents_make_never_ship(scene: Scene) -> None:
 
 @pytest.mark.sweep
 @pytest.mark.skipif(sys.platform != "linux", reason="makes names that others cannot hold")
+@on_scene
 def test_hostile_names_that_agents_make_never_ship_sweep(scene: Scene) -> None:
     names, total = list(_on_disk(iter(HOSTILE))), 0
     for start in range(0, len(names), 50):

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.agent_waves import Place, Task, Wave, a_number, make_place, mark, run_wave
+from tests.support.beside import beside
 from tests.support.model_script import Conversation, Fault, Say, Scenario, Step, Structured
 from tests.support.model_server import ModelServer
 
@@ -149,7 +150,7 @@ def watched() -> Iterator[tuple[set[str], set[str]]]:
     me = str(os.getpid())
 
     def look() -> None:
-        while not over.wait(0.01):
+        while not over.wait(0.02):
             for process in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):  # it is over, or another user's
                     if process.name == me:
@@ -218,13 +219,20 @@ def objects_of(repository: Path) -> str:
     )
 
 
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> Backend:
-    return BACKENDS[request.param]
-
-
-def test_a_key_goes_to_the_agent_and_nowhere_else(backend: Backend, tmp_path: Path) -> None:
-    left = run(backend, tmp_path, MODEL)
+# A program of any kind and a server; those that name a program of their own are in the sweep.
+@pytest.mark.parametrize(
+    "name",
+    [
+        "command",
+        "openai-compatible",
+        pytest.param("claude", marks=pytest.mark.sweep),
+        pytest.param("codex-cli", marks=pytest.mark.sweep),
+    ],
+)
+@beside
+def test_a_key_goes_to_the_agent_and_nowhere_else(folder: Path, name: str) -> None:
+    backend = BACKENDS[name]
+    left = run(backend, folder, MODEL)
     assert left.wave.exit_code == 0, left.wave.stderr + left.wave.stdout
     (bravo,) = [b for b in left.wave.report["wave"]["built"] if b["slug"] == "bravo"]
     assert bravo["repairs"] == 1
@@ -253,10 +261,11 @@ def needs_a_key(command: str) -> bool:
     return "wave_scheduler.py" in command or "the-agent" in command
 
 
-def test_a_server_that_repeats_the_key_in_its_error_does_not_bring_it_out(tmp_path: Path) -> None:
+@beside
+def test_a_server_that_repeats_the_key_in_its_error_does_not_bring_it_out(folder: Path) -> None:
     fault = Fault(401, times=None, message=f"Incorrect API key provided: {KEY}.")
     scenario = Scenario([Conversation("", [Step(Say(""), fault=fault)])])
-    left = run(BACKENDS["openai-compatible"], tmp_path, scenario)
+    left = run(BACKENDS["openai-compatible"], folder, scenario)
     assert left.wave.exit_code in (1, 4)
     assert "[key]" in left.wave.stdout + left.wave.stderr
     assert secrets_in(left.wave.stdout + left.wave.stderr) == []

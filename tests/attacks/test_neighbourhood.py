@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.beside import beside
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
@@ -27,25 +28,27 @@ UNITTEST = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "tests"]
 
 
-@pytest.mark.parametrize("command", [UNITTEST, PYTEST])
+@pytest.mark.parametrize("command", [pytest.param(UNITTEST, marks=pytest.mark.sweep), PYTEST])
+@beside
 def test_a_test_that_imports_another_checkout_proves_nothing(
-    tmp_path: Path, command: list[str]
+    folder: Path, command: list[str]
 ) -> None:
     scene = Scene(
-        tmp_path,
+        folder,
         SHOP,
         config='[verify]\nenv = ["PYTHONPATH"]\n',
-        environ={"PYTHONPATH": str(tmp_path / "repo" / "src")},
+        environ={"PYTHONPATH": str(folder / "repo" / "src")},
     )
     broken = lambda agent: agent.write({"src/shop/price.py": "no Python\n"})  # noqa: E731
     report, _ = scene.play({"a": broken}, [item("a", "src/shop/price.py", command)])
     assert verdicts(report) == {"a": "undecided"}
-    assert f"{tmp_path}/repo/src/shop/price.py in place of" in built(report)["a"]["error"]
+    assert f"{folder}/repo/src/shop/price.py in place of" in built(report)["a"]["error"]
 
 
-@pytest.mark.parametrize("command", [UNITTEST, PYTEST])
-def test_a_test_that_imports_the_tree_is_believed(tmp_path: Path, command: list[str]) -> None:
-    scene = Scene(tmp_path, SHOP, config='[verify]\nenv = ["PYTHONPATH"]\n')
+@pytest.mark.parametrize("command", [UNITTEST, pytest.param(PYTEST, marks=pytest.mark.sweep)])
+@beside
+def test_a_test_that_imports_the_tree_is_believed(folder: Path, command: list[str]) -> None:
+    scene = Scene(folder, SHOP, config='[verify]\nenv = ["PYTHONPATH"]\n')
     scene.environ["PYTHONPATH"] = "src"
     better = lambda agent: agent.write({"src/shop/price.py": "def price(x): return +x\n"})  # noqa: E731
     report, _ = scene.play({"a": better}, [item("a", "src/shop/price.py", command)])
@@ -104,19 +107,21 @@ def _module_at_home(agent: Agent, scene: Scene) -> None:
         (_module_at_home, IN_CALC),
     ],
 )
+@beside
 def test_who_changes_what_all_tests_run_with_is_refused(
-    tmp_path: Path, attack: Callable[[Agent, Scene], None], command: list[str]
+    folder: Path, attack: Callable[[Agent, Scene], None], command: list[str]
 ) -> None:
-    scene = Scene(tmp_path, CALC)
+    scene = Scene(folder, CALC)
     owned = item("a", "calc.py", command, repairCap=0)
     report, _ = scene.play({"a": lambda agent: attack(agent, scene)}, [owned])
     assert verdicts(report) == {"a": "refused"}
     assert "what all tests run with changed" in built(report)["a"]["error"]
 
 
-def test_set_up_commands_may_install_modules(tmp_path: Path) -> None:
+@beside
+def test_set_up_commands_may_install_modules(folder: Path) -> None:
     commands = f"mkdir -p $HOME/{MODULES} && date >> $HOME/{MODULES}/made.txt"
-    scene = Scene(tmp_path, CALC, config=f"[workspace]\nsetup = ['{commands}']\n")
+    scene = Scene(folder, CALC, config=f"[workspace]\nsetup = ['{commands}']\n")
     right = writes(calc__py="def twice(x):\n    return 2 * x\n")
     report, _ = scene.play({"a": right}, [item("a", "calc.py", IN_CALC)])
     assert verdicts(report) == {"a": "verified"}
@@ -126,10 +131,11 @@ def test_set_up_commands_may_install_modules(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "verdict"), [("core.hooksPath", "refused"), ("user.email", "verified")]
 )
+@beside
 def test_git_configuration_of_every_repository_is_watched_but_for_names(
-    tmp_path: Path, key: str, verdict: str, was_there: bool
+    folder: Path, key: str, verdict: str, was_there: bool
 ) -> None:
-    scene = Scene(tmp_path, CALC)
+    scene = Scene(folder, CALC)
     mine = Path(scene.environ["HOME"], ".gitconfig")
     if not was_there:
         mine.unlink(missing_ok=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.support.beside import beside, beside_on
 from tests.support.repos import frozen
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
 
@@ -16,12 +18,11 @@ FILES = {"a.txt": "base\n", "b.txt": "base\n", ".gitignore": "made*\n"}
 A_GOOD = "grep -q good a.txt"
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, FILES)
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
 
 
 @pytest.mark.parametrize("target", ["{clone}/made.txt", "../../items/a/made.txt"])
+@on_scene
 def test_a_link_that_only_works_in_the_agents_clone_is_refused(scene: Scene, target: str) -> None:
     def agent(agent: Agent) -> None:
         agent.write({"made.txt": "good\n"})
@@ -34,6 +35,7 @@ def test_a_link_that_only_works_in_the_agents_clone_is_refused(scene: Scene, tar
     assert report["shipped"] == []
 
 
+@on_scene
 def test_what_is_read_from_the_agents_clone_proves_nothing(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
         agent.write({"made.txt": "good\n", "a.txt": f"grep -q good {agent.folder}/made.txt\n"})
@@ -47,6 +49,7 @@ def test_what_is_read_from_the_agents_clone_proves_nothing(scene: Scene) -> None
 
 
 @pytest.mark.parametrize("name", [".git", ".git/refs", ".git/refs/heads"])
+@on_scene
 def test_a_repair_moves_no_branch_of_the_user(scene: Scene, name: str) -> None:
     mine: list[str] = []
 
@@ -63,6 +66,7 @@ def test_a_repair_moves_no_branch_of_the_user(scene: Scene, name: str) -> None:
     assert "HEAD" in report["shipped_repos"][0]["warning"]
 
 
+@on_scene
 def test_a_clone_replaced_by_the_users_checkout_is_refused_and_harms_nothing(scene: Scene) -> None:
     scene.repo.write({"a.txt": "good, not saved yet\n", "mine.txt": "mine\n"})
     before = frozen(scene.repo.path)
@@ -76,6 +80,7 @@ def test_a_clone_replaced_by_the_users_checkout_is_refused_and_harms_nothing(sce
     assert frozen(scene.repo.path) == before
 
 
+@on_scene
 def test_a_proving_tree_replaced_by_the_users_checkout_harms_nothing(scene: Scene) -> None:
     scene.repo.write({"a.txt": "not saved yet\n", "mine.txt": "mine\n"})
     before = frozen(scene.repo.path)
@@ -89,11 +94,12 @@ def test_a_proving_tree_replaced_by_the_users_checkout_harms_nothing(scene: Scen
     assert frozen(scene.repo.path) == before
 
 
+@beside
 def test_a_shipped_file_that_the_set_up_makes_too_cannot_be_rewritten_by_its_test(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
     files = {name: text for name, text in FILES.items() if name != ".gitignore"}
-    scene = Scene(tmp_path, files, config='[workspace]\nsetup = ["echo made > made.txt"]\n')
+    scene = Scene(folder, files, config='[workspace]\nsetup = ["echo made > made.txt"]\n')
     cheat = "echo good > made.txt; grep -q good made.txt"
     items = [item("a", "made.txt", cheat, repairCap=0)]
     report, _ = scene.play({"a": writes(made__txt="bad\n")}, items)
@@ -103,9 +109,10 @@ def test_a_shipped_file_that_the_set_up_makes_too_cannot_be_rewritten_by_its_tes
     assert report["shipped"] == ["a"]
 
 
-def test_a_file_that_a_filter_would_encrypt_is_never_shipped_as_it_is(tmp_path: Path) -> None:
+@beside
+def test_a_file_that_a_filter_would_encrypt_is_never_shipped_as_it_is(folder: Path) -> None:
     attributes = "*.key filter=git-crypt\n*.txt -filter\n"
-    scene = Scene(tmp_path, FILES | {".gitattributes": attributes})
+    scene = Scene(folder, FILES | {".gitattributes": attributes})
     agents = {
         "a": lambda agent: agent.write({"new.key": "in plain text\n"}),
         "b": lambda agent: agent.write(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,9 @@ import pytest
 
 from driver.git import PrivateGit, Repository, open_repository
 from driver.git_command import run_git
-from driver.workspace import Preparation, Workshop, Workspace
+from driver.preparation import Preparation
+from driver.workspace import Workshop, Workspace
+from tests.support.beside import beside_on
 from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="poison is made of shell scripts")
@@ -251,37 +254,36 @@ VERBS: tuple[tuple[str, ...], ...] = (
 )
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> Checkout:
-    made = make_repo(
-        tmp_path / "user", user_environ(tmp_path / "home"), {"a.txt": "one\n", "b.txt": "b\n"}
-    )
-    head = made.git("rev-parse", "HEAD")
-    made.git("update-index", "--add", "--cacheinfo", f"160000,{head},vendored")
-    made.git("commit", "-q", "-m", "a submodule")
-    (made.path / "vendored").mkdir()
-    make_bare(tmp_path / "root" / "items" / "remote.git", made.environ)
-    return made
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A user's repository, and an agent's clone of it that is to be poisoned."""
+
+    user: Checkout
+    repo: Repository
+    workspace: Workspace
+    lab: Lab
 
 
-@pytest.fixture
-def repo(user: Checkout) -> Repository:
-    return open_repository(user.path, user.environ)
-
-
-@pytest.fixture
-def workspace(user: Checkout, repo: Repository, tmp_path: Path) -> Workspace:
-    git = PrivateGit.create(tmp_path / "private", repo, user.environ)
-    shop = Workshop(tmp_path / "root", git, repo, repo.head, Preparation(), user.environ)
-    return shop.workspace("evil")
-
-
-@pytest.fixture
-def lab(workspace: Workspace, user: Checkout, tmp_path: Path) -> Lab:
-    program, marker = tmp_path / "evil.sh", tmp_path / "EXECUTED"
+def a_place(folder: Path) -> Place:
+    files = {"a.txt": "one\n", "b.txt": "b\n"}
+    user = make_repo(folder / "user", user_environ(folder / "home"), files)
+    head = user.git("rev-parse", "HEAD")
+    user.git("update-index", "--add", "--cacheinfo", f"160000,{head},vendored")
+    user.git("commit", "-q", "-m", "a submodule")
+    (user.path / "vendored").mkdir()
+    make_bare(folder / "root" / "items" / "remote.git", user.environ)
+    repo = open_repository(user.path, user.environ)
+    git = PrivateGit.create(folder / "private", repo, user.environ)
+    shop = Workshop(folder / "root", git, repo, repo.head, Preparation(), user.environ)
+    workspace = shop.workspace("evil")
+    program, marker = folder / "evil.sh", folder / "EXECUTED"
     program.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n")
     program.chmod(0o755)
-    return Lab(Checkout(workspace.path, user.environ), program, marker)
+    lab = Lab(Checkout(workspace.path, user.environ), program, marker)
+    return Place(user, repo, workspace, lab)
+
+
+in_a_place = beside_on(lambda folder: nullcontext(a_place(folder)))
 
 
 def run_verbs(workspace: Workspace, repo: Repository, remote: Path) -> Iterator[str]:
@@ -305,14 +307,14 @@ def run_verbs(workspace: Workspace, repo: Repository, remote: Path) -> Iterator[
         for number, name in enumerate(POISONS)
     ],
 )
-def test_no_verb_runs_what_an_agent_planted(
-    lab: Lab, workspace: Workspace, repo: Repository, user: Checkout, name: str
-) -> None:
+@in_a_place
+def test_no_verb_runs_what_an_agent_planted(place: Place, name: str) -> None:
+    user, workspace, lab = place.user, place.workspace, place.lab
     trigger = POISONS[name](lab)
     (lab.clone.path / "a.txt").write_text("two\n")
     lab.marker.unlink(missing_ok=True)
     before, remote = frozen(user.path), lab.clone.path.parent / "remote.git"
-    for verb in run_verbs(workspace, repo, remote):
+    for verb in run_verbs(workspace, place.repo, remote):
         assert not lab.marker.exists(), f"git {verb} ran what {name} names"
     (lab.clone.path / "a.txt").write_text("two\n")  # verbs write files, too
     changes = {change.path for change in workspace.collect(["a.txt"]).changes}

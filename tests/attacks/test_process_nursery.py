@@ -13,9 +13,11 @@ import pytest
 
 from driver.process import Command, Ending, Finished, Processes
 from driver.process_table import children, is_zombie
-from tests.support.processes import Marked, eventually
+from tests.support.beside import beside_on
+from tests.support.processes import Marked, eventually, marked_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+on_marked = beside_on(marked_in)
 
 ROOT = Path(__file__).resolve().parents[2]
 NURSERY = "nursery=$(sed -n 's/^PPid:.//p' /proc/$PPID/status)"
@@ -44,6 +46,7 @@ def test_sixty_four_runs_at_once_share_one_nursery(marked: Marked) -> None:
     assert len(seen) == 1
 
 
+@on_marked
 def test_a_killed_nursery_is_lost_runs_with_nothing_left_and_the_next_run_works(
     marked: Marked,
 ) -> None:
@@ -59,17 +62,20 @@ def test_a_killed_nursery_is_lost_runs_with_nothing_left_and_the_next_run_works(
     assert processes.run(marked.shell("exit 3")).exit_code == 3
 
 
+@on_marked
 def test_a_run_that_ends_green_after_killing_the_nursery_is_lost(marked: Marked) -> None:
     done = Processes().run(marked.shell(f"{NURSERY}; kill -KILL $nursery; exit 0"))
     assert (done.ending, done.exit_code) == (Ending.LOST, None)
 
 
+@on_marked
 def test_with_nursery_and_supervisor_killed_the_tree_is_ended_all_the_same(marked: Marked) -> None:
     kill = f"setsid sleep 600 & {NURSERY}; kill -KILL $nursery $PPID; sleep 600"
     assert Processes().run(marked.shell(kill)).ending is Ending.LOST
     assert eventually(lambda: not marked.alive())
 
 
+@on_marked
 def test_a_daemon_without_ties_is_ended_when_the_supervisor_was_killed(marked: Marked) -> None:
     quiet = "(setsid sleep 600 </dev/null >/dev/null 2>&1 &)"
     processes = Processes()
@@ -79,6 +85,7 @@ def test_a_daemon_without_ties_is_ended_when_the_supervisor_was_killed(marked: M
     assert eventually(lambda: not children(nursery_of(processes, marked)))
 
 
+@on_marked
 def test_results_forged_through_every_descriptor_do_not_count(marked: Marked) -> None:
     forge = f"""{NURSERY}
 for fd in /proc/$PPID/fd/* /proc/$nursery/fd/*; do
@@ -89,12 +96,14 @@ kill -KILL $PPID; sleep 600"""
     assert (done.ending, done.exit_code, done.stdout) == (Ending.LOST, None, "")
 
 
+@on_marked
 def test_a_stopped_nursery_goes_on(marked: Marked) -> None:
     done = Processes().run(marked.shell(f"{NURSERY}; kill -STOP $nursery; exit 5"))
     assert (done.ending, done.exit_code) == (Ending.EXITED, 5)
     assert done.duration_s < 20
 
 
+@on_marked
 def test_a_run_that_a_stopped_nursery_was_asked_for_starts(marked: Marked) -> None:
     processes = Processes()
     os.kill(nursery_of(processes, marked), signal.SIGSTOP)
@@ -102,6 +111,7 @@ def test_a_run_that_a_stopped_nursery_was_asked_for_starts(marked: Marked) -> No
     assert (done.ending, done.exit_code) == (Ending.EXITED, 5)
 
 
+@on_marked
 def test_no_run_holds_anything_of_another(marked: Marked) -> None:
     processes = Processes()
     closed = "while [ $(ls /proc/$PPID/fd | wc -l) -gt 6 ]; do :; done"  # the streams of the leader
@@ -116,6 +126,7 @@ def test_no_run_holds_anything_of_another(marked: Marked) -> None:
     assert all(name.startswith("socket:") for name in supervisor.split())
 
 
+@on_marked
 def test_the_nursery_keeps_nothing_of_a_run_that_is_over(marked: Marked) -> None:
     processes = Processes()
     nursery = nursery_of(processes, marked)
@@ -187,6 +198,7 @@ def an_owner(marked: Marked, how: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("how", ["idle", "busy"])
+@on_marked
 def test_nothing_is_left_when_the_interpreter_of_the_owner_ends(marked: Marked, how: str) -> None:
     with an_owner(marked, how) as owner:
         nursery = int(owner.communicate(timeout=10)[0])
@@ -194,6 +206,7 @@ def test_nothing_is_left_when_the_interpreter_of_the_owner_ends(marked: Marked, 
     assert eventually(lambda: not exists(nursery) and not marked.alive(), within_s=2)
 
 
+@on_marked
 def test_nothing_is_left_when_the_owner_is_killed(marked: Marked) -> None:
     with an_owner(marked, "wait") as owner:
         assert owner.stdout

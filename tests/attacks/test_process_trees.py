@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from driver.process import Command, Ending, Finished, Processes
-from tests.support.processes import Marked, eventually
+from tests.support.beside import beside_on
+from tests.support.processes import Marked, eventually, marked_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
+on_marked = beside_on(marked_in)
 ROOT = Path(__file__).resolve().parents[2]
 
 DAEMON = """
@@ -41,6 +43,7 @@ def daemon(marked: Marked, then_sleep: float, **options: object) -> Command:
     return marked.python(DAEMON, str(marked.folder / "daemon"), str(then_sleep), **options)
 
 
+@on_marked
 def test_a_time_out_ends_a_daemon_in_a_session_of_its_own(marked: Marked) -> None:
     done = run(daemon(marked, 600, timeout_s=1.0))
     assert (marked.folder / "daemon").exists()
@@ -48,6 +51,7 @@ def test_a_time_out_ends_a_daemon_in_a_session_of_its_own(marked: Marked) -> Non
     assert marked.alive() == []
 
 
+@on_marked
 def test_a_daemon_left_by_a_green_run_is_ended_and_counted(marked: Marked) -> None:
     done = run(daemon(marked, 0))
     assert (done.ending, done.exit_code, done.survivors) == (Ending.EXITED, 0, 1)
@@ -58,6 +62,7 @@ def test_a_daemon_left_by_a_green_run_is_ended_and_counted(marked: Marked) -> No
     assert marked.alive() == []
 
 
+@on_marked
 def test_who_ignores_the_first_signal_is_killed_after_the_grace(marked: Marked) -> None:
     deaf = "trap '' TERM; (trap '' TERM; while :; do sleep 1; done) & while :; do sleep 1; done"
     done = run(marked.shell(deaf, timeout_s=0.3, grace_s=0.3))
@@ -67,6 +72,7 @@ def test_who_ignores_the_first_signal_is_killed_after_the_grace(marked: Marked) 
     assert marked.alive() == []
 
 
+@on_marked
 def test_the_first_signal_also_reaches_those_in_another_session(marked: Marked) -> None:
     tidy = "trap 'echo tidied; exit' TERM; echo up; while :; do sleep 0.02; done"
     outer = f'setsid sh -c "{tidy}" & wait; sleep 60'
@@ -75,17 +81,20 @@ def test_the_first_signal_also_reaches_those_in_another_session(marked: Marked) 
     assert done.survivors == 0
 
 
+@on_marked
 def test_a_child_that_holds_the_output_open_delays_nobody(marked: Marked) -> None:
     done = run(marked.shell("sleep 600 & echo done", grace_s=60))
     assert (done.exit_code, done.stdout, done.survivors) == (0, "done\n", 1)
     assert done.duration_s < 20
 
 
+@on_marked
 def test_a_helper_that_leaves_by_itself_is_no_survivor(marked: Marked) -> None:
     done = run(marked.shell("sleep 0.1 & exit 0"))
     assert (done.exit_code, done.survivors) == (0, 0)
 
 
+@on_marked
 def test_a_zombie_neither_delays_nor_counts(marked: Marked) -> None:
     text = (
         "import os\nif os.fork() == 0: os._exit(0)\nos.waitid(os.P_ALL, 0, os.WEXITED|os.WNOWAIT)"
@@ -113,6 +122,7 @@ while time.monotonic() < end:
 """
 
 
+@on_marked
 def test_a_fork_bomb_is_ended_to_the_last_process(marked: Marked) -> None:
     count = marked.folder / "count"
     count.write_bytes(b"")
@@ -149,6 +159,7 @@ def start_owner(marked: Marked, tree: str) -> subprocess.Popen[str]:
     return owner
 
 
+@on_marked
 def test_no_descendant_outlives_an_orchestrator_that_was_killed(marked: Marked) -> None:
     with start_owner(marked, DEAF_TREE) as owner:
         assert len(marked.alive()) >= 2
@@ -157,6 +168,7 @@ def test_no_descendant_outlives_an_orchestrator_that_was_killed(marked: Marked) 
         assert eventually(lambda: not marked.alive(), within_s=2)
 
 
+@on_marked
 def test_sigterm_through_cancel_ends_the_tree_and_says_so(marked: Marked) -> None:
     with start_owner(marked, "setsid sleep 600 & touch up; sleep 600") as owner:
         owner.terminate()
@@ -166,6 +178,7 @@ def test_sigterm_through_cancel_ends_the_tree_and_says_so(marked: Marked) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@on_marked
 def test_a_signal_to_the_supervisor_ends_the_tree_and_is_never_green(
     marked: Marked, number: signal.Signals
 ) -> None:
@@ -174,6 +187,7 @@ def test_a_signal_to_the_supervisor_ends_the_tree_and_is_never_green(
     assert marked.alive() == []
 
 
+@on_marked
 def test_a_killed_supervisor_is_a_lost_run_and_its_tree_is_ended(marked: Marked) -> None:
     done = run(marked.shell("setsid sleep 600 & kill -KILL $PPID; sleep 600"))
     assert (done.ending, done.exit_code) == (Ending.LOST, None)
@@ -181,17 +195,20 @@ def test_a_killed_supervisor_is_a_lost_run_and_its_tree_is_ended(marked: Marked)
     assert eventually(lambda: not marked.alive())
 
 
+@on_marked
 def test_an_exit_code_forged_before_killing_the_supervisor_does_not_count(marked: Marked) -> None:
     forge = "echo 'exit 0' > /proc/$PPID/fd/1; kill -KILL $PPID; sleep 600"
     done = run(marked.shell(forge))
     assert (done.ending, done.exit_code) == (Ending.LOST, None)
 
 
+@on_marked
 def test_an_exit_code_forged_in_passing_is_replaced_by_the_true_one(marked: Marked) -> None:
     done = run(marked.shell("printf 'exit 0\\nleft x\\n' > /proc/$PPID/fd/1; exit 7"))
     assert (done.ending, done.exit_code) == (Ending.EXITED, 7)
 
 
+@on_marked
 def test_a_stopped_supervisor_cannot_hold_up_a_time_out(marked: Marked) -> None:
     stop = marked.shell("setsid sleep 600 & kill -STOP $PPID; sleep 600", timeout_s=0.3, grace_s=0)
     done = run(stop)
@@ -200,6 +217,7 @@ def test_a_stopped_supervisor_cannot_hold_up_a_time_out(marked: Marked) -> None:
     assert eventually(lambda: not marked.alive())
 
 
+@on_marked
 def test_a_cancel_ends_sixteen_trees_at_once(marked: Marked) -> None:
     processes = Processes()
     tree = marked.shell("setsid sleep 600 & wait")
@@ -222,6 +240,7 @@ supervisor.main(streams, nursery, lambda: False)
 """
 
 
+@on_marked
 def test_without_adoption_group_and_descendants_are_ended(marked: Marked) -> None:
     if not Path("/bin/ps").exists():
         pytest.skip("needs ps")

@@ -6,11 +6,13 @@ import dataclasses
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.beside import beside, beside_on
 from tests.support.repos import Checkout, hook
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
 from tools.settings import Settings
@@ -21,9 +23,7 @@ A_GOOD, B_GOOD = "grep -q good a.txt", "grep -q good b.txt"
 PATIENCE_S = 20.0
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, FILES)
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
 
 
 def a_good(*, then: Callable[[], object]) -> Callable[[Agent], None]:
@@ -82,6 +82,7 @@ GRAVE: dict[str, tuple[Callable[[Checkout], object], str]] = {
 
 
 @pytest.mark.parametrize("name", PLAIN)
+@on_scene
 def test_who_was_alone_at_work_is_refused_and_the_rest_ships(scene: Scene, name: str) -> None:
     act, named = PLAIN[name]
     strays = a_good(then=lambda: act(scene.repo))
@@ -102,6 +103,7 @@ def one_at_a_time(scene: Scene) -> Settings:
 
 
 @pytest.mark.parametrize("name", GRAVE)
+@on_scene
 def test_what_can_run_a_program_later_is_refused_without_another_round(
     scene: Scene, name: str
 ) -> None:
@@ -113,6 +115,7 @@ def test_what_can_run_a_program_later_is_refused_without_another_round(
     assert len(driver.rounds_of("a")) == 1
 
 
+@on_scene
 def test_a_plain_stray_may_be_repaired_and_is_reported_all_the_same(scene: Scene) -> None:
     strays = a_good(then=lambda: scene.repo.write({"c.txt": "stray\n"}))
     rounds = [strays, lambda agent: None]
@@ -122,6 +125,7 @@ def test_a_plain_stray_may_be_repaired_and_is_reported_all_the_same(scene: Scene
     assert "file c.txt" in report["shipped_repos"][0]["warning"]
 
 
+@on_scene
 def test_a_test_that_writes_in_the_users_checkout_is_refused(scene: Scene) -> None:
     agent = writes(a__txt=f"echo stray > {scene.repo.path}/c.txt\n")
     report, _ = scene.play({"a": agent}, [item("a", "a.txt", "sh a.txt", repairCap=0)])
@@ -154,12 +158,14 @@ def play_together(scene: Scene, act: Callable[[], object]) -> dict[str, Any]:
     return scene.play({"a": both.first, "b": both.second}, items)[0]
 
 
+@on_scene
 def test_of_several_at_work_the_owner_of_the_file_is_refused(scene: Scene) -> None:
     report = play_together(scene, lambda: scene.repo.write({"a.txt": "good\n"}))
     assert verdicts(report) == {"a": "refused", "b": "verified"}
     assert report["shipped"] == ["b"]
 
 
+@on_scene
 def test_an_edit_of_the_user_stops_no_ship_and_is_told(scene: Scene) -> None:
     report = play_together(scene, lambda: scene.repo.write({"c.txt": "the user's\n"}))
     assert report["shipped"] == ["a", "b"]
@@ -168,6 +174,7 @@ def test_an_edit_of_the_user_stops_no_ship_and_is_told(scene: Scene) -> None:
     assert (scene.repo.path / "c.txt").read_text() == "the user's\n"
 
 
+@on_scene
 def test_a_grave_change_by_one_of_several_ships_none_of_them(scene: Scene) -> None:
     report = play_together(scene, lambda: scene.repo.git("config", "core.fsmonitor", "evil"))
     assert verdicts(report) == {"a": "refused", "b": "refused"}
@@ -183,6 +190,7 @@ def test_a_grave_change_by_one_of_several_ships_none_of_them(scene: Scene) -> No
         lambda u: u.git("status"),
     ],
 )
+@on_scene
 def test_what_editors_do_in_the_background_blames_nobody(
     scene: Scene, act: Callable[[Checkout], object]
 ) -> None:
@@ -191,6 +199,7 @@ def test_what_editors_do_in_the_background_blames_nobody(
     assert report["shipped"] == ["a"]
 
 
+@on_scene
 def test_what_tests_of_all_items_together_plant_stops_the_ship(scene: Scene) -> None:
     plants = f"git -C {scene.repo.path} config core.fsmonitor evil"
     only_together = f"! grep -q good a.txt || ! grep -q good b.txt || {plants}\n"
@@ -203,6 +212,7 @@ def test_what_tests_of_all_items_together_plant_stops_the_ship(scene: Scene) -> 
     assert report["shipped_repos"][0]["error"] == "checkout_changed"
 
 
+@on_scene
 def test_a_planted_program_never_runs_when_the_checkout_is_moved_ahead(scene: Scene) -> None:
     """In the mode that moves the user's own checkout, its git dir has to be the user's."""
     poison = lambda: scene.repo.git("config", "filter.x.smudge", "evil")  # noqa: E731
@@ -214,8 +224,9 @@ def test_a_planted_program_never_runs_when_the_checkout_is_moved_ahead(scene: Sc
     assert "may run programs: config filter.x.smudge" in built(report)["b"]["ship_error"]
 
 
-def test_what_is_copied_into_proving_trees_may_not_change_meanwhile(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config='[workspace]\ncopy = ["ignored"]\n')
+@beside
+def test_what_is_copied_into_proving_trees_may_not_change_meanwhile(folder: Path) -> None:
+    scene = Scene(folder, FILES, config='[workspace]\ncopy = ["ignored"]\n')
     scene.repo.write({"ignored": "needed by tests\n"})
     strays = a_good(then=lambda: scene.repo.write({"ignored": "forged\n"}))
     report, _ = scene.play({"a": strays}, [item("a", "a.txt", A_GOOD)])
@@ -224,6 +235,7 @@ def test_what_is_copied_into_proving_trees_may_not_change_meanwhile(tmp_path: Pa
 
 
 @pytest.mark.parametrize("gone", [False, True])
+@on_scene
 def test_who_alters_the_journal_is_refused(scene: Scene, gone: bool) -> None:
     entry = scene.state / "journal" / "a.json"
 

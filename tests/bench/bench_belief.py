@@ -76,8 +76,9 @@ def _demo(place: Path, count: int, *, checks: bool, slow: bool) -> tuple[float, 
     tracker.write_text(json.dumps(backlog))
     command = [
         *(sys.executable, str(ROOT / "driver" / "wave_scheduler.py"), "--execute"),
-        *("--repo", folder / "repo", "--config", folder / "tidegate.toml"),
-        *("--state-dir", folder / "state", "--tracker", tracker, "--max-items", str(count)),
+        *("--repo", str(folder / "repo"), "--config", str(folder / "tidegate.toml")),
+        *("--state-dir", str(folder / "state"), "--tracker", str(tracker)),
+        *("--max-items", str(count)),
     ]
     env = {**os.environ, **({} if checks else NOTHING)}
     began = time.monotonic()

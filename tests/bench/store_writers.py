@@ -121,7 +121,11 @@ def bare_group_commit(path: str) -> Callable[[], Append]:
 def tidegate(path: str) -> Callable[[], Append]:
     """What is measured."""
     store = EventStore(path)
-    return lambda: lambda: store.append("s", "t", PAYLOAD) and None
+
+    def append() -> None:
+        store.append("s", "t", PAYLOAD)
+
+    return lambda: append
 
 
 SUBJECTS = {

@@ -65,7 +65,7 @@ FAULTS = {
     FaultKind.OVERLOADED: error("503 Service Unavailable"),
     FaultKind.RATE_LIMITED: error("429 Too Many Requests"),
 }
-HANGS = Act(lambda call: call.ending.wait() and None)
+HANGS = Act(lambda call: call.ending.wait())
 
 
 def played(plan: Plan) -> Act:

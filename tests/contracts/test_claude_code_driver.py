@@ -61,7 +61,7 @@ def result_line(plan: Plan, **changes: object) -> dict[str, object]:
     }
 
 
-def speaking(place: Place, plan: Plan, lines: list[object], code: int = 0) -> tuple[str, str]:
+def speaking(place: Place, plan: Plan, lines: list[object], code: int = 0) -> tuple[str, ...]:
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
     failed = result_line(Plan(fails=True, usage=None), **FAULTS.get(plan.fault, {}))
     said = [json.dumps(INIT), json.dumps(failed)] if plan.fault else []

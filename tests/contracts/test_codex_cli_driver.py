@@ -57,7 +57,7 @@ def lines_for(plan: Plan) -> list[str]:
 
 def speaking(
     place: Place, plan: Plan, lines: list[str], code: int = 0, said: str = ""
-) -> tuple[str, str]:
+) -> tuple[str, ...]:
     fault = played(FAULTS[plan.fault]) if plan.fault else []
     return place.program(plan, SPEECH, lines=lines, exit=code, said=said, fault_lines=fault)
 

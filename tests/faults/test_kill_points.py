@@ -1,7 +1,7 @@
 """A scheduler killed at any of its points, and started again, ships every item exactly once.
 
 The points are listed by a first run; the sweep kills at each of them (a few hundred), the default
-run at half a dozen spread over it: `python -m pytest -m sweep -s tests/faults/test_kill_points.py`.
+run at a few spread over it: `python -m pytest -m sweep -s tests/faults/test_kill_points.py`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import pytest
 
 from driver.command import child_environment
 from driver.git_command import user_environment
+from tests.support.beside import beside
 from tests.support.killing import Tally, Yard
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-SAMPLE = 6
+SAMPLE = 4
 AT_ONCE = 2
 TRIES = 4  # threads do not pass their points in the same order twice, so the last may be missed
 EXPECTED = {
@@ -80,13 +81,14 @@ def campaign(folder: Path, numbers: Sequence[int], *, every: int) -> tuple[Tally
     return whole, missed
 
 
-def test_a_sample_of_kills_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    trace = points(tmp_path / "trace")
+@beside
+def test_a_sample_of_kills_loses_and_doubles_nothing(folder: Path) -> None:
+    trace = points(folder / "trace")
     assert set(trace) >= EXPECTED
     # The last points are those after which a kill costs most: the ship and the tracker.
     last = len(trace) - len(trace) // 20
     numbers = [1 + number * (last - 1) // (SAMPLE - 1) for number in range(SAMPLE)]
-    tally, missed = campaign(tmp_path, numbers, every=5)
+    tally, missed = campaign(folder, numbers, every=5)
     assert tally.violations == []
     assert missed == []
 
@@ -109,8 +111,9 @@ def test_no_child_is_told_to_die(armed: str) -> None:
     assert armed not in user_environment(told)
 
 
-def test_with_points_armed_nothing_is_pushed_but_to_a_folder(tmp_path: Path) -> None:
-    yard = Yard(tmp_path, slugs=("a",))
+@beside
+def test_with_points_armed_nothing_is_pushed_but_to_a_folder(folder: Path) -> None:
+    yard = Yard(folder, slugs=("a",))
     yard.repo.git("remote", "set-url", "origin", "https://127.0.0.1:9/x.git")
     done = yard.run("nothing=kill")
     assert done.code == 1, done.err
@@ -119,5 +122,6 @@ def test_with_points_armed_nothing_is_pushed_but_to_a_folder(tmp_path: Path) -> 
     assert yard.commits() == {}
 
 
-def test_the_report_of_an_ordinary_run_does_not_speak_of_points(tmp_path: Path) -> None:
-    assert "failpoints" not in Yard(tmp_path, slugs=("a",)).run().report
+@beside
+def test_the_report_of_an_ordinary_run_does_not_speak_of_points(folder: Path) -> None:
+    assert "failpoints" not in Yard(folder, slugs=("a",)).run().report

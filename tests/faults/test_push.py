@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.beside import beside
 from tests.support.processes import MARKER, Marked, eventually
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item
@@ -20,23 +21,24 @@ GONE_WITHIN_S = 2.0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)])
-def test_no_push_outlives_the_program(tmp_path: Path, number: int, code: int) -> None:
-    scene, marked = Scene(tmp_path, {"a.txt": "base\n"}, remote=True), Marked(tmp_path)
+@beside
+def test_no_push_outlives_the_program(folder: Path, number: int, code: int) -> None:
+    scene, marked = Scene(folder, {"a.txt": "base\n"}, remote=True), Marked(folder)
     assert scene.remote
-    pushing, hooks = tmp_path / "pushing", scene.remote.path / "hooks"
+    pushing, hooks = folder / "pushing", scene.remote.path / "hooks"
     hook(hooks, "pre-receive", f"touch {pushing}; sleep 60")
     agent = ["sh", "-c", "echo good > a.txt"]
     config = f'[backend]\nname = "command"\ncommand = {json.dumps(agent)}\ntier = 1\n'
-    (tmp_path / "tidegate.toml").write_text(config, encoding="utf-8")
+    (folder / "tidegate.toml").write_text(config, encoding="utf-8")
     manifest = {"items": [item("a", "a.txt", "grep -q good a.txt")]}
-    (tmp_path / "m.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (folder / "m.json").write_text(json.dumps(manifest), encoding="utf-8")
     flags = ("--manifest", "m.json", "--config", "tidegate.toml", "--state-dir", "state")
-    argv = [sys.executable, PROGRAM, "--git", "--repo", "repo", *flags]
+    argv = [sys.executable, str(PROGRAM), "--git", "--repo", "repo", *flags]
     env = {**scene.environ, MARKER: marked.marker, "PYTHONDONTWRITEBYTECODE": "1"}
 
     def start() -> subprocess.Popen[str]:
         return subprocess.Popen(
-            argv, cwd=tmp_path, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            argv, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
     try:

@@ -6,11 +6,15 @@ import json
 import signal
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from state_store.journal import entry_path
+from tests.support.beside import beside_each_other, selected
 from tests.support.killing import Yard
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -57,35 +61,64 @@ class Reviewed(Yard):
         return Counter(log.read_text().split() if log.exists() else ())
 
 
-def test_undisturbed_it_is_built_read_repaired_read_and_shipped(tmp_path: Path) -> None:
-    yard = Reviewed(tmp_path)
-    assert yard.run().code == 0
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
+    """A run to its end; the points that it passed are in `trace`."""
+    yard = Reviewed(tmp_path_factory.mktemp("undisturbed"))
+    assert yard.run(f"*=trace:{yard.folder / 'trace'}").code == 0
+    return yard
+
+
+def test_undisturbed_it_is_built_read_repaired_read_and_shipped(undisturbed: Reviewed) -> None:
+    yard = undisturbed
     assert yard.reviews() == {"request_changes": 1, "approve": 1}
     assert yard.dispatched() == {"build": 1, "repair": 1}
     assert yard.wrong(clean_clone=True) == []
 
 
+@dataclass(frozen=True)
+class Killed:
+    """What was seen of a run that was killed at a point, and of those that finished it."""
+
+    code: int
+    undone: list[str]
+    dispatched: Counter[str]
+    reviews: Counter[str]
+    wrong: list[str]
+
+
+Kills = Mapping[str, Future[Killed]]
+
+
+def killed(folder: Path, where: str) -> Killed:
+    yard = Reviewed(folder)
+    code = yard.run(f"{where}=kill").code
+    _, undone = yard.run_until_done()
+    return Killed(code, undone, yard.dispatched(), yard.reviews(), yard.wrong(clean_clone=True))
+
+
+@pytest.fixture(scope="module")
+def kills(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kills:
+    return beside_each_other(killed, selected(request, "where"), tmp_path_factory.mktemp("kills"))
+
+
 # The processes in order: build, test, review, repair, test, review, and the test of the ship.
 @pytest.mark.parametrize(
-    ("where", "builds", "repairs", "reads", "approvals"),
+    ("where", "repairs"),
     [
-        ("process.before_start@3", 1, 1, 1, 1),  # proven, about to be read
-        ("process.before_start@4", 1, 1, 1, 1),  # its repair is about to start
-        ("process.after_finish@4", 1, 2, 1, 1),  # repaired, and nobody has looked
-        ("process.before_start@6", 1, 1, 1, 1),  # the repair is proven, about to be read
-        ("git.before_push", 1, 1, 1, 1),  # approved and on its way
+        pytest.param("process.before_start@3", 1, marks=pytest.mark.sweep),  # about to be read
+        pytest.param("process.before_start@4", 1, marks=pytest.mark.sweep),  # about to be repaired
+        ("process.after_finish@4", 2),  # repaired, and nobody has looked
+        pytest.param("process.before_start@6", 1, marks=pytest.mark.sweep),  # to be read again
+        pytest.param("git.before_push", 1, marks=pytest.mark.sweep),  # approved and on its way
     ],
 )
-def test_a_killed_run_goes_on_at_the_very_step(
-    tmp_path: Path, where: str, builds: int, repairs: int, reads: int, approvals: int
-) -> None:
-    yard = Reviewed(tmp_path)
-    assert yard.run(f"{where}=kill").code == KILLED
-    _, undone = yard.run_until_done()
-    assert undone == []
-    assert yard.dispatched() == {"build": builds, "repair": repairs}
-    assert yard.reviews() == {"request_changes": reads, "approve": approvals}
-    assert yard.wrong(clean_clone=True) == []
+def test_a_killed_run_goes_on_at_the_very_step(kills: Kills, where: str, repairs: int) -> None:
+    seen = kills[where].result()
+    assert (seen.code, seen.undone) == (KILLED, [])
+    assert seen.dispatched == {"build": 1, "repair": repairs}
+    assert seen.reviews == {"request_changes": 1, "approve": 1}
+    assert seen.wrong == []
 
 
 def test_rounds_go_on_counting_and_the_reviewer_is_told_what_it_saw_last(tmp_path: Path) -> None:
@@ -100,23 +133,22 @@ def test_rounds_go_on_counting_and_the_reviewer_is_told_what_it_saw_last(tmp_pat
     assert "-flaw" in since.partition("The whole change")[0]
 
 
-def test_between_review_and_repair_no_moment_costs_a_second_review(tmp_path: Path) -> None:
-    whole = Reviewed(tmp_path / "whole")
-    assert whole.run(f"*=trace:{tmp_path / 'trace'}").code == 0
-    points = (tmp_path / "trace").read_text().split()
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.sweep)])
+def test_between_review_and_repair_no_moment_costs_a_second_review(
+    undisturbed: Reviewed, tmp_path: Path, every: bool
+) -> None:
+    points = (undisturbed.folder / "trace").read_text().split()
     finished = [n for n, name in enumerate(points, 1) if name == "process.after_finish"]
     started = [n for n, name in enumerate(points, 1) if name == "process.before_start"]
     # The first points are those at which the review is written down; one of them makes it count.
     window = [*range(finished[2] + 1, started[3] + 1)]
+    chosen = [f"#{point}" for point in (window if every else (window[0], window[-1]))]
     told = []
-    for point in (window[0], window[len(window) // 2], window[-1]):
-        yard = Reviewed(tmp_path / str(point))
-        assert yard.run(f"#{point}=kill").code == KILLED
-        _, undone = yard.run_until_done()
-        assert undone == []
-        assert yard.dispatched() == {"build": 1, "repair": 1}, points[point - 1]
-        assert yard.wrong() == []
-        told.append(yard.reviews()["request_changes"])
+    for where, kill in beside_each_other(killed, chosen, tmp_path).items():
+        seen = kill.result()
+        assert (seen.code, seen.undone, seen.wrong) == (KILLED, [], []), where
+        assert seen.dispatched == {"build": 1, "repair": 1}, where
+        told.append(seen.reviews["request_changes"])
     assert told == sorted(told, reverse=True)
     assert (told[0], told[-1]) == (2, 1)
 

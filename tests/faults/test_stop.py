@@ -12,122 +12,80 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.processes import MARKER, Marked, eventually
+from tests.support.beside import beside_on
+from tests.support.processes import eventually
 from tests.support.repos import frozen
-from tests.support.waves import Scene, built, item
+from tests.support.stage import HANGS, Stage
+from tests.support.waves import built
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-PROGRAM = Path(__file__).resolve().parents[2] / "driver" / "wave_loop.py"
 GONE_WITHIN_S = 2.0
-
-# Works at once where the folder says `quick`; else it hangs in the way of its item.
-AGENT = """
-echo good > $TIDEGATE_ITEM.txt
-[ -e FOLDER/quick ] && exit 0
-case $TIDEGATE_ITEM in
-    tested) exit 0;;
-    deaf) trap '' TERM INT HUP; setsid sh -c "trap '' TERM INT HUP; while :; do sleep 60; done" &;;
-    forks) sleep 60 & (setsid sleep 60 &);;
-esac
-touch FOLDER/started-$TIDEGATE_ITEM
-while :; do sleep 60; done
-"""
-TEST = "if [ ! -e FOLDER/quick ]; then trap '' TERM INT && touch FOLDER/testing-{0} && sleep 60; fi"
-SLUGS = ("plain", "deaf", "forks", "tested")
+HANGING = ("plain", "deaf", "forks")
+SLUGS = (*HANGING, "tested")
 
 
-class Stage:
-    """A repository with a manifest whose agents and test hang until `quick` is there."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.scene = Scene(folder, {"base.txt": "base\n"})
-        self.marked = Marked(folder)
-        agent = folder / "agent.sh"
-        agent.write_text(AGENT.replace("FOLDER", str(folder)), encoding="utf-8")
-        (folder / "tidegate.toml").write_text(
-            f'[backend]\nname = "command"\ncommand = ["sh", "{agent}"]\ntier = 1\n'
-            f'env = ["{MARKER}"]\n[verify]\nenv = ["{MARKER}"]\n'
-            # All bases are tested at once, too, and hang.
-            "[limits]\nmax_parallel_tests = 8\n",
-            encoding="utf-8",
-        )
-        test = TEST.replace("FOLDER", str(folder))
-        items = [item(slug, f"{slug}.txt", test.format(slug)) for slug in SLUGS]
-        (folder / "m.json").write_text(json.dumps({"items": items}), encoding="utf-8")
-
-    def start(self, *under: str) -> subprocess.Popen[str]:
-        flags = ("--manifest", "m.json", "--config", "tidegate.toml", "--state-dir", "state")
-        return subprocess.Popen(
-            [*under, sys.executable, PROGRAM, "--git", "--repo", "repo", *flags],
-            cwd=self.folder,
-            env={**self.scene.environ, MARKER: self.marked.marker, "PYTHONDONTWRITEBYTECODE": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    @contextmanager
-    def running(self, *under: str) -> Iterator[subprocess.Popen[str]]:
-        """The program, at the moment when all agents and a test hang."""
-        with self.start(*under) as program:
-            try:
-                started = [self.folder / f"testing-{slug}" for slug in SLUGS]
-                started += [self.folder / f"started-{slug}" for slug in SLUGS if slug != "tested"]
-                assert eventually(lambda: all(p.exists() for p in started), 30.0)
-                yield program
-            finally:
-                program.kill()
-
-    def next_run(self) -> dict[str, Any]:
-        (self.folder / "quick").touch()
-        with self.start() as program:
-            out, err = program.communicate(timeout=60)
-        assert program.returncode == 0, err
-        report: dict[str, Any] = json.loads(out)
-        return report
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    made = Stage(tmp_path)
+@contextmanager
+def staged(folder: Path) -> Iterator[Stage]:
+    # All bases are tested at once, too, and hang.
+    made = Stage(folder, "[limits]\nmax_parallel_tests = 8\n")
+    made.plan(dict.fromkeys(SLUGS, HANGS))
     try:
         yield made
     finally:
         made.marked.end()
 
 
+on_a_stage = beside_on(staged)
+
+
+@contextmanager
+def running(stage: Stage, *under: str) -> Iterator[subprocess.Popen[str]]:
+    """The program, at the moment when all agents and tests hang."""
+    with stage.started(under=under) as program:
+        assert stage.hang(HANGING, tests=SLUGS), stage.said()
+        yield program
+
+
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 143)]
+    ("number", "code"),
+    [
+        (signal.SIGTERM, 143),
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGHUP, 143, marks=pytest.mark.sweep),
+    ],
 )
-def test_a_signal_ends_every_process_tells_what_was_and_the_next_run_works(
+@on_a_stage
+def test_a_signal_ends_every_process_keeps_and_tells_what_was_and_the_next_run_works(
     stage: Stage, number: int, code: int
 ) -> None:
     before = frozen(stage.scene.repo.path)
-    with stage.running() as program:
+    with running(stage) as program:
         sent = time.monotonic()
         program.send_signal(number)
-        out, err = program.communicate(timeout=20)
+        out, _ = program.communicate(timeout=20)
         took = time.monotonic() - sent
     assert eventually(lambda: not stage.marked.alive(), GONE_WITHIN_S)
-    assert program.returncode == code, err
+    assert program.returncode == code, stage.said()
     assert took < 10
     report = json.loads(out)
     assert (report["abort_reason"], report["exit_code"]) == ("interrupted", code)
     assert signal.Signals(number).name in report["error"]
     assert {record["verdict"] for record in report["built"]} == {"halted"}
+    saved = built(report)["tested"]["savedWork"]
+    assert saved, report
+    assert "+good" in Path(saved).read_text(encoding="utf-8")
     assert (report["shipped"], report["branch"]) == ([], None)
-    assert "Traceback" not in err
+    assert "Traceback" not in stage.said()
     assert frozen(stage.scene.repo.path) == before
     assert sorted(stage.next_run()["shipped"]) == sorted(SLUGS)
 
 
+@on_a_stage
 def test_below_nohup_a_hangup_ends_nothing(stage: Stage) -> None:
-    with stage.running("nohup") as program:
+    with running(stage, "nohup") as program:
         program.send_signal(signal.SIGHUP)
         program.send_signal(signal.SIGTERM)
         out, _ = program.communicate(timeout=20)
@@ -135,20 +93,18 @@ def test_below_nohup_a_hangup_ends_nothing(stage: Stage) -> None:
     assert json.loads(out)["error"] == "interrupted by SIGTERM"
 
 
+@on_a_stage
 def test_a_signal_while_the_report_is_written_leaves_it_whole(stage: Stage) -> None:
     wrong = [{"slug": f"wrong item {number}"} for number in range(300)]
     (stage.folder / "m.json").write_text(json.dumps({"items": wrong}), encoding="utf-8")
-    with stage.start() as program:
-        try:
-            assert program.stdout
-            pipe = program.stdout.fileno()
-            room = fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
-            assert eventually(lambda: _waiting_in(pipe) >= room, 30.0)
-            program.send_signal(signal.SIGTERM)
-            out, err = program.communicate(timeout=20)
-        finally:
-            program.kill()
-    assert json.loads(out)["exit_code"] == program.returncode == 2, err
+    with stage.started() as program:
+        assert program.stdout
+        pipe = program.stdout.fileno()
+        room = fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
+        assert eventually(lambda: _waiting_in(pipe) >= room, 30.0)
+        program.send_signal(signal.SIGTERM)
+        out, _ = program.communicate(timeout=20)
+    assert json.loads(out)["exit_code"] == program.returncode == 2, stage.said()
 
 
 def _waiting_in(pipe: int) -> int:
@@ -157,17 +113,9 @@ def _waiting_in(pipe: int) -> int:
     return int.from_bytes(answer, sys.byteorder)
 
 
-def test_work_that_a_signal_cut_short_is_kept(stage: Stage) -> None:
-    with stage.running() as program:
-        program.send_signal(signal.SIGTERM)
-        out, _ = program.communicate(timeout=20)
-    record = built(json.loads(out))["tested"]
-    assert record["savedWork"], record
-    assert "+good" in Path(record["savedWork"]).read_text(encoding="utf-8")
-
-
+@on_a_stage
 def test_a_second_signal_leaves_at_once_and_still_leaves_nobody_behind(stage: Stage) -> None:
-    with stage.running() as program:
+    with running(stage) as program:
         program.send_signal(signal.SIGTERM)
         program.send_signal(signal.SIGINT)
         out, _ = program.communicate(timeout=20)
@@ -177,10 +125,11 @@ def test_a_second_signal_leaves_at_once_and_still_leaves_nobody_behind(stage: St
     assert sorted(stage.next_run()["shipped"]) == sorted(SLUGS)
 
 
+@on_a_stage
 def test_when_the_orchestrator_is_killed_nobody_is_left_and_the_next_run_works(
     stage: Stage,
 ) -> None:
-    with stage.running() as program:
+    with running(stage) as program:
         program.kill()
         program.communicate(timeout=20)
     assert eventually(lambda: not stage.marked.alive(), GONE_WITHIN_S)

@@ -18,6 +18,7 @@ from state_store.api import StateAPI
 from state_store.kept_spend import Purpose, Reserved, Total
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
+from tests.support.beside import beside
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response, says
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts
 from tools import cost_ceiling, fleet_ledger, halt, wave_ledger_hook
@@ -64,9 +65,10 @@ def in_events(state: Path) -> dict[str, Any]:
         return totals
 
 
-def test_of_eight_items_of_500_below_600_one_is_begun_and_nothing_is_lost(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_wave_tokens=600)
-    tracker = tmp_path / "tracker.json"
+@beside
+def test_of_eight_items_of_500_below_600_one_is_begun_and_nothing_is_lost(folder: Path) -> None:
+    made = scene(folder, max_wave_tokens=600)
+    tracker = folder / "tracker.json"
     todo = [{"id": i["slug"].upper(), "status": "todo", **i} for i in items(SLUGS)]
     tracker.write_text(json.dumps({"items": todo}), encoding="utf-8")
     driver = ScriptedDriver({s: spends(Usage(450, 50), s) for s in SLUGS}, environ=made.environ)
@@ -90,8 +92,9 @@ def test_of_eight_items_of_500_below_600_one_is_begun_and_nothing_is_lost(tmp_pa
     assert len(driver.requests) == 2
 
 
-def test_the_next_wave_of_the_day_starts_from_what_was_spent(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_daily_tokens=1100)
+@beside
+def test_the_next_wave_of_the_day_starts_from_what_was_spent(folder: Path) -> None:
+    made = scene(folder, max_daily_tokens=1100)
     first, begun = play(made, Usage(450, 50), SLUGS[:1], wave_id="one")
     assert (begun, first["exit_code"]) == (1, 0)
     assert first["budget"]["day"]["tokens"] == {"spent": 500, "reserved": 0, "ceiling": 1100}
@@ -108,8 +111,9 @@ def test_the_next_wave_of_the_day_starts_from_what_was_spent(tmp_path: Path) -> 
     assert named["spent"] == 500
 
 
-def test_a_ledger_that_outlived_its_store_still_counts(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_daily_tokens=1000)
+@beside
+def test_a_ledger_that_outlived_its_store_still_counts(folder: Path) -> None:
+    made = scene(folder, max_daily_tokens=1000)
     play(made, Usage(900, 0), SLUGS[:1], wave_id="one")
     for path in made.state.glob("tracker_events.db*"):
         path.unlink()
@@ -121,8 +125,9 @@ def test_a_ledger_that_outlived_its_store_still_counts(tmp_path: Path) -> None:
     assert report["budget"]["day"]["tokens"]["spent"] == 900
 
 
-def test_a_wave_waits_for_room_that_others_free(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_wave_tokens=1000, default_dispatch_tokens=600)
+@beside
+def test_a_wave_waits_for_room_that_others_free(folder: Path) -> None:
+    made = scene(folder, max_wave_tokens=1000, default_dispatch_tokens=600)
     report, begun = play(made, Usage(50, 50), SLUGS)
     assert (begun, report["exit_code"], report["tokens"]["total"]) == (8, 0, 800)
 
@@ -132,8 +137,9 @@ def test_a_wave_waits_for_room_that_others_free(tmp_path: Path) -> None:
     [None, Usage(float("nan"), 3), Usage(-5, 3), Usage(None, 3), Usage(10**30, 0)],  # type: ignore[arg-type]
     ids=["missing", "NaN", "negative", "half", "absurd"],
 )
-def test_a_use_that_nobody_knows_counts_as_it_was_reserved(tmp_path: Path, use: Any) -> None:
-    made = scene(tmp_path, max_wave_tokens=1000, default_dispatch_tokens=400)
+@beside
+def test_a_use_that_nobody_knows_counts_as_it_was_reserved(folder: Path, use: Any) -> None:
+    made = scene(folder, max_wave_tokens=1000, default_dispatch_tokens=400)
     report, begun = play(made, use, SLUGS)
     assert (begun, report["exit_code"], report["ceiling"]["spent"]) == (2, 3, 800)
     assert (report["tokens"]["unmetered"], report["budget"]["wave"]["unmetered"]) == (2, 2)
@@ -141,19 +147,21 @@ def test_a_use_that_nobody_knows_counts_as_it_was_reserved(tmp_path: Path, use: 
     assert (in_events(made.state)["unmetered"], in_events(made.state)["tokens"]) == (2, None)
 
 
-def test_a_model_without_a_price_is_refused_before_it_spends(tmp_path: Path) -> None:
-    report, begun = play(scene(tmp_path / "a", max_wave_usd=5), Usage(1, 1), ["i0"])
+@beside
+def test_a_model_without_a_price_is_refused_before_it_spends(folder: Path) -> None:
+    report, begun = play(scene(folder / "a", max_wave_usd=5), Usage(1, 1), ["i0"])
     assert (begun, report["exit_code"], verdicts(report)) == (0, 3, {"i0": "over_budget"})
     assert "price of scripted-worker is unknown" in report["error"]
-    allowed = scene(tmp_path / "b", max_wave_usd=5, allow_unpriced=True)
+    allowed = scene(folder / "b", max_wave_usd=5, allow_unpriced=True)
     report, begun = play(allowed, Usage(1, 1), ["i0"])
     assert (begun, report["exit_code"]) == (1, 0)
     assert (report["tokens"]["unpriced"], report["tokens"]["costUsd"]) == (1, None)
 
 
-def test_money_is_reserved_by_price_and_booked_by_use(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_wave_usd=1.0, default_dispatch_tokens=100_000)
-    with (tmp_path / "tidegate.toml").open("a") as config:
+@beside
+def test_money_is_reserved_by_price_and_booked_by_use(folder: Path) -> None:
+    made = scene(folder, max_wave_usd=1.0, default_dispatch_tokens=100_000)
+    with (folder / "tidegate.toml").open("a") as config:
         config.write("[prices]\nscripted-worker = { input = 5, output = 10 }\n")
     report, begun = play(made, Usage(70_000, 5_000), SLUGS)
     # Each costs 0.40; a third would end at 1.20.
@@ -164,8 +172,9 @@ def test_money_is_reserved_by_price_and_booked_by_use(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("period", ["wave", "daily"])
-def test_dispatches_are_counted_repairs_too(tmp_path: Path, period: str) -> None:
-    made = scene(tmp_path, **{f"max_{period}_dispatches": 2, "max_workers": 1})
+@beside
+def test_dispatches_are_counted_repairs_too(folder: Path, period: str) -> None:
+    made = scene(folder, **{f"max_{period}_dispatches": 2, "max_workers": 1})
     bad = [spends(Usage(1, 1), "i0", "bad\n"), spends(Usage(1, 1), "i0")]
     scripts = {"i0": bad, "i1": spends(Usage(1, 1), "i1")}
     report, driver = made.play(scripts, items(["i0", "i1"]))
@@ -173,8 +182,9 @@ def test_dispatches_are_counted_repairs_too(tmp_path: Path, period: str) -> None
     assert f"{period} ceiling reached: 2 of 2 dispatches" in report["error"]
 
 
-def test_past_its_minutes_a_wave_starts_nothing_more(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_wave_minutes=0.0005, max_workers=1)
+@beside
+def test_past_its_minutes_a_wave_starts_nothing_more(folder: Path) -> None:
+    made = scene(folder, max_wave_minutes=0.0005, max_workers=1)
     report, begun = play(made, Usage(1, 1), SLUGS[:3])
     assert (begun, report["exit_code"], report["abort_reason"]) == (
         begun,
@@ -185,8 +195,9 @@ def test_past_its_minutes_a_wave_starts_nothing_more(tmp_path: Path) -> None:
     assert "minutes" in report["error"]
 
 
-def test_what_was_billed_is_the_same_in_every_book(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_daily_tokens=10**9)
+@beside
+def test_what_was_billed_is_the_same_in_every_book(folder: Path) -> None:
+    made = scene(folder, max_daily_tokens=10**9)
     uses = [(n * 7 % 23 + 100, n % 5 + 11) for n in range(40)]
     acts: list[Act] = []
 
@@ -220,7 +231,7 @@ def test_what_was_billed_is_the_same_in_every_book(tmp_path: Path) -> None:
     phases = {row["phase"] for row in fleet_ledger.parse_ledger_rows(made.state)}
     assert phases == {"build", "repair"}
     assert (report["tokens"]["unmetered"], report["tokens"]["ledgered"]) == (0, True)
-    _hook_adds_nothing(tmp_path, made, report)
+    _hook_adds_nothing(folder, made, report)
 
 
 def _hook_adds_nothing(folder: Path, made: Scene, report: Mapping[str, Any]) -> None:
@@ -232,8 +243,9 @@ def _hook_adds_nothing(folder: Path, made: Scene, report: Mapping[str, Any]) -> 
     assert in_ledger(made.state) == before
 
 
-def test_an_answer_without_a_use_leaves_no_book_at_zero(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_wave_tokens=1000, default_dispatch_tokens=300)
+@beside
+def test_an_answer_without_a_use_leaves_no_book_at_zero(folder: Path) -> None:
+    made = scene(folder, max_wave_tokens=1000, default_dispatch_tokens=300)
     with RawServer([says(patch({"i0.txt": "good\n"}), usage=None)]) as server:
         driver = OpenAICompatibleDriver(server.url, "m", environ=made.environ)
         report = made.run(driver, items(["i0"]))
@@ -241,24 +253,26 @@ def test_an_answer_without_a_use_leaves_no_book_at_zero(tmp_path: Path) -> None:
     assert report["ceiling"]["spent"] == in_ledger(made.state) == 300
 
 
-def test_a_use_is_charged_once(tmp_path: Path) -> None:
-    with EventStore(tmp_path / STATE_DB_FILENAME) as store:
-        books = Budget(store, Limits(default_tokens=100), "me", state_dir=tmp_path)
+@beside
+def test_a_use_is_charged_once(folder: Path) -> None:
+    with EventStore(folder / STATE_DB_FILENAME) as store:
+        books = Budget(store, Limits(default_tokens=100), "me", state_dir=folder)
         held = books.reserve(Purpose("w", "i", 1, "build", "b", "m"))
         assert isinstance(held, Reserved)
         for tokens in (30, 90):
             books.settle(held, Used(tokens=tokens))
         books.cancel(held)
         assert books.totals("w")[0] == Total(tokens=30, dispatches=1, unpriced=1)
-        assert in_ledger(tmp_path) == in_events(tmp_path)["tokens"] == 30
+        assert in_ledger(folder) == in_events(folder)["tokens"] == 30
         again = books.reserve(Purpose("w", "i", 1, "build", "b", "m"))
         assert isinstance(again, Reserved)
         books.settle(again, Used(tokens=12))  # an item that is built anew under its old number
-        assert in_ledger(tmp_path) == in_events(tmp_path)["tokens"] == 42
+        assert in_ledger(folder) == in_events(folder)["tokens"] == 42
 
 
-def test_a_dispatch_that_was_not_begun_costs_nothing(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_wave_dispatches=3)
+@beside
+def test_a_dispatch_that_was_not_begun_costs_nothing(folder: Path) -> None:
+    made = scene(folder, max_wave_dispatches=3)
     (made.state / "journal").mkdir(parents=True)
     (made.state / "journal" / "i0.json").mkdir()  # where its start is to be noted
     report, begun = play(made, Usage(1, 1), SLUGS[:1])
@@ -267,9 +281,10 @@ def test_a_dispatch_that_was_not_begun_costs_nothing(tmp_path: Path) -> None:
     assert (wave["dispatches"]["spent"], wave["tokens"]["reserved"]) == (0, 0)
 
 
-def test_a_daily_ceiling_that_is_reached_lets_no_cycle_begin(tmp_path: Path) -> None:
-    made = scene(tmp_path, max_daily_usd=0.01)
-    with (tmp_path / "tidegate.toml").open("a") as config:
+@beside
+def test_a_daily_ceiling_that_is_reached_lets_no_cycle_begin(folder: Path) -> None:
+    made = scene(folder, max_daily_usd=0.01)
+    with (folder / "tidegate.toml").open("a") as config:
         config.write("[prices]\nscripted-worker = { input = 5, output = 10 }\n")
     play(made, Usage(2_000, 0), ["i0"])
     report, begun = play(made, Usage(2_000, 0), ["i1"], wave_id="two")

@@ -15,6 +15,7 @@ import pytest
 
 from driver.backends.throttle import Throttle
 from driver.openai_compatible_driver import OpenAICompatibleDriver
+from tests.support.beside import beside
 from tests.support.programs import LOOP
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response
 from tests.support.waves import Scene, built, item, verdicts
@@ -70,13 +71,14 @@ class Watched:
         return Act(play, act.billed)
 
 
-def test_eight_workers_that_are_told_to_wait_all_finish_and_make_no_storm(tmp_path: Path) -> None:
+@beside
+def test_eight_workers_that_are_told_to_wait_all_finish_and_make_no_storm(folder: Path) -> None:
     slow = error("429 Too Many Requests", headers={"Retry_After": str(RETRY_AFTER_S)})
     watched = Watched()
     storm = [watched.act(slow, refuses=True, first=True)] * 6
     storm += [watched.act(GOOD, refuses=False, first=True)] * 2
     with RawServer([*storm, watched.act(GOOD, refuses=False)]) as server:
-        scene = a_scene(tmp_path)
+        scene = a_scene(folder)
         driver = OpenAICompatibleDriver(server.url, "m", environ=scene.environ, timeout_s=60)
         items = [item(f"i{n}", f"f{n}.txt", contains(f"f{n}.txt")) for n in range(8)]
         report = scene.run(driver, items)
@@ -116,7 +118,8 @@ def test_a_fault_costs_no_repair_round_and_ships_nothing_of_its_item(
     assert all(record["repairs"] == 0 for record in failed)
 
 
-def test_a_red_test_is_repaired_with_what_it_printed(tmp_path: Path) -> None:
+@beside
+def test_a_red_test_is_repaired_with_what_it_printed(folder: Path) -> None:
     prompts: list[str] = []
 
     def learns(call: Call) -> None:
@@ -127,7 +130,7 @@ def test_a_red_test_is_repaired_with_what_it_printed(tmp_path: Path) -> None:
         call.send(response(json.dumps(body).encode()))
 
     with RawServer([Act(learns, 150)]) as server:
-        scene = a_scene(tmp_path)
+        scene = a_scene(folder)
         driver = OpenAICompatibleDriver(server.url, "m", environ=scene.environ)
         report = scene.run(driver, [item("i", "f.txt", contains("f.txt"))])
     assert report["shipped"] == ["i"]
@@ -211,8 +214,9 @@ def holds(path: Path) -> bool:
     return KEY.encode() in path.read_bytes()
 
 
-def test_nobody_is_asked_without_the_key_that_is_needed(tmp_path: Path) -> None:
-    scene = a_scene(tmp_path)
+@beside
+def test_nobody_is_asked_without_the_key_that_is_needed(folder: Path) -> None:
+    scene = a_scene(folder)
     driver = OpenAICompatibleDriver(
         "https://localhost.example/v1", "m", "LAB_KEY", environ=scene.environ
     )
@@ -221,9 +225,10 @@ def test_nobody_is_asked_without_the_key_that_is_needed(tmp_path: Path) -> None:
     assert "LAB_KEY" in json.dumps(report)
 
 
-def test_a_new_file_is_written_by_a_model_that_saw_it_as_absent(tmp_path: Path) -> None:
+@beside
+def test_a_new_file_is_written_by_a_model_that_saw_it_as_absent(folder: Path) -> None:
     with RawServer([GOOD]) as server:
-        scene = a_scene(tmp_path)
+        scene = a_scene(folder)
         driver = OpenAICompatibleDriver(server.url, "m", environ=scene.environ)
         report = scene.run(driver, [item("i", ["a/new.txt"], contains("a/new.txt"))])
         told = server.received[0].document["messages"][1]["content"]

@@ -229,7 +229,7 @@ def test_a_rebuild_names_the_stream_of_an_update_that_it_cannot_read(
 def test_what_a_note_put_in_place_is_flushed_or_the_events_are_kept_out(
     store: EventStore, tmp_path: Path
 ) -> None:
-    events = [("s", "t", {})]
+    events: list[tuple[str, str, dict[str, Any]]] = [("s", "t", {})]
     store.append_held(events, [], note=lambda: tmp_path)
     with pytest.raises(CannotRunError, match="gone"):
         store.append_held(events, [], note=lambda: tmp_path / "gone")

@@ -152,7 +152,7 @@ def test_excluding_a_pattern_twice_adds_one_line(user: Checkout, repo: Repositor
     assert text.count(".tidegate") == 1
 
 
-CHANGES_TO_THE_CHECKOUT = {
+CHANGES_TO_THE_CHECKOUT: dict[str, Callable[[Checkout], object]] = {
     "HEAD": lambda u: u.git("commit", "-q", "--allow-empty", "-m", "x"),
     "branch": lambda u: u.git("checkout", "-q", "-b", "other"),
     "config some.thing": lambda u: u.git("config", "some.thing", "y"),

@@ -6,14 +6,15 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from driver.agent_driver import FAILURE_CANCELLED, WorkerResult
 from driver.wave_loop import run_wave
+from tests.support.beside import beside_on
 from tests.support.waves import (
     PATIENCE_S,
     Agent,
@@ -29,11 +30,10 @@ from tools import halt
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, {"a.txt": "base\n"})
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, {"a.txt": "base\n"})))
 
 
+@on_scene
 def test_an_agent_that_cannot_be_ended_is_left_behind_and_costs_no_attempt(scene: Scene) -> None:
     come_back = threading.Event()
 
@@ -57,6 +57,7 @@ def test_an_agent_that_cannot_be_ended_is_left_behind_and_costs_no_attempt(scene
     assert report["shipped"] == ["a"]
 
 
+@on_scene
 def test_a_halted_repair_is_not_counted_and_those_before_it_are(scene: Scene) -> None:
     def halted(agent: Agent) -> WorkerResult:
         agent.write({"a.txt": "worse\n"})

@@ -280,8 +280,10 @@ def test_processes_that_ingest_at_once_create_each_item_once(api: StateAPI, tmp_
         for how in ("ingest", "ingest", "ingest", "sync")
     ]
     for process in running:
+        assert process.stdout
         assert process.stdout.readline() == b"ready\n"
     for process in running:
+        assert process.stdin
         process.stdin.write(b"\n")
         process.stdin.flush()
     for process in running:
@@ -359,7 +361,8 @@ def test_a_sync_holds_up_nobody_while_it_decides_and_loses_nothing(
     tmp_path: Path, tracker: Path, times: int
 ) -> None:
     database = tmp_path / "state" / "tracker_events.db"
-    with StateAPI(database) as other, Raced(database, queue_patience_s=0.2) as store:
+    store = Raced(database, queue_patience_s=0.2)
+    with StateAPI(database) as other, store:
         store.others = []
         api = SimpleNamespace(store=store)
         sync_tracker(api, tracker)
@@ -375,9 +378,10 @@ def test_a_sync_holds_up_nobody_while_it_decides_and_loses_nothing(
 
 def test_a_sync_ends_although_others_never_stop_writing(tmp_path: Path, tracker: Path) -> None:
     database = tmp_path / "state" / "tracker_events.db"
+    store = Raced(database)
     with (
         StateAPI(database) as first,
-        Raced(database) as store,
+        store,
         EventStore(database, queue_patience_s=0.1) as other,
     ):
         sync_tracker(first, tracker)

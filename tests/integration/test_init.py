@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.support.beside import beside, beside_on
 from tests.support.repos import Checkout, make_repo, user_environ
 from tools.settings import load
 
@@ -18,6 +20,12 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def repo(tmp_path: Path) -> Checkout:
     return make_repo(tmp_path / "repo", user_environ(tmp_path / "home"), {"a.txt": "a\n"})
+
+
+FILES = {"a.txt": "a\n"}
+on_repo = beside_on(
+    lambda folder: nullcontext(make_repo(folder / "repo", user_environ(folder / "home"), FILES))
+)
 
 
 def program(folder: Path, environ: object, name: str, *args: str) -> tuple[int, str, str]:
@@ -37,6 +45,7 @@ def init(repo: Checkout, *args: str) -> tuple[int, str, str]:
     return program(repo.path, repo.environ, "tools/init.py", *args)
 
 
+@on_repo
 def test_a_project_gets_settings_a_backlog_and_nothing_to_commit_by_accident(
     repo: Checkout,
 ) -> None:
@@ -51,6 +60,7 @@ def test_a_project_gets_settings_a_backlog_and_nothing_to_commit_by_accident(
     assert repo.git("status", "--porcelain") == "?? tidegate.toml"
 
 
+@on_repo
 def test_the_backlog_it_makes_can_be_run_once_its_item_is_to_do(repo: Checkout) -> None:
     init(repo)
     dry = ("driver/wave_scheduler.py", "--dry-run")
@@ -63,6 +73,7 @@ def test_the_backlog_it_makes_can_be_run_once_its_item_is_to_do(repo: Checkout) 
     assert json.loads(out)["items_selected"] == ["EXAMPLE-1"]
 
 
+@on_repo
 def test_what_is_there_is_kept_to_the_byte(repo: Checkout) -> None:
     theirs = {
         "tidegate.toml": "[backend]\nname = 'command'\n",
@@ -95,6 +106,7 @@ def test_what_is_there_is_kept_to_the_byte(repo: Checkout) -> None:
         ("systemd", ["state/tidegate.service", "state/tidegate.timer"]),
     ],
 )
+@on_repo
 def test_a_workflow_is_made_on_request(repo: Checkout, kind: str, files: list[str]) -> None:
     init(repo)
     assert not any((repo.path / name).exists() for name in files)
@@ -106,6 +118,7 @@ def test_a_workflow_is_made_on_request(repo: Checkout, kind: str, files: list[st
     assert "add to it" not in out
 
 
+@on_repo
 def test_a_broken_link_is_something_that_is_there(repo: Checkout) -> None:
     outside = repo.path.parent / "outside"
     (repo.path / "tidegate.toml").symlink_to(outside)
@@ -114,15 +127,17 @@ def test_a_broken_link_is_something_that_is_there(repo: Checkout) -> None:
     assert "kept, it was there" in out
 
 
+@on_repo
 def test_settings_in_pyproject_are_settings(repo: Checkout) -> None:
     repo.write({"pyproject.toml": '[tool.tidegate.backend]\nname = "claude"\n'})
     assert "[tool.tidegate] in it holds the settings" in init(repo)[1]
     assert not (repo.path / "tidegate.toml").exists()
 
 
-def test_outside_a_repository_nothing_is_made(tmp_path: Path) -> None:
-    environ = {**user_environ(tmp_path / "home"), "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
-    place = tmp_path / "place"
+@beside
+def test_outside_a_repository_nothing_is_made(folder: Path) -> None:
+    environ = {**user_environ(folder / "home"), "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    place = folder / "place"
     place.mkdir()
     code, out, err = program(place, environ, "tools/init.py")
     assert (code, out) == (2, "")
@@ -138,6 +153,7 @@ def test_a_state_folder_elsewhere_needs_no_ignoring(repo: Checkout, tmp_path: Pa
     assert "nothing to ignore" in out
 
 
+@on_repo
 def test_one_word_reaches_every_program(repo: Checkout) -> None:
     def tidegate(*args: str) -> tuple[int, str, str]:
         return program(repo.path, repo.environ, "driver/tidegate.py", *args)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.beside import beside, beside_on
 from tests.support.repos import Checkout
 from tests.support.waves import Agent, Scene, Step, built, item, verdicts, writes
 
@@ -24,14 +26,14 @@ def load_tests(loader, tests, pattern):
 """
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, {"base.txt": "base\n"})
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, {"base.txt": "base\n"})))
 
 
-@pytest.fixture
-def pushing(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, {"base.txt": "base\n", ".gitignore": "made\n"}, remote=True)
+on_pushing = beside_on(
+    lambda folder: nullcontext(
+        Scene(folder, {"base.txt": "base\n", ".gitignore": "made\n"}, remote=True)
+    )
+)
 
 
 def configured(tmp_path: Path, config: str, **more: Any) -> Scene:
@@ -68,6 +70,7 @@ def subjects(scene: Scene, report: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(("victim", "culprit"), [("a", "b"), ("b", "a")])
+@on_scene
 def test_of_two_that_break_together_the_first_ships_and_the_report_says_who_breaks_what(
     scene: Scene, victim: str, culprit: str
 ) -> None:
@@ -84,6 +87,7 @@ def test_of_two_that_break_together_the_first_ships_and_the_report_says_who_brea
     assert (red["kind"], red["command"]) == ("red", tests[victim])
 
 
+@on_scene
 def test_of_eight_items_with_two_guilty_pairs_the_innocent_six_ship_within_twelve_runs(
     scene: Scene,
 ) -> None:
@@ -101,6 +105,7 @@ def test_of_eight_items_with_two_guilty_pairs_the_innocent_six_ship_within_twelv
         assert scene.trailers(commit)["Proved-Tree"] == tree
 
 
+@on_scene
 def test_each_commit_s_tree_was_proven_with_its_own_test_and_the_last_with_all(
     scene: Scene,
 ) -> None:
@@ -113,6 +118,7 @@ def test_each_commit_s_tree_was_proven_with_its_own_test_and_the_last_with_all(
     assert integration(report)["runs"] == 3  # two commits in between, and the last
 
 
+@on_scene
 def test_one_that_breaks_everybody_goes_alone_although_it_comes_first(scene: Scene) -> None:
     report = wave_of(
         scene, {"a": "test -e a.txt"} | {slug: dislikes(slug, "a") for slug in "bcdef"}
@@ -121,14 +127,16 @@ def test_one_that_breaks_everybody_goes_alone_although_it_comes_first(scene: Sce
     assert "a breaks " in built(report)["a"]["error"]
 
 
+@on_scene
 def test_a_command_that_all_items_have_blames_only_those_that_break_it(scene: Scene) -> None:
     report = wave_of(scene, dict.fromkeys("abcdef", "test ! -e b.txt -o ! -e e.txt"))
     assert report["shipped"] == ["a", "b", "c", "d", "f"]
     assert "together with b: e breaks b's test" in built(report)["e"]["error"]
 
 
-def test_a_run_in_which_no_test_ran_is_not_green_together_either(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"suite/test_t.py": NONE_BESIDE_B})
+@beside
+def test_a_run_in_which_no_test_ran_is_not_green_together_either(folder: Path) -> None:
+    scene = Scene(folder, {"suite/test_t.py": NONE_BESIDE_B})
     suite = f"{sys.executable} -m unittest discover -s suite"
     report = wave_of(scene, {"a": suite, "b": "test -e b.txt"})
     assert report["shipped"] == ["a"]
@@ -138,10 +146,11 @@ def test_a_run_in_which_no_test_ran_is_not_green_together_either(tmp_path: Path)
 # The commands of [verify] integration
 
 
+@beside
 def test_a_command_for_all_is_run_on_the_last_tree_and_who_breaks_it_stays_out(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
-    scene = configured(tmp_path, "[verify]\nintegration = ['test ! -e b.txt', ['ls', 'a.txt']]\n")
+    scene = configured(folder, "[verify]\nintegration = ['test ! -e b.txt', ['ls', 'a.txt']]\n")
     report = wave_of(scene, {slug: f"test -e {slug}.txt" for slug in "abc"})
     assert report["shipped"] == ["a", "c"]
     assert "b breaks the integration command `test ! -e b.txt`" in built(report)["b"]["error"]
@@ -150,26 +159,29 @@ def test_a_command_for_all_is_run_on_the_last_tree_and_who_breaks_it_stays_out(
     assert ran >= {"test ! -e b.txt", "ls a.txt"}
 
 
-def test_a_single_item_meets_the_commands_for_all_too(tmp_path: Path) -> None:
-    scene = configured(tmp_path, "[verify]\nintegration = ['false']\n")
+@beside
+def test_a_single_item_meets_the_commands_for_all_too(folder: Path) -> None:
+    scene = configured(folder, "[verify]\nintegration = ['false']\n")
     report = wave_of(scene, {"a": "test -e a.txt"})
     assert (report["shipped"], report["exit_code"]) == ([], 1)
     assert report["shipped_repos"][0]["error"] == "nothing_green_together"
 
 
 @pytest.mark.parametrize("command", ["test -e nowhere.txt", "no-such-program"])
+@beside
 def test_a_command_that_is_no_item_s_fault_costs_nobody_an_attempt(
-    tmp_path: Path, command: str
+    folder: Path, command: str
 ) -> None:
-    scene = configured(tmp_path, f"[verify]\nintegration = ['{command}']\n")
+    scene = configured(folder, f"[verify]\nintegration = ['{command}']\n")
     report = wave_of(scene, {slug: f"test -e {slug}.txt" for slug in "ab"})
     assert report["shipped"] == []
     assert verdicts(report) == {"a": "undecided", "b": "undecided"}
     assert command in built(report)["a"]["error"]
 
 
-def test_a_command_for_all_that_could_hide_red_is_refused_at_the_start(tmp_path: Path) -> None:
-    scene = configured(tmp_path, "[verify]\nintegration = ['make lint || true']\n")
+@beside
+def test_a_command_for_all_that_could_hide_red_is_refused_at_the_start(folder: Path) -> None:
+    scene = configured(folder, "[verify]\nintegration = ['make lint || true']\n")
     report = wave_of(scene, {"a": "test -e a.txt"})
     assert (report["abort_reason"], report["exit_code"]) == ("invalid_input", 2)
     assert "[verify] integration: `make lint || true`" in report["error"]
@@ -178,6 +190,7 @@ def test_a_command_for_all_that_could_hide_red_is_refused_at_the_start(tmp_path:
 # Doubt
 
 
+@on_scene
 def test_a_test_that_cannot_be_run_together_leaves_its_item_undecided_and_blames_nobody(
     scene: Scene,
 ) -> None:
@@ -188,11 +201,12 @@ def test_a_test_that_cannot_be_run_together_leaves_its_item_undecided_and_blames
 
 
 @pytest.mark.parametrize("policy", ["refuse", "allow"])
+@beside
 def test_red_then_green_on_one_tree_is_flaky_and_shipped_only_by_policy(
-    tmp_path: Path, policy: str
+    folder: Path, policy: str
 ) -> None:
-    scene = configured(tmp_path, f"[verify]\nflake_policy = '{policy}'\n")
-    script, once = tmp_path / "flaky.sh", tmp_path / "once"
+    scene = configured(folder, f"[verify]\nflake_policy = '{policy}'\n")
+    script, once = folder / "flaky.sh", folder / "once"
     script.write_text(f"test ! -e b.txt -o -e {once} || {{ touch {once}; exit 1; }}\n")
     flaky = f"sh {script}"
     report = wave_of(scene, {"a": flaky, "b": "test -e b.txt"})
@@ -238,6 +252,7 @@ def head_of(scene: Scene) -> str:
 
 
 @pytest.mark.parametrize("mode", ["branch", "current"])
+@on_pushing
 def test_items_are_proven_again_on_a_branch_that_moved_on_and_ship_there(
     pushing: Scene, mode: str
 ) -> None:
@@ -264,6 +279,7 @@ def test_items_are_proven_again_on_a_branch_that_moved_on_and_ship_there(
     assert (pushing.repo.path / "theirs.txt").exists() == (mode == "current")
 
 
+@on_pushing
 def test_who_changed_what_others_changed_meanwhile_starts_anew_and_the_rest_ships(
     pushing: Scene,
 ) -> None:
@@ -276,6 +292,7 @@ def test_who_changed_what_others_changed_meanwhile_starts_anew_and_the_rest_ship
     assert "a.txt" in record["error"]
 
 
+@on_pushing
 def test_work_that_came_from_elsewhere_meanwhile_makes_no_empty_commit(pushing: Scene) -> None:
     steps = {"a": advancing(pushing, {"a.txt": "same\n"}, {"a.txt": "same\n"})}
     report = wave_of(pushing, {s: f"test -e {s}.txt" for s in "ab"}, steps)
@@ -283,6 +300,7 @@ def test_work_that_came_from_elsewhere_meanwhile_makes_no_empty_commit(pushing: 
     assert "has these very changes already" in built(report)["a"]["error"]
 
 
+@on_pushing
 def test_who_is_red_on_what_came_meanwhile_is_left_out_and_pays_no_attempt(
     pushing: Scene,
 ) -> None:
@@ -292,15 +310,17 @@ def test_who_is_red_on_what_came_meanwhile_is_left_out_and_pays_no_attempt(
     assert "not where it would go" in built(report)["a"]["error"]
 
 
-def test_places_are_set_up_again_on_the_branch_that_moved_on(tmp_path: Path) -> None:
+@beside
+def test_places_are_set_up_again_on_the_branch_that_moved_on(folder: Path) -> None:
     files = {"base.txt": "base\n", ".gitignore": "made\n"}
     config = "[workspace]\nsetup = ['cp base.txt made']\n"
-    scene = Scene(tmp_path, files, remote=True, config=config)
+    scene = Scene(folder, files, remote=True, config=config)
     steps = {"a": advancing(scene, {"base.txt": "newer\n"}, {"a.txt": "x\n"})}
     report = wave_of(scene, {"a": "cmp base.txt made"}, steps)
     assert (report["shipped"], built(report)["a"]["error"]) == (["a"], None)
 
 
+@on_pushing
 def test_a_branch_that_moves_on_while_items_are_proven_together_is_followed_once(
     pushing: Scene,
 ) -> None:
@@ -311,6 +331,7 @@ def test_a_branch_that_moves_on_while_items_are_proven_together_is_followed_once
     assert pushing.files_in(head_of(pushing)) == {"pushed-1": "A"}
 
 
+@on_pushing
 def test_a_branch_that_moves_on_twice_stops_the_ship_clearly_and_keeps_the_work(
     pushing: Scene,
 ) -> None:
@@ -346,6 +367,7 @@ def push_when(scene: Scene, present: str, *, limit: int) -> str:
     return f"sh {script}"
 
 
+@on_pushing
 def test_a_remote_that_cannot_be_asked_is_told_and_does_not_stop_the_wave_from_proving(
     pushing: Scene,
 ) -> None:
@@ -359,6 +381,7 @@ def test_a_remote_that_cannot_be_asked_is_told_and_does_not_stop_the_wave_from_p
     assert report["shipped_repos"][0]["error"] == "git_push_failed"
 
 
+@on_pushing
 def test_without_a_branch_there_is_nothing_to_follow(pushing: Scene) -> None:
     pushing.repo.git("checkout", "-q", "--detach")
     base = pushing.repo.git("rev-parse", "HEAD")
@@ -367,12 +390,14 @@ def test_without_a_branch_there_is_nothing_to_follow(pushing: Scene) -> None:
     assert (report["shipped"], report["shipped_repos"][0]["onto"]) == (["a"], base)
 
 
+@on_pushing
 def test_commits_that_are_not_pushed_yet_are_no_reason_to_go_back(pushing: Scene) -> None:
     mine = pushing.repo.commit({"mine.txt": "m\n"})
     report = wave_of(pushing, {"a": "test -e a.txt"})
     assert (report["shipped"], report["shipped_repos"][0]["onto"]) == (["a"], mine)
 
 
+@on_pushing
 def test_histories_that_went_apart_are_told(pushing: Scene) -> None:
     mine = pushing.repo.commit({"mine.txt": "m\n"})
     steps = {"a": advancing(pushing, {"theirs.txt": "t\n"}, {"a.txt": "x\n"})}

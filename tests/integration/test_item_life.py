@@ -167,6 +167,8 @@ def test_the_remote_decides_what_is_merged_and_one_that_is_away_changes_nothing(
     done = project.schedule()
     assert told(done) == {"A": "merged"}
     assert "merge it and pull" in left_out(done)["C"]  # a wave would start from here
+    ahead = project.schedule("--dry-run", "--target", "main")  # and this from where the remote is
+    assert ahead.report["items_selected"] == ["C"]
     assert project.git("rev-parse", "main") == fetched
     assert "refs/tidegate" not in project.git("for-each-ref")
     project.git("pull", "-q", "--ff-only", "origin", "main")

@@ -78,10 +78,10 @@ class Case:
             f'[backend]\nname = "command"\ncommand = {agent}\n[review]\nmode = "off"\n'
             f"[workspace]\nroot = {json.dumps(str(self.home / 'places'))}\n{self.config}"
         )
-        item = {"id": "A", "slug": "a", "status": "todo", "prompt": "Do it."}
+        item: dict[str, object] = {"id": "A", "slug": "a", "status": "todo", "prompt": "Do it."}
         item |= {"ownsFiles": [self.owned], "testCmd": self.test}
         tracker.write_text(json.dumps({"version": 1, "items": [item]}))
-        words = ("--execute", "--tracker", tracker, "--repo", self.repo.path)
+        words: list[str | Path] = ["--execute", "--tracker", tracker, "--repo", self.repo.path]
         words += ("--config", config, "--state-dir", self.home / "state")
         start: Callable[..., Ran] = run if apart else run_here
         return start(SCHEDULER, *words, cwd=self.home, env=self.environ, **options)
@@ -172,7 +172,10 @@ def with_hooks_elsewhere(case: Case) -> None:
 
 def with_crlf_attributes(case: Case) -> None:
     case.make()
-    files = {".gitattributes": "*.txt text eol=crlf\n", "dos.txt": b"one\r\ntwo\r\n"}
+    files: dict[str, str | bytes] = {
+        ".gitattributes": "*.txt text eol=crlf\n",
+        "dos.txt": b"one\r\ntwo\r\n",
+    }
     case.repo.commit(files)
     case.repo.path.joinpath("work.txt").unlink()
     case.repo.git("checkout", "-q", "work.txt")

@@ -275,7 +275,7 @@ def test_nothing_is_said_to_where_a_name_should_not_lead(
 
 
 def test_no_thread_and_no_socket_outlives_a_request_that_was_given_up() -> None:
-    with RawServer([Act(lambda call: call.ending.wait() and None)]) as server:
+    with RawServer([Act(lambda call: call.ending.wait())]) as server:
         with pytest.raises(TransportError):
             ask(server.url, timeout_s=0.1)
         for thread in threading.enumerate():

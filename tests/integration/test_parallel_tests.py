@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from driver.wave_loop import run_wave
+from tests.support.beside import beside
 from tests.support.waves import PATIENCE_S, Agent, Scene, ScriptedDriver, item, verdicts
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
@@ -16,12 +17,13 @@ SLUGS = ("a", "b", "c", "d")
 
 
 @pytest.mark.parametrize("in_repository", [True, False])
+@beside
 def test_four_agents_work_at_once_and_their_tests_one_after_the_other(
-    tmp_path: Path, in_repository: bool
+    folder: Path, in_repository: bool
 ) -> None:
     config = "[limits]\nmax_workers = 4\nmax_parallel_tests = 1\n"
-    scene = Scene(tmp_path, {"README": "x"}, config=config)
-    plain = tmp_path / "plain"
+    scene = Scene(folder, {"README": "x"}, config=config)
+    plain = folder / "plain"
     plain.mkdir()
     all_at_work = threading.Barrier(len(SLUGS))
 
@@ -30,7 +32,7 @@ def test_four_agents_work_at_once_and_their_tests_one_after_the_other(
         agent.write({f"{agent.request.environment['TIDEGATE_ITEM']}.txt": "good"})
 
     # Red where another one is at the same place at the same time.
-    place = tmp_path / "taken"
+    place = folder / "taken"
     test = f"mkdir {place} && sleep 0.1 && rmdir {place}"
     items = [item(slug, f"{slug}.txt", test, repairCap=0) for slug in SLUGS]
     report = run_wave(

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from driver.command_driver import CommandDriver
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.wave_loop import run_wave
 from state_store.journal import load_entries
+from tests.support.beside import beside, beside_on
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts, writes
 
 RESETS = 1796000000.0
@@ -50,9 +52,9 @@ def run(
     return run_wave(driver, manifest, resume_journal=True, **given)
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, {"README": "x"}, config="[limits]\nmax_workers = 1\n")
+on_scene = beside_on(
+    lambda folder: nullcontext(Scene(folder, {"README": "x"}, config="[limits]\nmax_workers = 1\n"))
+)
 
 
 def journaled(scene: Scene) -> dict[str, Mapping[str, Any]]:
@@ -60,6 +62,7 @@ def journaled(scene: Scene) -> dict[str, Mapping[str, Any]]:
     return {slug: entry for (_, slug), entry in entries.items()}
 
 
+@on_scene
 def test_a_used_up_plan_parks_the_wave_and_what_is_verified_ships(scene: Scene) -> None:
     report, driver = scene.play(scripts(two=meets(USED_UP)), ITEMS)
     assert verdicts(report) == {"one": "verified", "two": "undecided", "three": "halted"}
@@ -71,11 +74,12 @@ def test_a_used_up_plan_parks_the_wave_and_what_is_verified_ships(scene: Scene) 
     assert "used up" in built(report)["three"]["error"]
 
 
-def test_no_place_is_prepared_for_an_item_that_is_not_begun(tmp_path: Path) -> None:
-    log = tmp_path / "set-up.log"
+@beside
+def test_no_place_is_prepared_for_an_item_that_is_not_begun(folder: Path) -> None:
+    log = folder / "set-up.log"
     setup = f"pwd >> {shlex.quote(str(log))}"
     config = f"[limits]\nmax_workers = 1\n[workspace]\nsetup = [{json.dumps(setup)}]\n"
-    scene = Scene(tmp_path, {"README": "x"}, config=config)
+    scene = Scene(folder, {"README": "x"}, config=config)
     scene.play(scripts(one=meets(USED_UP)), ITEMS)
     # Beside the agent of the first, its test on the base has a place as well.
     made = [Path(line) for line in log.read_text(encoding="utf-8").splitlines()]
@@ -86,6 +90,7 @@ def test_no_place_is_prepared_for_an_item_that_is_not_begun(tmp_path: Path) -> N
     ]
 
 
+@on_scene
 def test_a_parked_wave_has_cost_no_attempt_and_goes_on_when_run_again(scene: Scene) -> None:
     scene.play(scripts(two=meets(USED_UP)), ITEMS)
     assert "three" not in journaled(scene)
@@ -99,6 +104,7 @@ def test_a_parked_wave_has_cost_no_attempt_and_goes_on_when_run_again(scene: Sce
     assert (report["abort_reason"], report["parked_until"]) == (None, None)
 
 
+@on_scene
 def test_no_repair_round_is_begun_on_a_closed_backend(scene: Scene) -> None:
     wrong = writes(one__txt="")
     report, driver = scene.play(scripts(one=[wrong, meets(USED_UP)]), ITEMS)
@@ -108,6 +114,7 @@ def test_no_repair_round_is_begun_on_a_closed_backend(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("kind", [FaultKind.BAD_KEY, FaultKind.UNKNOWN_MODEL, FaultKind.NO_CREDIT])
+@on_scene
 def test_a_backend_that_refuses_everybody_is_asked_once(scene: Scene, kind: FaultKind) -> None:
     report, driver = scene.play(scripts(one=meets(ProviderFault(kind, "no"))), ITEMS)
     assert verdicts(report) == {"one": "undecided", "two": "halted", "three": "halted"}
@@ -116,6 +123,7 @@ def test_a_backend_that_refuses_everybody_is_asked_once(scene: Scene, kind: Faul
     assert len(driver.requests) == 1
 
 
+@on_scene
 def test_a_model_that_only_one_item_asks_for_ends_no_other(scene: Scene) -> None:
     fault = ProviderFault(FaultKind.UNKNOWN_MODEL, "no such model")
     items = [{**ITEMS[0], "model": "mine"}, *ITEMS[1:]]
@@ -125,6 +133,7 @@ def test_a_model_that_only_one_item_asks_for_ends_no_other(scene: Scene) -> None
     assert built(report)["one"]["repairs"] == 0
 
 
+@on_scene
 def test_a_backend_that_refuses_later_leaves_a_wave_not_all_of_which_shipped(scene: Scene) -> None:
     fault = ProviderFault(FaultKind.NO_CREDIT, "no credit")
     report, _ = scene.play(scripts(two=meets(fault)), ITEMS)
@@ -132,6 +141,7 @@ def test_a_backend_that_refuses_later_leaves_a_wave_not_all_of_which_shipped(sce
     assert report["abort_reason"] == "backend_refused"
 
 
+@on_scene
 def test_a_fault_of_one_request_parks_nothing(scene: Scene) -> None:
     fault = ProviderFault(FaultKind.BAD_REQUEST, "malformed")
     report, _ = scene.play(scripts(one=meets(fault)), ITEMS)
@@ -139,6 +149,7 @@ def test_a_fault_of_one_request_parks_nothing(scene: Scene) -> None:
     assert (report["abort_reason"], report["exit_code"]) == (None, 1)
 
 
+@on_scene
 def test_work_of_an_earlier_run_ships_on_a_parked_backend_too(scene: Scene) -> None:
     run(scene, ScriptedDriver(scripts(), environ=scene.environ), ITEMS[1:2], git=None)
     driver = ScriptedDriver(scripts(one=meets(USED_UP)), environ=scene.environ)
@@ -158,6 +169,7 @@ open(slug + ".txt", "w").write("x")
 """
 
 
+@on_scene
 def test_an_agent_program_that_prints_a_used_up_plan_parks_the_wave(scene: Scene) -> None:
     agent = scene.folder / "agent.py"
     agent.write_text(AGENT, encoding="utf-8")
@@ -175,11 +187,12 @@ def test_an_agent_program_that_prints_a_used_up_plan_parks_the_wave(scene: Scene
 AWAY = ProviderFault(FaultKind.OVERLOADED, "overloaded")
 
 
+@beside
 def test_a_provider_that_answers_nobody_for_long_parks_the_wave_and_says_so(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
     config = "[limits]\nmax_workers = 1\ngive_up_s = 0.2\n"
-    scene = Scene(tmp_path, {"README": "x"}, config=config)
+    scene = Scene(folder, {"README": "x"}, config=config)
     report, driver = scene.play(scripts(two=meets(AWAY)), ITEMS)
     assert verdicts(report) == {"one": "verified", "two": "undecided", "three": "halted"}
     assert (report["abort_reason"], report["exit_code"]) == ("parked", 3)
@@ -191,6 +204,7 @@ def test_a_provider_that_answers_nobody_for_long_parks_the_wave_and_says_so(
     assert "overloaded, so no call to the provider for" in scene.said.getvalue()
 
 
+@on_scene
 def test_a_provider_without_a_fault_was_never_closed(scene: Scene) -> None:
     report, _ = scene.play(scripts(), ITEMS)
     assert report["provider"] == {"closings": 0, "closedS": 0.0, "leastAtOnce": None}

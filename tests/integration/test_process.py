@@ -22,9 +22,11 @@ from driver.process import (
     capture,
     could_not_run_reason,
 )
-from tests.support.processes import Marked, eventually
+from tests.support.beside import beside_on
+from tests.support.processes import Marked, eventually, marked_in
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the commands are for a POSIX shell")
+on_marked = beside_on(marked_in)
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 
@@ -32,25 +34,30 @@ def run(command: Command) -> Finished:
     return Processes().run(command)
 
 
+@on_marked
 def test_a_run_tells_exit_code_and_both_streams(marked: Marked) -> None:
     done = run(marked.shell("echo out; echo err >&2; exit 3"))
     assert (done.ending, done.exit_code) == (Ending.EXITED, 3)
     assert (done.stdout, done.stderr, done.survivors) == ("out\n", "err\n", 0)
 
 
+@on_marked
 def test_a_pipe_is_red_when_its_head_fails(marked: Marked) -> None:
     assert run(marked.shell("false | tail -1")).exit_code == 1
 
 
+@on_marked
 def test_a_leader_killed_by_a_signal_is_reported_negative(marked: Marked) -> None:
     done = run(marked.shell("kill -KILL $$"))
     assert (done.ending, done.exit_code) == (Ending.EXITED, -signal.SIGKILL)
 
 
+@on_marked
 def test_a_megabyte_on_stdin_arrives_and_ends(marked: Marked) -> None:
     assert run(marked.shell("wc -c", stdin=b"x" * 1_000_000)).stdout.strip() == "1000000"
 
 
+@on_marked
 def test_a_megabyte_of_environment_arrives(marked: Marked) -> None:
     many = {f"N{n}": "x" * 10_000 for n in range(100)}
     assert int(run(marked.shell("env | wc -c", env=many)).stdout) > 1_000_000
@@ -67,21 +74,25 @@ def test_a_relative_folder_is_meant_where_the_run_is_asked_for(
         assert Path(done.stdout.strip()) == (marked.folder / name).resolve()
 
 
+@on_marked
 def test_without_stdin_a_reader_sees_the_end_at_once(marked: Marked) -> None:
     assert run(marked.shell("cat")).exit_code == 0
 
 
+@on_marked
 def test_a_megabyte_of_stderr_before_stdout_blocks_nobody(marked: Marked) -> None:
     done = run(marked.shell("head -c 1000000 /dev/zero | tr '\\0' e >&2; echo out"))
     assert done.stdout == "out\n"
     assert "bytes left out" in done.stderr
 
 
+@on_marked
 def test_damaged_text_and_nul_are_shown(marked: Marked) -> None:
     assert run(marked.shell(r"printf 'a\377b\000c'")).stdout == "a\ufffdb\\x00c"
 
 
 @needs_proc
+@on_marked
 def test_a_flood_is_kept_whole_on_disk_and_bounded_in_memory(marked: Marked) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     flood = "echo first; head -c 200000000 /dev/zero; echo; echo last"
@@ -97,6 +108,7 @@ def test_a_flood_is_kept_whole_on_disk_and_bounded_in_memory(marked: Marked) -> 
     done.stdout_file.unlink()
 
 
+@on_marked
 def test_output_never_goes_through_a_link_that_was_left_there(marked: Marked) -> None:
     victim = marked.folder / "victim"
     victim.write_text("precious")
@@ -120,6 +132,7 @@ def test_output_never_goes_through_a_link_that_was_left_there(marked: Marked) ->
     ],
     ids=["missing", "not executable", "folder", "too long", "nul", "empty"],
 )
+@on_marked
 def test_what_cannot_start_is_said_in_a_sentence(
     marked: Marked, argv: tuple[str, ...], word: str
 ) -> None:
@@ -129,6 +142,7 @@ def test_what_cannot_start_is_said_in_a_sentence(
     assert could_not_run_reason(done) == done.reason
 
 
+@on_marked
 def test_a_missing_folder_is_named(marked: Marked) -> None:
     marked.folder /= "gone"
     done = run(marked.command(("true",)))
@@ -136,6 +150,7 @@ def test_a_missing_folder_is_named(marked: Marked) -> None:
     assert str(marked.folder) in done.reason
 
 
+@on_marked
 def test_an_output_that_cannot_be_written_is_named(marked: Marked) -> None:
     (marked.folder / "file").write_text("")
     done = run(marked.command(("true",), output=marked.folder / "file" / "run"))
@@ -143,6 +158,7 @@ def test_an_output_that_cannot_be_written_is_named(marked: Marked) -> None:
     assert "file" in done.reason
 
 
+@on_marked
 def test_a_script_is_found_from_its_own_folder(marked: Marked) -> None:
     script = marked.folder / "run.sh"
     script.write_text("#!/bin/sh\nexit 5\n")
@@ -150,6 +166,7 @@ def test_a_script_is_found_from_its_own_folder(marked: Marked) -> None:
     assert run(marked.command(("./run.sh",))).exit_code == 5
 
 
+@on_marked
 def test_a_shell_that_finds_no_command_could_not_run(marked: Marked) -> None:
     assert "not found" in could_not_run_reason(run(marked.shell("no-such-program")))
 
@@ -165,12 +182,14 @@ def test_the_environment_is_exactly_the_one_given(
 
 
 @needs_proc
+@on_marked
 def test_the_environment_of_the_child_does_not_reach_the_supervisor(marked: Marked) -> None:
     hostile = {"PYTHONHOME": "/nowhere", "LD_PRELOAD": "/nowhere.so", "PYTHONSTARTUP": "/x"}
     assert run(marked.shell("exit 4", env=hostile)).exit_code == 4
 
 
 @needs_proc
+@on_marked
 def test_the_leader_holds_three_streams_and_default_signals(marked: Marked) -> None:
     text = """
 import os, signal
@@ -185,11 +204,13 @@ print(held[:3], len(held), os.getsid(0) == os.getpid() != os.getppid())
     assert int(masks["SigBlk"], 16) == 0
 
 
+@on_marked
 def test_two_writers_of_one_stream_do_not_overwrite_each_other(marked: Marked) -> None:
     done = run(marked.shell("for i in 1 2 3 4; do (echo $i) & done; wait"))
     assert sorted(done.stdout.split()) == ["1", "2", "3", "4"]
 
 
+@on_marked
 def test_a_time_out_is_not_an_exit(marked: Marked) -> None:
     done = run(marked.shell("echo before; sleep 60", timeout_s=0.5))
     assert (done.ending, done.exit_code, done.stdout) == (Ending.TIMED_OUT, None, "before\n")
@@ -197,6 +218,7 @@ def test_a_time_out_is_not_an_exit(marked: Marked) -> None:
     assert done.duration_s < 20
 
 
+@on_marked
 def test_silence_beyond_its_limit_ends_a_command(marked: Marked) -> None:
     done = run(marked.shell("echo before; sleep 60", silence_s=0.3))
     assert (done.ending, done.exit_code, done.stdout) == (Ending.SILENT, None, "before\n")
@@ -204,6 +226,7 @@ def test_silence_beyond_its_limit_ends_a_command(marked: Marked) -> None:
     assert done.duration_s < 20
 
 
+@on_marked
 def test_a_command_that_prints_now_and_then_is_not_silent(marked: Marked) -> None:
     text = "for i in 1 2 3 4 5 6 7 8; do echo $i >&2; sleep 0.2; done"
     done = run(marked.shell(text, silence_s=1.2))
@@ -211,6 +234,7 @@ def test_a_command_that_prints_now_and_then_is_not_silent(marked: Marked) -> Non
     assert done.duration_s > 1.2
 
 
+@on_marked
 def test_the_first_signal_is_the_one_asked_for_and_comes_once(marked: Marked) -> None:
     text = """
 import signal, time
@@ -229,6 +253,7 @@ print('signals', len(got), flush=True)
 
 
 @needs_proc
+@on_marked
 def test_running_shows_what_runs_and_how_long_it_has_been_silent(marked: Marked) -> None:
     processes = Processes()
     with ThreadPoolExecutor(1) as pool:
@@ -244,6 +269,7 @@ def test_running_shows_what_runs_and_how_long_it_has_been_silent(marked: Marked)
     assert processes.running() == ()
 
 
+@on_marked
 def test_after_cancel_nothing_starts(marked: Marked) -> None:
     processes = Processes()
     processes.cancel()
@@ -253,6 +279,7 @@ def test_after_cancel_nothing_starts(marked: Marked) -> None:
 
 
 @needs_proc
+@on_marked
 def test_a_second_cancel_leaves_no_grace(marked: Marked) -> None:
     processes = Processes()
     stubborn = marked.shell("trap '' TERM; echo up; while :; do sleep 1; done", grace_s=60)
@@ -279,6 +306,7 @@ def test_cancel_is_safe_in_a_signal_handler_of_the_waiting_thread(marked: Marked
         signal.signal(signal.SIGUSR1, before)
 
 
+@on_marked
 def test_sixty_four_runs_at_once_keep_their_own_results(marked: Marked) -> None:
     processes = Processes()
     with ThreadPoolExecutor(64) as pool:
@@ -306,6 +334,7 @@ def test_without_a_supervisor_results_and_limits_are_the_same(marked: Marked) ->
     assert marked.alive() == []
 
 
+@on_marked
 def test_a_helper_past_its_limit_is_ended_even_if_its_pipe_is_held(marked: Marked) -> None:
     argv = ("sh", "-c", "setsid sleep 60 & sleep 60")
     done = capture(argv, cwd=marked.folder, env=marked.env, timeout_s=0.2)

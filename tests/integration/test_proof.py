@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from state_store.api import StateAPI
 from state_store.events import ATTEMPT_JUDGED, wave_stream
 from state_store.write_api import STATE_DB_FILENAME
+from tests.support.beside import beside, beside_on
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
@@ -25,14 +27,13 @@ FILES = {
 CHECK = ["sh", "pkg/tests/check.sh"]
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, FILES)
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
 
 
 # Protected files
 
 
+@on_scene
 def test_a_test_changed_by_who_owns_its_folder_is_refused_and_named(scene: Scene) -> None:
     def cheats(agent: Agent) -> None:
         agent.write({"pkg/tests/check.sh": "exit 0\n"})
@@ -44,6 +45,7 @@ def test_a_test_changed_by_who_owns_its_folder_is_refused_and_named(scene: Scene
     assert "protected files" in driver.rounds_of("a")[1].prompt
 
 
+@on_scene
 def test_a_refused_agent_that_puts_the_test_back_ships(scene: Scene) -> None:
     def cheats(agent: Agent) -> None:
         agent.write({"pkg/tests/check.sh": "exit 0\n"})
@@ -56,6 +58,7 @@ def test_a_refused_agent_that_puts_the_test_back_ships(scene: Scene) -> None:
     assert report["shipped"] == ["a"]
 
 
+@on_scene
 def test_a_test_that_is_listed_by_name_is_the_items_to_change(scene: Scene) -> None:
     def both(agent: Agent) -> None:
         agent.write({"pkg/tests/check.sh": "grep -q fine pkg/value.txt\n"})
@@ -65,9 +68,10 @@ def test_a_test_that_is_listed_by_name_is_the_items_to_change(scene: Scene) -> N
     assert report["shipped"] == ["a"]
 
 
-def test_patterns_of_the_config_protect_more_files(tmp_path: Path) -> None:
+@beside
+def test_patterns_of_the_config_protect_more_files(folder: Path) -> None:
     config = '[verify]\nprotected = ["value.*"]\n'
-    scene = Scene(tmp_path, FILES, config=config)
+    scene = Scene(folder, FILES, config=config)
     report, _ = scene.play({"a": [writes(), writes()]}, [item("a", ["pkg/"], CHECK)])
     assert verdicts(report) == {"a": "no_change"}
 
@@ -95,6 +99,7 @@ def receipts(report: dict[str, Any], purpose: str, slug: str = "a") -> list[dict
     return [r for r in evidence(report, slug)["receipts"] if r["purpose"] == purpose]
 
 
+@on_scene
 def test_the_test_is_run_on_the_base_as_well(scene: Scene) -> None:
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", GOOD)])
     assert (report["shipped"], evidence(report)["baseline"]) == (["a"], "red")
@@ -105,17 +110,20 @@ def test_the_test_is_run_on_the_base_as_well(scene: Scene) -> None:
     assert base["base"] == proof["base"] == scene.repo.git("rev-parse", "main")
 
 
+@on_scene
 def test_a_green_base_is_recorded_and_ships(scene: Scene) -> None:
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", GREEN_ANYWAY)])
     assert (report["shipped"], evidence(report)["baseline"]) == (["a"], "green")
 
 
+@on_scene
 def test_where_nothing_had_to_be_done_the_item_is_already_green(scene: Scene) -> None:
     report, driver = scene.play({"a": writes()}, [item("a", "a.txt", GREEN_ANYWAY)])
     record = built(report)["a"]
     assert (record["verdict"], len(driver.requests), report["exit_code"]) == ("already_green", 1, 1)
 
 
+@on_scene
 def test_a_refactoring_that_changed_nothing_is_not_done(scene: Scene) -> None:
     refactor = item("a", "a.txt", GREEN_ANYWAY, baseline="green")
     report, _ = scene.play({"a": [writes(), writes(a__txt="new\n")]}, [refactor])
@@ -123,6 +131,7 @@ def test_a_refactoring_that_changed_nothing_is_not_done(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("test", "broke_it"), [(["grep", "-q", "base", "a.txt"], 1), (GOOD, 0)])
+@on_scene
 def test_a_regression_is_told_from_a_test_that_never_was_green(
     scene: Scene, test: list[str], broke_it: int
 ) -> None:
@@ -132,8 +141,9 @@ def test_a_regression_is_told_from_a_test_that_never_was_green(
     assert driver.rounds_of("a")[1].prompt.count("a regression") == broke_it
 
 
-def test_required_to_be_red_first_a_green_base_ships_nothing(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config=STRICT)
+@beside
+def test_required_to_be_red_first_a_green_base_ships_nothing(folder: Path) -> None:
+    scene = Scene(folder, FILES, config=STRICT)
     items = [
         item("a", "a.txt", GREEN_ANYWAY),
         item("b", "b.txt", GREEN_ANYWAY, baseline="green"),
@@ -148,12 +158,13 @@ def test_required_to_be_red_first_a_green_base_ships_nothing(tmp_path: Path) -> 
     assert built(report)["d"]["verdict"] == "undecided"
 
 
-def test_tests_of_the_works_own_have_to_be_red_without_the_work(tmp_path: Path) -> None:
+@beside
+def test_tests_of_the_works_own_have_to_be_red_without_the_work(folder: Path) -> None:
     files = {
         "run.sh": "for t in tests/*.sh; do sh $t || exit 1; done\n",
         "tests/old.sh": "exit 0\n",
     }
-    scene = Scene(tmp_path, {**files, "src/a.txt": "base\n"}, config=STRICT)
+    scene = Scene(folder, {**files, "src/a.txt": "base\n"}, config=STRICT)
     suite = item("a", ["src/", "tests/"], ["sh", "run.sh"])
     idle = {"src/a.txt": "good\n", "tests/new.sh": "exit 0\n"}
     real = {**idle, "tests/new.sh": "grep -q good src/a.txt\n"}
@@ -170,8 +181,9 @@ def test_tests_of_the_works_own_have_to_be_red_without_the_work(tmp_path: Path) 
     ]
 
 
-def test_a_base_that_cannot_be_tested_stops_nobody(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config=STRICT)
+@beside
+def test_a_base_that_cannot_be_tested_stops_nobody(folder: Path) -> None:
+    scene = Scene(folder, FILES, config=STRICT)
     test = ["./new.sh"]
 
     def makes(agent: Agent) -> None:
@@ -182,9 +194,10 @@ def test_a_base_that_cannot_be_tested_stops_nobody(tmp_path: Path) -> None:
     assert (report["shipped"], evidence(report)["baseline"]) == (["a"], "could_not_run")
 
 
-def test_switched_off_nothing_runs_on_the_base(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config='[verify]\nred_first = "off"\n')
-    seen = tmp_path / "seen"
+@beside
+def test_switched_off_nothing_runs_on_the_base(folder: Path) -> None:
+    scene = Scene(folder, FILES, config='[verify]\nred_first = "off"\n')
+    seen = folder / "seen"
     report, _ = scene.play(
         {"a": writes(a__txt="good\n")}, [item("a", "a.txt", f"cat a.txt >> {seen}")]
     )
@@ -193,6 +206,7 @@ def test_switched_off_nothing_runs_on_the_base(tmp_path: Path) -> None:
     assert "off" in evidence(report)["baselineNote"]
 
 
+@on_scene
 def test_one_baseline_serves_all_who_ask_the_same_and_later_waves(scene: Scene) -> None:
     seen = scene.folder / "seen"
     test = f"cat a.txt b.txt >> {seen}"
@@ -213,6 +227,7 @@ def test_one_baseline_serves_all_who_ask_the_same_and_later_waves(scene: Scene) 
 
 
 @pytest.mark.parametrize("spoiled", ["", "[]", "{", '{"version": 1, "runs": {"x": 1}}'])
+@on_scene
 def test_a_spoiled_cache_is_no_cache(scene: Scene, spoiled: str) -> None:
     scene.state.mkdir(parents=True)
     (scene.state / "baselines.json").write_text(spoiled)
@@ -221,6 +236,7 @@ def test_a_spoiled_cache_is_no_cache(scene: Scene, spoiled: str) -> None:
     assert len(json.loads((scene.state / "baselines.json").read_text())["runs"]) == 1
 
 
+@on_scene
 def test_in_place_there_is_no_base_to_test(scene: Scene) -> None:
     folder = scene.folder / "plain"
     folder.mkdir()
@@ -237,6 +253,7 @@ def test_in_place_there_is_no_base_to_test(scene: Scene) -> None:
 # Receipts
 
 
+@on_scene
 def test_a_receipt_says_what_ran_where_and_with_what(scene: Scene) -> None:
     report, _ = scene.play(
         {"a": writes(a__txt="good\n")}, [item("a", "a.txt", "echo said; echo err >&2; cat a.txt")]
@@ -248,6 +265,7 @@ def test_a_receipt_says_what_ran_where_and_with_what(scene: Scene) -> None:
     assert (proof["sandbox"], proof["kind"], proof["command"][:9]) == ("none", "green", "echo said")
 
 
+@on_scene
 def test_receipts_are_in_journal_events_and_report(scene: Scene) -> None:
     report, _ = scene.play(
         {"a": writes(a__txt="good\n"), "c": writes(c__txt="good\n")},
@@ -272,6 +290,7 @@ def test_receipts_are_in_journal_events_and_report(scene: Scene) -> None:
 ALWAYS = {"spotCheckFrac": 1}
 
 
+@on_scene
 def test_a_spot_check_runs_in_a_place_that_no_test_has_seen(scene: Scene) -> None:
     seen = scene.folder / "seen"
     report, _ = scene.play(
@@ -292,6 +311,7 @@ def flaky_test(scene: Scene) -> str:
     return f"grep -q good a.txt && test ! -e {been} && touch {been}"
 
 
+@on_scene
 def test_different_answers_for_one_tree_do_not_ship(scene: Scene) -> None:
     report, driver = scene.play(
         {"a": writes(a__txt="good\n")}, [item("a", "a.txt", flaky_test(scene), **ALWAYS)]
@@ -303,8 +323,9 @@ def test_different_answers_for_one_tree_do_not_ship(scene: Scene) -> None:
     assert record["error"].startswith("different answers for one tree: green, then red")
 
 
-def test_flaky_work_ships_where_that_is_allowed_and_the_report_says_so(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config='[verify]\nflake_policy = "allow"\n')
+@beside
+def test_flaky_work_ships_where_that_is_allowed_and_the_report_says_so(folder: Path) -> None:
+    scene = Scene(folder, FILES, config='[verify]\nflake_policy = "allow"\n')
     report, _ = scene.play(
         {"a": writes(a__txt="good\n")}, [item("a", "a.txt", flaky_test(scene), **ALWAYS)]
     )
@@ -327,9 +348,9 @@ SKIPPING = THREE.replace("    def test_c", "    @unittest.skip('later')\n    def
 UNITTEST = [sys.executable, "-m", "unittest", "tests.test_it"]
 
 
-@pytest.fixture
-def counted(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, {"a.txt": "a\n", "tests/test_it.py": THREE})
+on_counted = beside_on(
+    lambda folder: nullcontext(Scene(folder, {"a.txt": "a\n", "tests/test_it.py": THREE}))
+)
 
 
 def _leaves(test: str) -> dict[str, Any]:
@@ -347,6 +368,7 @@ def _tests_too(**more: Any) -> dict[str, Any]:
         (SKIPPING, "fewer tests ran: 2, on the base 3", {"fewerTests": 1, "moreSkipped": 1}),
     ],
 )
+@on_counted
 def test_with_fewer_tests_than_the_base_a_green_is_refused_unless_it_is_meant(
     counted: Scene, test: str, told: str, leave: dict[str, int]
 ) -> None:
@@ -357,6 +379,7 @@ def test_with_fewer_tests_than_the_base_a_green_is_refused_unless_it_is_meant(
     assert report["shipped"] == ["a"]
 
 
+@on_counted
 def test_an_agent_is_told_that_its_green_does_not_count(counted: Scene) -> None:
     again = {"tests/test_it.py": THREE, "a.txt": "b\n"}
     scripts = {"a": [_leaves(TWO)["a"][0], lambda agent: agent.write(again)]}
@@ -366,6 +389,7 @@ def test_an_agent_is_told_that_its_green_does_not_count(counted: Scene) -> None:
     assert "fewer tests ran" in driver.rounds_of("a")[1].prompt
 
 
+@on_scene
 def test_where_no_test_ran_nothing_is_proven(scene: Scene) -> None:
     none = {"a.txt": f"\n{'-' * 70}\nRan 0 tests in 0.000s\n\nOK\n"}
     report, _ = scene.play(
@@ -376,6 +400,7 @@ def test_where_no_test_ran_nothing_is_proven(scene: Scene) -> None:
     assert "no test ran" in built(report)["a"]["error"]
 
 
+@on_counted
 def test_counts_are_in_the_receipts(counted: Scene) -> None:
     report, _ = counted.play({"a": writes(a__txt="b\n")}, [item("a", "a.txt", UNITTEST)])
     found = [r["counts"] for r in evidence(report)["receipts"]]
@@ -386,6 +411,7 @@ def test_counts_are_in_the_receipts(counted: Scene) -> None:
 
 
 @pytest.mark.parametrize("test", ["false || true", "sleep 1 &", ["sh", "-c", "false | true"]])
+@on_scene
 def test_a_command_that_can_hide_a_red_test_is_refused_before_anything_is_spent(
     scene: Scene, test: Any
 ) -> None:
@@ -409,15 +435,14 @@ APP = {
 DISCOVER = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, APP)
+on_app = beside_on(lambda folder: nullcontext(Scene(folder, APP)))
 
 
 def _writes_app(text: str) -> dict[str, Any]:
     return {"a": lambda agent: agent.write({"app.py": text})}
 
 
+@on_app
 def test_a_failing_test_planted_beside_the_real_ones_turns_an_honest_run_red(app: Scene) -> None:
     report, _ = app.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", DISCOVER)])
     assert (report["shipped"], evidence(report)["canary"]) == (["a"], "red")
@@ -428,10 +453,11 @@ def test_a_failing_test_planted_beside_the_real_ones_turns_an_honest_run_red(app
     assert sorted(tree) == sorted(APP)
 
 
-def test_a_planted_test_and_a_spot_check_run_beside_each_other(tmp_path: Path) -> None:
+@beside
+def test_a_planted_test_and_a_spot_check_run_beside_each_other(folder: Path) -> None:
     slow = APP["tests/test_app.py"].replace("import app", "import app, time; time.sleep(0.5)")
     scene = Scene(
-        tmp_path, {**APP, "tests/test_app.py": slow}, config="[limits]\nmax_parallel_tests = 4\n"
+        folder, {**APP, "tests/test_app.py": slow}, config="[limits]\nmax_parallel_tests = 4\n"
     )
     report, _ = scene.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", DISCOVER, **ALWAYS)])
     found = evidence(report)
@@ -450,12 +476,14 @@ def test_a_planted_test_and_a_spot_check_run_beside_each_other(tmp_path: Path) -
     ],
     ids=["prints a summary and leaves", "asserts do nothing", "tests do nothing"],
 )
+@on_app
 def test_code_that_makes_its_runner_lie_is_refused(app: Scene, cheat: str) -> None:
     report, _ = app.play(_writes_app(cheat), [item("a", "app.py", DISCOVER, repairCap=0)])
     assert verdicts(report) == {"a": "refused"}
     assert "canary passed" in built(report)["a"]["error"]
 
 
+@on_scene
 def test_where_no_runner_is_known_nothing_is_planted_and_that_is_said(scene: Scene) -> None:
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", GOOD)])
     found = evidence(report)
@@ -463,7 +491,8 @@ def test_where_no_runner_is_known_nothing_is_planted_and_that_is_said(scene: Sce
     assert "no runner" in found["canaryNote"]
 
 
-def test_switched_off_nothing_is_planted(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, APP, config="[verify]\ncanary = false\n")
+@beside
+def test_switched_off_nothing_is_planted(folder: Path) -> None:
+    scene = Scene(folder, APP, config="[verify]\ncanary = false\n")
     report, _ = scene.play(_writes_app("VALUE = 2\n"), [item("a", "app.py", DISCOVER)])
     assert (report["shipped"], evidence(report)["canary"]) == (["a"], "not_applicable")

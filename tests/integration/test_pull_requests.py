@@ -287,7 +287,7 @@ def test_two_runs_that_ask_at_once_make_one(tmp_path: Path) -> None:
     note(tmp_path, Noted(kept))
 
     def ask() -> tuple[Proposed, ...]:
-        return propose_left(settings, tmp_path, Stop(), str, lambda _, step: None)
+        return propose_left(settings, tmp_path, Stop(), lambda _: None, lambda _, step: None)
 
     with ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(ask), pool.submit(ask)]

@@ -17,6 +17,7 @@ from driver.agent_driver import (
     WorkerResult,
 )
 from driver.provider_fault import FaultKind, ProviderFault
+from tests.support.beside import beside
 from tests.support.waves import Agent, ScriptedDriver, Step
 
 BUSY = ProviderFault(FaultKind.OVERLOADED, "busy")
@@ -44,36 +45,42 @@ def dispatched(
     return driver.dispatch_worker(request), driver
 
 
-def test_a_fault_that_passes_costs_no_more_than_what_was_billed(tmp_path: Path) -> None:
-    result, driver = dispatched([fails(BUSY, Usage(10, 1, 0.01)), works], tmp_path)
+@beside
+def test_a_fault_that_passes_costs_no_more_than_what_was_billed(folder: Path) -> None:
+    result, driver = dispatched([fails(BUSY, Usage(10, 1, 0.01)), works], folder)
     assert (result.ok, result.usage) == (True, Usage(80, 31, 0.02))
     assert (driver.get_tokens_spent(), driver.get_unmetered_dispatches()) == (111, 0)
 
 
-def test_unknown_use_of_one_try_leaves_the_whole_unknown(tmp_path: Path) -> None:
-    result, driver = dispatched([fails(BUSY, Usage()), works], tmp_path)
+@beside
+def test_unknown_use_of_one_try_leaves_the_whole_unknown(folder: Path) -> None:
+    result, driver = dispatched([fails(BUSY, Usage()), works], folder)
     assert (result.ok, result.tokens_spent) == (True, None)
     assert (driver.get_tokens_spent(), driver.get_unmetered_dispatches()) == (100, 1)
 
 
 @pytest.mark.parametrize("kind", [FaultKind.BAD_KEY, FaultKind.USAGE_LIMIT, FaultKind.NO_CREDIT])
-def test_a_fault_that_does_not_pass_is_told_at_once(tmp_path: Path, kind: FaultKind) -> None:
+@beside
+def test_a_fault_that_does_not_pass_is_told_at_once(folder: Path, kind: FaultKind) -> None:
     fault = ProviderFault(kind, "no")
-    result, driver = dispatched([fails(fault), works], tmp_path)
+    result, driver = dispatched([fails(fault), works], folder)
     assert (result.ok, result.fault, len(driver.requests)) == (False, fault, 1)
 
 
-def test_no_retries_means_one_try(tmp_path: Path) -> None:
-    result, driver = dispatched([fails(BUSY), works], tmp_path, retries=0)
+@beside
+def test_no_retries_means_one_try(folder: Path) -> None:
+    result, driver = dispatched([fails(BUSY), works], folder, retries=0)
     assert (result.fault, len(driver.requests)) == (BUSY, 1)
 
 
-def test_a_wait_that_would_outlast_the_limit_is_not_begun(tmp_path: Path) -> None:
-    result, driver = dispatched([fails(LATER), works], tmp_path, timeout_s=5.0)
+@beside
+def test_a_wait_that_would_outlast_the_limit_is_not_begun(folder: Path) -> None:
+    result, driver = dispatched([fails(LATER), works], folder, timeout_s=5.0)
     assert (result.fault, len(driver.requests)) == (LATER, 1)
 
 
-def test_cancel_ends_a_wait_for_the_provider(tmp_path: Path) -> None:
+@beside
+def test_cancel_ends_a_wait_for_the_provider(folder: Path) -> None:
     failed = threading.Event()
 
     def step(agent: Agent) -> WorkerResult | None:
@@ -84,7 +91,7 @@ def test_cancel_ends_a_wait_for_the_provider(tmp_path: Path) -> None:
     results = []
 
     def dispatch(slug: str) -> None:
-        request = WorkerRequest("p", workdir=str(tmp_path), environment={"TIDEGATE_ITEM": slug})
+        request = WorkerRequest("p", workdir=str(folder), environment={"TIDEGATE_ITEM": slug})
         results.append(driver.dispatch_worker(request))
 
     first = threading.Thread(target=dispatch, args=("a",))

@@ -6,6 +6,7 @@ import io
 import json
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from driver.wave_loop import run_wave
 from state_store.api import StateAPI
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
+from tests.support.beside import beside, beside_on
 from tests.support.processes import eventually
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts, writes
@@ -55,6 +57,9 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path, FILES)
 
 
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
+
+
 def play(
     scene: Scene, *steps: Step, driver: ScriptedDriver | None = None, **more: Any
 ) -> dict[str, Any]:
@@ -63,6 +68,7 @@ def play(
     return scene.run(driver, [item("a", "a.txt", A_GOOD, **more)], **options)
 
 
+@on_scene
 def test_a_finding_is_repaired_and_approved_and_the_report_tells_all(scene: Scene) -> None:
     driver = ScriptedDriver(
         {
@@ -105,6 +111,7 @@ def test_a_finding_is_repaired_and_approved_and_the_report_tells_all(scene: Scen
     assert "+good but" in review.prompt
 
 
+@on_scene
 def test_a_reviewer_sees_the_work_beside_the_base_and_its_receipts(scene: Scene) -> None:
     seen: dict[str, str] = {}
     clones: list[Path] = []
@@ -137,6 +144,7 @@ def test_a_reviewer_sees_the_work_beside_the_base_and_its_receipts(scene: Scene)
         assert told in prompt, told
 
 
+@on_scene
 def test_tests_of_the_agents_own_are_shown_to_the_reviewer_and_to_the_person(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
         agent.write({"a.txt": "good\n", "test_new.py": "assert True\n"})
@@ -147,6 +155,7 @@ def test_tests_of_the_agents_own_are_shown_to_the_reviewer_and_to_the_person(sce
     assert "so look at them twice:\n  test_new.py\n" in driver.requests[1].prompt
 
 
+@on_scene
 def test_rounds_of_repair_and_of_review_are_counted_as_one(scene: Scene) -> None:
     steps = [
         writes(a__txt="bad\n"),
@@ -165,6 +174,7 @@ def test_rounds_of_repair_and_of_review_are_counted_as_one(scene: Scene) -> None
     assert report["shipped"] == []
 
 
+@on_scene
 def test_a_repair_that_makes_the_test_red_is_repaired_before_it_is_read_again(scene: Scene) -> None:
     driver = ScriptedDriver(
         {
@@ -183,6 +193,7 @@ def test_a_repair_that_makes_the_test_red_is_repaired_before_it_is_read_again(sc
     assert "test failed with exit 1" in driver.requests[3].prompt
 
 
+@on_scene
 def test_a_repair_that_changes_nothing_gets_no_second_review_of_the_same_tree(scene: Scene) -> None:
     asked = says("request_changes", "wrong")
     report = play(scene, writes(a__txt="good\n"), asked, lambda _: None, repairCap=1)
@@ -191,22 +202,24 @@ def test_a_repair_that_changes_nothing_gets_no_second_review_of_the_same_tree(sc
     assert record["error"].startswith("round_cap: ")
 
 
-def test_always_has_everybody_reviewed_and_off_nobody(tmp_path: Path) -> None:
+@beside
+def test_always_has_everybody_reviewed_and_off_nobody(folder: Path) -> None:
     for mode, tier, word in [
         ("always", 1, "approved"),
         ("off", 4, "off"),
         ("policy", 1, "not_required"),
     ]:
-        scene = Scene(tmp_path / mode, FILES, config=f'[review]\nmode = "{mode}"\n')
+        scene = Scene(folder / mode, FILES, config=f'[review]\nmode = "{mode}"\n')
         steps = [writes(a__txt="good\n"), APPROVES]
         driver = ScriptedDriver({"a": steps}, tier=tier, environ=scene.environ)
         report = play(scene, driver=driver)
         assert (report["shipped"], report["adversarial_review"]) == (["a"], word)
 
 
-def test_what_is_in_no_repository_is_not_built_for_a_review_that_cannot_be(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES)
-    plain = tmp_path / "plain"
+@beside
+def test_what_is_in_no_repository_is_not_built_for_a_review_that_cannot_be(folder: Path) -> None:
+    scene = Scene(folder, FILES)
+    plain = folder / "plain"
     plain.mkdir()
     driver = ScriptedDriver({}, tier=3, environ=scene.environ)
     report = scene.run(
@@ -216,11 +229,12 @@ def test_what_is_in_no_repository_is_not_built_for_a_review_that_cannot_be(tmp_p
     assert "put it under git" in built(report)["a"]["error"]
 
 
-def test_a_reviewer_out_of_service_parks_the_reviews_and_not_the_builders(tmp_path: Path) -> None:
+@beside
+def test_a_reviewer_out_of_service_parks_the_reviews_and_not_the_builders(folder: Path) -> None:
     said = "You've hit your usage limit. Upgrade to Pro or try again in 3 days 2 hours."
-    reviewer = Reviewer(tmp_path, f"print({said!r}, file=sys.stderr); sys.exit(1)")
+    reviewer = Reviewer(folder, f"print({said!r}, file=sys.stderr); sys.exit(1)")
     config = reviewer.config(max_retries=0) + "[limits]\nmax_workers = 1\n"
-    scene = Scene(tmp_path, FILES, config=config)
+    scene = Scene(folder, FILES, config=config)
     driver = ScriptedDriver(
         {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n"), "c": writes(c__txt="good\n")},
         tier=3,
@@ -239,10 +253,11 @@ def test_a_reviewer_out_of_service_parks_the_reviews_and_not_the_builders(tmp_pa
     assert [r.environment["TIDEGATE_ITEM"] for r in driver.requests] == ["a", "b"]
 
 
-def test_work_under_way_when_its_reviewer_goes_out_of_service_is_undecided(tmp_path: Path) -> None:
+@beside
+def test_work_under_way_when_its_reviewer_goes_out_of_service_is_undecided(folder: Path) -> None:
     said = "You've hit your usage limit. Upgrade to Pro or try again in 3 days 2 hours."
-    reviewer = Reviewer(tmp_path, f"print({said!r}, file=sys.stderr); sys.exit(1)")
-    scene = Scene(tmp_path, FILES, config=reviewer.config(max_retries=0))
+    reviewer = Reviewer(folder, f"print({said!r}, file=sys.stderr); sys.exit(1)")
+    scene = Scene(folder, FILES, config=reviewer.config(max_retries=0))
 
     def late(agent: Agent) -> None:
         assert eventually(lambda: "a: review 1: undecided" in scene.said.getvalue(), 20.0)
@@ -258,9 +273,10 @@ def test_work_under_way_when_its_reviewer_goes_out_of_service_is_undecided(tmp_p
     assert len(reviewer.shown()) == 1
 
 
-def test_a_reviewer_that_is_not_there_keeps_the_wave_from_starting(tmp_path: Path) -> None:
+@beside
+def test_a_reviewer_that_is_not_there_keeps_the_wave_from_starting(folder: Path) -> None:
     config = '[review.backend]\nname = "command"\ncommand = ["no-such-critic"]\n'
-    scene = Scene(tmp_path, FILES, config=config)
+    scene = Scene(folder, FILES, config=config)
     driver = ScriptedDriver({}, tier=3, environ=scene.environ)
     report = play(scene, driver=driver)
     assert (report["exit_code"], report["abort_reason"]) == (4, "backend_not_ready")
@@ -268,6 +284,7 @@ def test_a_reviewer_that_is_not_there_keeps_the_wave_from_starting(tmp_path: Pat
     assert driver.requests == []
 
 
+@on_scene
 def test_the_backend_that_builds_is_closed_by_a_fault_of_its_review(scene: Scene) -> None:
     def out(agent: Agent) -> WorkerResult:
         fault = ProviderFault(FaultKind.BAD_KEY, "no login")
@@ -278,6 +295,7 @@ def test_the_backend_that_builds_is_closed_by_a_fault_of_its_review(scene: Scene
     assert report["abort_reason"] == "backend_refused"
 
 
+@on_scene
 def test_an_undecided_review_is_asked_again_by_the_next_run_without_building(scene: Scene) -> None:
     first = play(scene, writes(a__txt="good\n"), lambda _: None)
     assert verdicts(first) == {"a": "undecided"}
@@ -293,6 +311,7 @@ def test_an_undecided_review_is_asked_again_by_the_next_run_without_building(sce
     assert record["skipped_from_journal"]
 
 
+@on_scene
 def test_work_that_could_not_be_shown_for_a_trouble_of_ours_is_kept(scene: Scene) -> None:
     def agent(agent: Agent) -> None:
         agent.write({"a.txt": "good\n"})
@@ -318,6 +337,7 @@ class HaltsOnceVerified(io.StringIO):
         return super().write(text)
 
 
+@on_scene
 def test_a_halt_before_a_review_loses_nothing_that_was_proven(scene: Scene) -> None:
     driver = ScriptedDriver({"a": [writes(a__txt="good\n")]}, tier=3, environ=scene.environ)
     told = Progress(HaltsOnceVerified(scene.state))
@@ -328,6 +348,7 @@ def test_a_halt_before_a_review_loses_nothing_that_was_proven(scene: Scene) -> N
     assert resumed(scene, driver)["shipped"] == ["a"]
 
 
+@on_scene
 def test_a_review_that_a_signal_ended_is_given_again(scene: Scene) -> None:
     stop = Stop()
 
@@ -345,6 +366,7 @@ def test_a_review_that_a_signal_ended_is_given_again(scene: Scene) -> None:
     assert resumed(scene, again)["shipped"] == ["a"]
 
 
+@on_scene
 def test_work_verified_when_nobody_was_to_review_is_read_once_somebody_is(scene: Scene) -> None:
     unasked = {"requireAdversarialReview": False}
     stopped = scene.run(
@@ -371,6 +393,7 @@ def resumed(scene: Scene, driver: ScriptedDriver, **more: Any) -> dict[str, Any]
     )
 
 
+@on_scene
 def test_every_review_is_an_event_with_what_it_cost(scene: Scene) -> None:
     play(scene, writes(a__txt="good\n"), APPROVES)
     with EventStore(scene.state / "tracker_events.db") as store:
@@ -382,6 +405,7 @@ def test_every_review_is_an_event_with_what_it_cost(scene: Scene) -> None:
     assert (last["agent_id"], last["tokens"], last["verdict"]) == ("w1/a/review-1", 15, "approved")
 
 
+@on_scene
 def test_every_book_has_attempts_and_reviews_apart(scene: Scene) -> None:
     steps = [writes(a__txt="good but\n"), says("request_changes", "no but")]
     report = play(scene, *steps, writes(a__txt="good\n"), APPROVES)
@@ -400,8 +424,9 @@ def test_every_book_has_attempts_and_reviews_apart(scene: Scene) -> None:
     assert booked == report["budget"]["wave"]["tokens"]["spent"]
 
 
-def test_work_without_room_for_its_review_waits_for_the_next_run(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config="[limits]\nmax_wave_dispatches = 1\n")
+@beside
+def test_work_without_room_for_its_review_waits_for_the_next_run(folder: Path) -> None:
+    scene = Scene(folder, FILES, config="[limits]\nmax_wave_dispatches = 1\n")
     report = play(scene, writes(a__txt="good\n"), APPROVES)
     assert (report["shipped"], verdicts(report)) == ([], {"a": "over_budget"})
     assert (report["abort_reason"], report["exit_code"]) == ("cost_ceiling_exceeded_in_repair", 3)
@@ -411,10 +436,11 @@ def test_work_without_room_for_its_review_waits_for_the_next_run(tmp_path: Path)
     assert [request.role for request in driver.requests] == ["verify"]
 
 
-def test_a_reviewer_of_its_own_is_below_the_same_ceiling(tmp_path: Path) -> None:
-    reviewer = Reviewer(tmp_path, "say()")
+@beside
+def test_a_reviewer_of_its_own_is_below_the_same_ceiling(folder: Path) -> None:
+    reviewer = Reviewer(folder, "say()")
     config = f"{reviewer.config()}[limits]\nmax_wave_dispatches = 1\n"
-    scene = Scene(tmp_path, FILES, config=config)
+    scene = Scene(folder, FILES, config=config)
     report = play(scene, writes(a__txt="good\n"))
     assert (report["shipped"], verdicts(report)) == ([], {"a": "over_budget"})
     assert (report["exit_code"], reviewer.shown()) == (3, [])

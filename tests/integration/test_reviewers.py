@@ -19,6 +19,7 @@ import pytest
 
 from state_store.api import StateAPI
 from state_store.write_api import STATE_DB_FILENAME
+from tests.support.beside import beside
 from tests.support.model_script import Asked, Say, Scenario, Step, Structured, UseTool, write_file
 from tests.support.model_server import ModelServer
 from tests.support.waves import Scene, ScriptedDriver, built, item, verdicts, writes
@@ -101,10 +102,9 @@ def play(folder: Path, reviewing: Reviewing, critic: Critic) -> tuple[dict[str, 
 
 
 @pytest.mark.parametrize("reviewing", REVIEWERS)
-def test_a_flaw_is_found_repaired_and_the_rest_approved(
-    tmp_path: Path, reviewing: Reviewing
-) -> None:
-    report, server = play(tmp_path, reviewing, Critic(()))
+@beside
+def test_a_flaw_is_found_repaired_and_the_rest_approved(folder: Path, reviewing: Reviewing) -> None:
+    report, server = play(folder, reviewing, Critic(()))
     record = built(report)["a"]
     told = [(one["verdict"], one["reason"]) for one in record["reviews"]]
     assert told == [("changes_requested", None), ("approved", None)]
@@ -113,7 +113,7 @@ def test_a_flaw_is_found_repaired_and_the_rest_approved(
     told_in, told_out = report["tokens"]["verifyIn"], report["tokens"]["verifyOut"]
     assert told_in == bill.input_tokens + bill.cache_read + bill.cache_write
     assert told_out == bill.output_tokens
-    assert in_every_book(tmp_path / "state") == [told_in + told_out] * 2
+    assert in_every_book(folder / "state") == [told_in + told_out] * 2
 
 
 def in_every_book(state: Path) -> list[int]:
@@ -128,15 +128,17 @@ def in_every_book(state: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("reviewing", REVIEWERS)
-def test_words_are_no_approval(tmp_path: Path, reviewing: Reviewing) -> None:
-    report, _ = play(tmp_path, reviewing, Critic((), words="I approve of this change."))
+@beside
+def test_words_are_no_approval(folder: Path, reviewing: Reviewing) -> None:
+    report, _ = play(folder, reviewing, Critic((), words="I approve of this change."))
     assert (verdicts(report), report["shipped"]) == ({"a": "undecided"}, [])
 
 
 @pytest.mark.parametrize("reviewing", REVIEWERS[1:2])
+@beside
 def test_the_program_that_reviews_has_no_tool_to_write_with(
-    tmp_path: Path, reviewing: Reviewing
+    folder: Path, reviewing: Reviewing
 ) -> None:
     critic = Critic((), before=(write_file("a.txt", "mine\n"),))
-    report, _ = play(tmp_path, reviewing, critic)
+    report, _ = play(folder, reviewing, critic)
     assert report["shipped"] == []

@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from driver.recording import RecordingWriter
+from tests.support.beside import beside, beside_on
 from tests.support.processes import eventually
 from tests.support.repos import Checkout, frozen, hook, make_repo
 from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
@@ -22,14 +24,10 @@ FILES = {"a.txt": "base\n", "b.txt": "base\n"}
 A_GOOD, B_GOOD = "grep -q good a.txt", "grep -q good b.txt"
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, FILES)
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
 
 
-@pytest.fixture
-def pushing(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, FILES, remote=True)
+on_pushing = beside_on(lambda folder: nullcontext(Scene(folder, FILES, remote=True)))
 
 
 def ship_a(scene: Scene, **more: Any) -> dict[str, Any]:
@@ -53,6 +51,7 @@ def changed(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
 # To a wave branch
 
 
+@on_pushing
 def test_with_a_remote_the_wave_branch_is_pushed_and_main_is_not_moved(pushing: Scene) -> None:
     main = heads(pushing.repo)["main"]
     report = ship_a(pushing)
@@ -64,6 +63,7 @@ def test_with_a_remote_the_wave_branch_is_pushed_and_main_is_not_moved(pushing: 
     assert (report["merged"], built(report)["a"]["ship_warning"]) == (False, None)
 
 
+@on_scene
 def test_without_a_remote_the_branch_is_made_here_and_the_report_says_so(scene: Scene) -> None:
     report = ship_a(scene)
     assert (report["shipped"], report["exit_code"]) == (["a"], 0)
@@ -71,6 +71,7 @@ def test_without_a_remote_the_branch_is_made_here_and_the_report_says_so(scene: 
     assert "no remote" in built(report)["a"]["ship_warning"]
 
 
+@on_pushing
 def test_the_user_s_checkout_is_byte_for_byte_what_it_was(pushing: Scene) -> None:
     repo, ran = pushing.repo, pushing.folder / "a-hook-ran"
     repo.git("config", "core.abbrev", "9")
@@ -91,6 +92,7 @@ def test_the_user_s_checkout_is_byte_for_byte_what_it_was(pushing: Scene) -> Non
     assert not ran.exists()
 
 
+@on_pushing
 def test_one_wave_id_run_twice_makes_a_second_branch_and_forces_none(pushing: Scene) -> None:
     first = ship_a(pushing)
     second, _ = pushing.play({"b": writes(b__txt="good\n")}, [item("b", "b.txt", B_GOOD)])
@@ -101,6 +103,7 @@ def test_one_wave_id_run_twice_makes_a_second_branch_and_forces_none(pushing: Sc
     assert pushed[second["branch"]] == second["sha"]
 
 
+@on_pushing
 def test_a_remote_that_refuses_leaves_the_branch_here_and_nothing_shipped(pushing: Scene) -> None:
     assert pushing.remote
     hook(pushing.remote.path / "hooks", "pre-receive", "echo no wave branches here >&2; exit 1")
@@ -117,6 +120,7 @@ def test_a_remote_that_refuses_leaves_the_branch_here_and_nothing_shipped(pushin
     assert "+good" in Path(record["savedWork"]).read_text()
 
 
+@on_pushing
 def test_a_remote_that_is_gone_leaves_the_branch_here(pushing: Scene) -> None:
     assert pushing.remote
     pushing.remote.path.rename(pushing.folder / "moved.git")
@@ -125,6 +129,7 @@ def test_a_remote_that_is_gone_leaves_the_branch_here(pushing: Scene) -> None:
     assert report["branch"] in heads(pushing.repo)
 
 
+@on_scene
 def test_files_that_the_wave_itself_writes_into_the_checkout_blame_nobody(scene: Scene) -> None:
     scene.state = scene.repo.path / "state"
     recording = RecordingWriter(scene.repo.path / "wave.record")
@@ -132,6 +137,7 @@ def test_files_that_the_wave_itself_writes_into_the_checkout_blame_nobody(scene:
     assert (report["shipped"], built(report)["a"]["ship_error"]) == (["a"], None)
 
 
+@on_scene
 def test_progress_sent_into_a_file_of_the_checkout_blames_nobody(scene: Scene) -> None:
     agent = ("sh", "-c", "echo good > a.txt")
     config, manifest = scene.folder / "tidegate.toml", scene.folder / "m.json"
@@ -155,6 +161,7 @@ def test_progress_sent_into_a_file_of_the_checkout_blames_nobody(scene: Scene) -
 # Checkouts that are not as in a book
 
 
+@on_scene
 def test_a_detached_head_works_and_is_told(scene: Scene) -> None:
     head = scene.repo.git("rev-parse", "HEAD")
     scene.repo.git("checkout", "-q", "--detach")
@@ -165,6 +172,7 @@ def test_a_detached_head_works_and_is_told(scene: Scene) -> None:
     assert f"detached HEAD at {head[:12]}" in scene.said.getvalue()
 
 
+@on_pushing
 def test_a_shallow_clone_works_and_is_told(pushing: Scene) -> None:
     assert pushing.remote
     pushing.repo.commit({"b.txt": "second\n"})
@@ -178,6 +186,7 @@ def test_a_shallow_clone_works_and_is_told(pushing: Scene) -> None:
     assert "shallow clone" in pushing.said.getvalue()
 
 
+@on_scene
 def test_agents_start_from_the_commit_not_from_unsaved_changes(scene: Scene) -> None:
     scene.repo.write({"a.txt": "unsaved\n", "untracked.txt": "x\n"})
     seen: list[tuple[str, bool]] = []
@@ -192,6 +201,7 @@ def test_agents_start_from_the_commit_not_from_unsaved_changes(scene: Scene) -> 
     assert (scene.repo.path / "a.txt").read_text(encoding="utf-8") == "unsaved\n"
 
 
+@on_scene
 def test_a_linked_worktree_ships_from_its_own_head(scene: Scene) -> None:
     linked = scene.folder / "linked"
     scene.repo.git("worktree", "add", "-q", "-b", "side", str(linked))
@@ -202,8 +212,9 @@ def test_a_linked_worktree_ships_from_its_own_head(scene: Scene) -> None:
     assert scene.repo.git("rev-parse", f"{report['branch']}~1") == base
 
 
-def test_names_that_are_not_plain_ascii_ship_as_they_are(tmp_path: Path) -> None:
-    scene = Scene(tmp_path / "\u00e4 b", {"x": "x"}, remote=True)
+@beside
+def test_names_that_are_not_plain_ascii_ship_as_they_are(folder: Path) -> None:
+    scene = Scene(folder / "\u00e4 b", {"x": "x"}, remote=True)
     names = ["\u00fc.txt", "a b.txt", "q'\"$.txt"]
 
     def act(agent: Agent) -> None:
@@ -218,8 +229,9 @@ def test_names_that_are_not_plain_ascii_ship_as_they_are(tmp_path: Path) -> None
     assert scene.repo.git("show", "-s", "--format=%s", report["sha"]) == "T\u00eate Wave-Id: forged"
 
 
-def test_modes_links_deletions_and_tracked_ignored_files_ship_as_they_are(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {**FILES, "own.log": "base\n"})
+@beside
+def test_modes_links_deletions_and_tracked_ignored_files_ship_as_they_are(folder: Path) -> None:
+    scene = Scene(folder, {**FILES, "own.log": "base\n"})
     scene.repo.commit({".gitignore": "*.log\n"})
     scene.repo.git("config", "advice.addIgnoredFile", "false")
 
@@ -233,7 +245,7 @@ def test_modes_links_deletions_and_tracked_ignored_files_ship_as_they_are(tmp_pa
     report, _ = scene.play({"a": act}, [item("a", owned, "./run.sh && test ! -e a.txt")])
     assert report["shipped"] == ["a"]
     told = scene.repo.git("ls-tree", "-r", "--format=%(objectmode) %(path)", report["sha"])
-    assert dict(reversed(line.split()) for line in told.splitlines()) == {
+    assert {line.split()[1]: line.split()[0] for line in told.splitlines()} == {
         ".gitignore": "100644",
         "b.txt": "100644",
         "link": "120000",
@@ -242,10 +254,11 @@ def test_modes_links_deletions_and_tracked_ignored_files_ship_as_they_are(tmp_pa
     }
 
 
+@beside
 def test_what_a_test_leaves_behind_is_in_no_commit_and_no_other_test_meets_it(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
-    scene = Scene(tmp_path, FILES, config="[limits]\nmax_parallel_tests = 1\n")
+    scene = Scene(folder, FILES, config="[limits]\nmax_parallel_tests = 1\n")
     leaves = "test ! -e left && echo x > left"
     report, _ = scene.play(
         {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")},
@@ -258,6 +271,7 @@ def test_what_a_test_leaves_behind_is_in_no_commit_and_no_other_test_meets_it(
 # To the checked-out branch
 
 
+@on_pushing
 def test_expect_top_level_alone_ships_to_the_checked_out_branch(pushing: Scene) -> None:
     pushing.repo.write({"b.txt": "unsaved\n", "untracked.txt": "x\n"})
     report = ship_a(pushing, git=current(pushing))
@@ -269,12 +283,14 @@ def test_expect_top_level_alone_ships_to_the_checked_out_branch(pushing: Scene) 
     assert pushing.repo.git("status", "--porcelain").split("\n") == ["M b.txt", "?? untracked.txt"]
 
 
+@on_scene
 def test_without_a_remote_the_checked_out_branch_moves_with_a_warning(scene: Scene) -> None:
     report = ship_a(scene, git=current(scene))
     assert (report["shipped"], heads(scene.repo)) == (["a"], {"main": report["sha"]})
     assert "no remote" in built(report)["a"]["ship_warning"]
 
 
+@on_pushing
 def test_unpushed_commits_of_the_branch_are_pushed_along_as_git_would(pushing: Scene) -> None:
     mine = pushing.repo.commit({"b.txt": "not pushed yet\n"})
     report = ship_a(pushing, git=current(pushing))
@@ -284,6 +300,7 @@ def test_unpushed_commits_of_the_branch_are_pushed_along_as_git_would(pushing: S
     assert pushing.remote.git("rev-parse", "main~1") == mine
 
 
+@on_pushing
 def test_a_branch_that_the_remote_does_not_have_is_pushed_as_new(pushing: Scene) -> None:
     pushing.repo.git("checkout", "-qb", "topic")
     report = ship_a(pushing, git=current(pushing))
@@ -291,6 +308,7 @@ def test_a_branch_that_the_remote_does_not_have_is_pushed_as_new(pushing: Scene)
     assert heads(pushing.remote)["topic"] == report["sha"]
 
 
+@on_scene
 def test_unsaved_changes_in_a_shipped_file_are_never_overwritten(scene: Scene) -> None:
     before = heads(scene.repo)
     scene.repo.write({"a.txt": "unsaved\n"})
@@ -303,6 +321,7 @@ def test_unsaved_changes_in_a_shipped_file_are_never_overwritten(scene: Scene) -
     assert scene.files_in(heads(scene.repo)[kept]) == {"a.txt": "M"}
 
 
+@on_pushing
 def test_with_a_remote_unsaved_changes_only_keep_the_checkout_behind(pushing: Scene) -> None:
     main = heads(pushing.repo)["main"]
     pushing.repo.write({"a.txt": "unsaved\n"})
@@ -315,6 +334,7 @@ def test_with_a_remote_unsaved_changes_only_keep_the_checkout_behind(pushing: Sc
     assert (pushing.repo.path / "a.txt").read_text() == "unsaved\n"
 
 
+@on_pushing
 def test_a_refused_push_ships_nothing_and_keeps_the_commits_here(pushing: Scene) -> None:
     assert pushing.remote
     hook(pushing.remote.path / "hooks", "pre-receive", "exit 1")
@@ -329,6 +349,7 @@ def test_a_refused_push_ships_nothing_and_keeps_the_commits_here(pushing: Scene)
     assert pushing.files_in(report["branch"]) == {"a.txt": "M"}
 
 
+@on_scene
 def test_a_detached_head_has_no_branch_to_ship_to_and_the_work_is_kept(scene: Scene) -> None:
     scene.repo.git("checkout", "-q", "--detach")
     report = ship_a(scene, git=current(scene))
@@ -370,13 +391,14 @@ ABORTS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("word", ABORTS)
+@beside
 def test_what_is_wrong_from_the_start_aborts_before_anyone_is_dispatched(
-    tmp_path: Path, word: str
+    folder: Path, word: str
 ) -> None:
-    scene = Scene(tmp_path, {**FILES, "sub/x.txt": "x\n"})
-    make_repo(tmp_path / "other", scene.environ, FILES)
-    (tmp_path / "plain").mkdir()
-    places = {name: str(tmp_path / name) for name in ("repo", "other", "plain")}
+    scene = Scene(folder, {**FILES, "sub/x.txt": "x\n"})
+    make_repo(folder / "other", scene.environ, FILES)
+    (folder / "plain").mkdir()
+    places = {name: str(folder / name) for name in ("repo", "other", "plain")}
     items, git = ABORTS[word]
     filled = [{k: _filled(v, places) for k, v in one.items()} for one in items]
     driver = ScriptedDriver({}, environ=scene.environ)
@@ -393,9 +415,10 @@ def _filled(value: Any, places: Mapping[str, str]) -> Any:
     return value.format(**places) if isinstance(value, str) else value
 
 
-def test_a_repository_without_a_commit_aborts_with_its_own_word(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES)
-    scene.repo = Checkout(tmp_path / "unborn", scene.environ)
+@beside
+def test_a_repository_without_a_commit_aborts_with_its_own_word(folder: Path) -> None:
+    scene = Scene(folder, FILES)
+    scene.repo = Checkout(folder / "unborn", scene.environ)
     scene.repo.path.mkdir()
     scene.repo.git("init", "-q")
     report = ship_a(scene)
@@ -403,11 +426,12 @@ def test_a_repository_without_a_commit_aborts_with_its_own_word(tmp_path: Path) 
     assert "no commit yet" in report["error"]
 
 
-def test_each_repository_of_a_manifest_is_shipped_on_its_own(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, remote=True)
+@beside
+def test_each_repository_of_a_manifest_is_shipped_on_its_own(folder: Path) -> None:
+    scene = Scene(folder, FILES, remote=True)
     assert scene.remote
     hook(scene.remote.path / "hooks", "pre-receive", "exit 1")
-    other = make_repo(tmp_path / "other", scene.environ, FILES)
+    other = make_repo(folder / "other", scene.environ, FILES)
     manifest = [
         item("a", "a.txt", A_GOOD, repo=str(scene.repo.path)),
         item("same-file", "a.txt", A_GOOD, repo=str(other.path)),
@@ -425,9 +449,10 @@ def test_each_repository_of_a_manifest_is_shipped_on_its_own(tmp_path: Path) -> 
     assert (report["branch"], report["sha"]) != (failed["branch"], failed["sha"])
 
 
-def test_a_repository_that_breaks_on_the_way_leaves_the_others_alone(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES)
-    other = make_repo(tmp_path / "other", scene.environ, FILES)
+@beside
+def test_a_repository_that_breaks_on_the_way_leaves_the_others_alone(folder: Path) -> None:
+    scene = Scene(folder, FILES)
+    other = make_repo(folder / "other", scene.environ, FILES)
 
     def is_verified() -> bool:
         entries = (path.read_text() for path in (scene.state / "journal").glob("*--a.json"))
@@ -451,8 +476,9 @@ def test_a_repository_that_breaks_on_the_way_leaves_the_others_alone(tmp_path: P
     assert "+good" in Path(built(report)["a"]["savedWork"]).read_text()
 
 
-def test_a_work_folder_below_the_top_is_where_agent_and_test_run(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"sub/a.txt": "base\n", "a.txt": "base\n"})
+@beside
+def test_a_work_folder_below_the_top_is_where_agent_and_test_run(folder: Path) -> None:
+    scene = Scene(folder, {"sub/a.txt": "base\n", "a.txt": "base\n"})
     report, driver = scene.play(
         {"a": writes(a__txt="good\n")}, [item("a", "a.txt", A_GOOD, workDir="sub")]
     )
@@ -461,6 +487,7 @@ def test_a_work_folder_below_the_top_is_where_agent_and_test_run(tmp_path: Path)
     assert scene.files_in(report["sha"]) == {"sub/a.txt": "M"}
 
 
+@on_pushing
 def test_a_branch_called_wave_costs_nobody_the_work(pushing: Scene) -> None:
     pushing.repo.git("branch", "wave")
     report = ship_a(pushing)

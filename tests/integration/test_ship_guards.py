@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.support.beside import beside, beside_on
 from tests.support.repos import frozen, hook
 from tests.support.secrets import github, noise
 from tests.support.waves import Agent, Scene, Step, built, item, verdicts, writes
@@ -16,9 +18,7 @@ FILES = {"a.txt": "base\n", "b.txt": "base\n"}
 A_GOOD, B_GOOD = "grep -q good a.txt", "grep -q good b.txt"
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, FILES, remote=True)
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES, remote=True)))
 
 
 def everything(folder: Path) -> bytes:
@@ -29,6 +29,7 @@ def everything(folder: Path) -> bytes:
 # Secrets
 
 
+@on_scene
 def test_a_secret_keeps_its_item_back_and_the_others_ship(scene: Scene) -> None:
     secret = github()
     report, _ = scene.play(
@@ -45,6 +46,7 @@ def test_a_secret_keeps_its_item_back_and_the_others_ship(scene: Scene) -> None:
     assert "good" not in scene.remote.git("show", f"{report['branch']}:a.txt")
 
 
+@on_scene
 def test_the_agent_is_told_of_the_secret_and_may_take_it_out(scene: Scene) -> None:
     report, driver = scene.play(
         {"a": [writes(a__txt=f"good {github()}\n"), writes(a__txt="good\n")]},
@@ -54,9 +56,10 @@ def test_the_agent_is_told_of_the_secret_and_may_take_it_out(scene: Scene) -> No
     assert "secret found" in driver.rounds_of("a")[1].prompt
 
 
-def test_a_secret_of_this_machine_is_known_by_its_value(tmp_path: Path) -> None:
+@beside
+def test_a_secret_of_this_machine_is_known_by_its_value(folder: Path) -> None:
     value = "plain words nobody suspects"
-    scene = Scene(tmp_path, FILES, environ={"MY_SERVICE_TOKEN": value})
+    scene = Scene(folder, FILES, environ={"MY_SERVICE_TOKEN": value})
     report, _ = scene.play(
         {"a": writes(a__txt=f"good {value}\n")}, [item("a", "a.txt", A_GOOD, repairCap=0)]
     )
@@ -65,8 +68,9 @@ def test_a_secret_of_this_machine_is_known_by_its_value(tmp_path: Path) -> None:
     assert value not in str(report)
 
 
-def test_what_the_base_has_published_already_is_nobodys_secret(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"a.txt": f"{github()}\n", "b.txt": "base\n"})
+@beside
+def test_what_the_base_has_published_already_is_nobodys_secret(folder: Path) -> None:
+    scene = Scene(folder, {"a.txt": f"{github()}\n", "b.txt": "base\n"})
     report, _ = scene.play(
         {"a": writes(a__txt=f"good\n{github()}\n")}, [item("a", "a.txt", A_GOOD)]
     )
@@ -74,13 +78,14 @@ def test_what_the_base_has_published_already_is_nobodys_secret(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("found_out", [False, True])
-def test_work_of_an_earlier_run_is_looked_through_too(tmp_path: Path, *, found_out: bool) -> None:
+@beside
+def test_work_of_an_earlier_run_is_looked_through_too(folder: Path, *, found_out: bool) -> None:
     value = noise(24)
-    scene = Scene(tmp_path, FILES)
+    scene = Scene(folder, FILES)
     work = [item("a", "a.txt", A_GOOD, repairCap=0)]
     refuses = scene.repo.path / ".git" / "hooks"
     hook(refuses, "pre-push", "exit 1")
-    scene.repo.git("remote", "add", "origin", str(tmp_path / "nowhere"))
+    scene.repo.git("remote", "add", "origin", str(folder / "nowhere"))
     first, _ = scene.play({"a": writes(a__txt=f"good {value}\n")}, work)
     assert verdicts(first) == {"a": "verified"}
     assert first["shipped"] == []
@@ -96,8 +101,9 @@ def test_work_of_an_earlier_run_is_looked_through_too(tmp_path: Path, *, found_o
 # Files that git ignores
 
 
-def test_an_ignored_file_keeps_its_item_back_before_anything_is_spent(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {**FILES, ".gitignore": "*.log\nmade/\n"}, remote=True)
+@beside
+def test_an_ignored_file_keeps_its_item_back_before_anything_is_spent(folder: Path) -> None:
+    scene = Scene(folder, {**FILES, ".gitignore": "*.log\nmade/\n"}, remote=True)
     before = frozen(scene.repo.path)
     owned = ["a.txt", "own.log"]
     report, driver = scene.play(
@@ -118,8 +124,9 @@ def test_an_ignored_file_keeps_its_item_back_before_anything_is_spent(tmp_path: 
     assert {k: v for k, v in after.items() if "refs/heads/wave" not in k} == before
 
 
-def test_an_ignored_file_that_an_agents_own_rules_hide_is_refused(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES)
+@beside
+def test_an_ignored_file_that_an_agents_own_rules_hide_is_refused(folder: Path) -> None:
+    scene = Scene(folder, FILES)
     hides = writes(a__txt="good\n", new__log="x\n", __gitignore="*.log\n")
     report, _ = scene.play(
         {"a": hides},
@@ -129,8 +136,9 @@ def test_an_ignored_file_that_an_agents_own_rules_hide_is_refused(tmp_path: Path
     assert "new.log (.gitignore:1 *.log)" in built(report)["a"]["error"]
 
 
-def test_what_is_ignored_within_a_folder_of_ones_own_is_left_out(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"src/a.txt": "base\n", ".gitignore": "*.pyc\n"})
+@beside
+def test_what_is_ignored_within_a_folder_of_ones_own_is_left_out(folder: Path) -> None:
+    scene = Scene(folder, {"src/a.txt": "base\n", ".gitignore": "*.pyc\n"})
 
     def act(agent: Agent) -> None:
         agent.write({"src/a.txt": "good\n", "src/made.pyc": "compiled\n"})
@@ -154,6 +162,7 @@ def both() -> dict[str, Step]:
     return {"a": writes(a__txt="good\n"), "b": writes(b__txt="good\n")}
 
 
+@on_scene
 def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scene) -> None:
     seen = scene.folder / "seen"
     script = f"""git diff --cached --name-only >> {seen}
@@ -183,6 +192,7 @@ def test_a_pre_commit_hook_sees_one_item_staged_and_refuses_that_one(scene: Scen
         ("git rm -q --cached b.txt", "b.txt"),
     ],
 )
+@on_scene
 def test_what_a_hook_changes_is_not_taken_and_named(scene: Scene, tidies: str, named: str) -> None:
     hook(hooks_of(scene), "pre-commit", tidies)
     report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
@@ -190,16 +200,18 @@ def test_what_a_hook_changes_is_not_taken_and_named(scene: Scene, tidies: str, n
     assert f"wants to change {named}, which" in built(report)["a"]["error"]
 
 
-def test_a_secret_that_a_hook_prints_is_not_repeated(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, environ={"MY_API_KEY": "something-secret"})
+@beside
+def test_a_secret_that_a_hook_prints_is_not_repeated(folder: Path) -> None:
+    scene = Scene(folder, FILES, environ={"MY_API_KEY": "something-secret"})
     hook(hooks_of(scene), "pre-commit", "echo something-secret; exit 1")
     report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
     assert "[MY_API_KEY]" in built(report)["a"]["error"]
     assert "something-secret" not in str(report) + scene.said.getvalue()
 
 
-def test_a_hook_that_hangs_is_ended_and_named_and_costs_no_attempt(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config="[ship]\nhook_timeout_s = 0.5\n")
+@beside
+def test_a_hook_that_hangs_is_ended_and_named_and_costs_no_attempt(folder: Path) -> None:
+    scene = Scene(folder, FILES, config="[ship]\nhook_timeout_s = 0.5\n")
     hangs = "git diff --cached --name-only | grep -q b.txt || sleep 60"
     hook(hooks_of(scene), "pre-commit", hangs)
     report, _ = scene.play(both(), TWO)
@@ -207,6 +219,7 @@ def test_a_hook_that_hangs_is_ended_and_named_and_costs_no_attempt(tmp_path: Pat
     assert "pre-commit hook did not end within 0.5 s" in built(report)["a"]["error"]
 
 
+@on_scene
 def test_a_commit_msg_hook_may_refuse_or_add_to_a_message(scene: Scene) -> None:
     script = 'grep -q "Item-Slug: a" "$1" && { echo no ticket >&2; exit 1; }; echo "Id: 7" >> "$1"'
     hook(hooks_of(scene), "commit-msg", script)
@@ -217,6 +230,7 @@ def test_a_commit_msg_hook_may_refuse_or_add_to_a_message(scene: Scene) -> None:
     assert (trailers["Id"], trailers["Item-Slug"]) == ("7", "b")
 
 
+@on_scene
 def test_a_commit_msg_hook_may_not_take_away_what_commits_are_found_by(scene: Scene) -> None:
     hook(hooks_of(scene), "commit-msg", 'echo "feat: something" > "$1"')
     report, _ = scene.play({"a": writes(a__txt="good\n")}, TWO[:1])
@@ -225,6 +239,7 @@ def test_a_commit_msg_hook_may_not_take_away_what_commits_are_found_by(scene: Sc
 
 
 @pytest.mark.parametrize("mode", ["branch", "current"])
+@on_scene
 def test_a_pre_push_hook_is_told_what_git_would_tell_and_may_refuse_it_all(
     scene: Scene, mode: str
 ) -> None:
@@ -252,6 +267,7 @@ def test_a_pre_push_hook_is_told_what_git_would_tell_and_may_refuse_it_all(
     assert again["shipped"] == ["a", "b"]
 
 
+@on_scene
 def test_a_hook_can_compare_with_the_remote(scene: Scene) -> None:
     seen = scene.folder / "seen"
     script = f"git remote get-url origin > {seen}; git diff --name-only origin/main HEAD >> {seen}"
@@ -262,9 +278,10 @@ def test_a_hook_can_compare_with_the_remote(scene: Scene) -> None:
     assert seen.read_text().splitlines() == [str(scene.remote.path), "a.txt", "b.txt"]
 
 
-def test_hooks_are_those_of_the_start_and_never_an_agents_version(tmp_path: Path) -> None:
+@beside
+def test_hooks_are_those_of_the_start_and_never_an_agents_version(folder: Path) -> None:
     ours = "#!/bin/sh\necho the one of the base; exit 1\n"
-    scene = Scene(tmp_path, {**FILES, "tools/pre-commit": ours})
+    scene = Scene(folder, {**FILES, "tools/pre-commit": ours})
     (scene.repo.path / "tools" / "pre-commit").chmod(0o755)
     scene.repo.commit({}, "may be run")
     scene.repo.git("config", "core.hooksPath", "tools")
@@ -281,6 +298,7 @@ def _writes_a_hook(agent: Agent) -> None:
     agent.write({"a.txt": "good\n", "tools/pre-commit": "#!/bin/sh\nexit 0\n"})
 
 
+@on_scene
 def test_an_agent_that_finds_the_copies_of_the_hooks_stops_the_ship(scene: Scene) -> None:
     hook(hooks_of(scene), "pre-commit", "exit 1")
 
@@ -293,8 +311,9 @@ def test_an_agent_that_finds_the_copies_of_the_hooks_stops_the_ship(scene: Scene
     assert "copies of your hooks" in report["shipped_repos"][0]["error_detail"]
 
 
-def test_a_linked_hook_and_one_without_a_first_line_run(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {**FILES, "tools/check": "echo of the base; exit 1\n"})
+@beside
+def test_a_linked_hook_and_one_without_a_first_line_run(folder: Path) -> None:
+    scene = Scene(folder, {**FILES, "tools/check": "echo of the base; exit 1\n"})
     (scene.repo.path / "tools" / "check").chmod(0o755)
     scene.repo.commit({}, "may be run")
     hooks_of(scene).mkdir(exist_ok=True)
@@ -304,8 +323,9 @@ def test_a_linked_hook_and_one_without_a_first_line_run(tmp_path: Path) -> None:
     assert "of the base" in built(report)["a"]["error"]
 
 
-def test_a_hook_of_a_folder_that_is_not_tracked_reaches_what_is(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {**FILES, ".husky/pre-commit": "echo from husky; exit 1\n"})
+@beside
+def test_a_hook_of_a_folder_that_is_not_tracked_reaches_what_is(folder: Path) -> None:
+    scene = Scene(folder, {**FILES, ".husky/pre-commit": "echo from husky; exit 1\n"})
     starts = '. "$(dirname "$0")/../pre-commit"'
     hook(scene.repo.path / ".husky" / "_", "pre-commit", starts)
     scene.repo.git("config", "core.hooksPath", ".husky/_")
@@ -313,21 +333,23 @@ def test_a_hook_of_a_folder_that_is_not_tracked_reaches_what_is(tmp_path: Path) 
     assert "from husky" in built(report)["a"]["error"]
 
 
-def test_hooks_can_be_switched_off_and_one_that_may_not_be_run_is_none(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config='[ship]\nhooks = "off"\n')
+@beside
+def test_hooks_can_be_switched_off_and_one_that_may_not_be_run_is_none(folder: Path) -> None:
+    scene = Scene(folder, FILES, config='[ship]\nhooks = "off"\n')
     hook(hooks_of(scene), "pre-commit", "exit 1")
     report, _ = scene.play(both(), TWO[:1])
     assert report["shipped"] == ["a"]
-    other = Scene(tmp_path / "other", FILES)
+    other = Scene(folder / "other", FILES)
     hook(hooks_of(other), "pre-commit", "exit 1")
     (hooks_of(other) / "pre-commit").chmod(0o644)
     report, _ = other.play(both(), TWO[:1])
     assert report["shipped"] == ["a"]
 
 
-def test_a_hook_gets_the_variables_that_tests_get_and_no_more(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, environ={"MY_API_KEY": "something-secret", "LANG": "C"})
-    seen = tmp_path / "seen"
+@beside
+def test_a_hook_gets_the_variables_that_tests_get_and_no_more(folder: Path) -> None:
+    scene = Scene(folder, FILES, environ={"MY_API_KEY": "something-secret", "LANG": "C"})
+    seen = folder / "seen"
     hook(hooks_of(scene), "pre-commit", f"env > {seen}")
     report, _ = scene.play(both(), TWO[:1])
     assert report["shipped"] == ["a"]

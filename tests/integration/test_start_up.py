@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, environment, item, run
+from tests.support.beside import beside, beside_on
+from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, a_project, environment, item, run
 
+on_project = beside_on(a_project)
 PROGRAMS = [SCHEDULER, LOOP]
 # What --help may load beyond argparse and pathlib: the program, its package and the flags.
 ALLOWANCE = 4
@@ -38,20 +40,20 @@ def modules_of(command: Sequence[str], home: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
-def test_help_loads_hardly_more_than_argparse(program: Path, tmp_path: Path) -> None:
+@beside
+def test_help_loads_hardly_more_than_argparse(folder: Path, program: Path) -> None:
     # Saying the help is argparse's own work, and what it loads for that is not ours; nor is what
     # pathlib loads, which some environments have at their start already and a fresh one has not.
     least = "import argparse, pathlib; argparse.ArgumentParser().parse_args(['--help'])"
-    more = modules_of([str(program), "--help"], tmp_path) - modules_of(["-c", least], tmp_path)
+    more = modules_of([str(program), "--help"], folder) - modules_of(["-c", least], folder)
     assert len(more) <= ALLOWANCE, sorted(more)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 @pytest.mark.parametrize("way", ["file", "isolated", "module", "link", "relative"])
-def test_a_program_starts_from_anywhere_in_every_way(
-    program: Path, way: str, tmp_path: Path
-) -> None:
-    env = environment(tmp_path)
+@beside
+def test_a_program_starts_from_anywhere_in_every_way(folder: Path, program: Path, way: str) -> None:
+    env = environment(folder)
     command: tuple[str, ...] = (str(program),)
     if way == "isolated":
         command = ("-I", str(program))
@@ -61,31 +63,32 @@ def test_a_program_starts_from_anywhere_in_every_way(
     elif way == "link":
         if sys.platform == "win32":
             pytest.skip("needs symbolic links")
-        link = tmp_path / "other name"
+        link = folder / "other name"
         link.symlink_to(program)
         command = (str(link),)
     elif way == "relative":
-        command = (os.path.relpath(program, tmp_path),)
-    done = run(command, "--help", cwd=tmp_path, env=env)
+        command = (os.path.relpath(program, folder),)
+    done = run(command, "--help", cwd=folder, env=env)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"usage: {program.name}")
     # --help loads little: that everything else is found as well shows only further on.
     refused = run(command, "--repo", "nowhere", "--manifest" if program == LOOP else "--tracker",
-                  "gone.json", cwd=tmp_path, env=env)  # fmt: skip
+                  "gone.json", cwd=folder, env=env)  # fmt: skip
     assert refused.code == 2
     assert "gone.json" in refused.said() or "nowhere" in refused.said()
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
+@beside
 def test_a_folder_named_like_ours_in_the_current_folder_is_not_taken(
-    program: Path, tmp_path: Path
+    folder: Path, program: Path
 ) -> None:
     for name in ("driver", "tools", "state_store"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise SystemExit(99)", encoding="utf-8")
-    (tmp_path / "json.py").write_text("raise SystemExit(98)", encoding="utf-8")
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("raise SystemExit(99)", encoding="utf-8")
+    (folder / "json.py").write_text("raise SystemExit(98)", encoding="utf-8")
     done = run(program, "--repo", "nowhere", "--manifest" if program == LOOP else "--tracker",
-               "gone.json", cwd=tmp_path)  # fmt: skip
+               "gone.json", cwd=folder)  # fmt: skip
     assert done.code == 2, done.err
 
 
@@ -118,14 +121,16 @@ def test_a_wave_runs_where_every_path_is_odd(
 
 
 @links
-def test_a_checkout_reached_through_a_link_works(tmp_path: Path, project: Project) -> None:
-    (tmp_path / "tool").symlink_to(ROOT)
+@on_project
+def test_a_checkout_reached_through_a_link_works(project: Project) -> None:
+    (project.home / "tool").symlink_to(ROOT)
     project.track(item("a"))
-    program = tmp_path / "tool" / "driver" / "wave_scheduler.py"
-    done = run(program, "--tracker", project.tracker, *project.places(), cwd=tmp_path)
+    program = project.home / "tool" / "driver" / "wave_scheduler.py"
+    done = run(program, "--tracker", project.tracker, *project.places(), cwd=project.home)
     assert done.code == 0, done.err
 
 
+@on_project
 def test_nothing_waits_for_a_terminal_an_editor_or_a_home(project: Project) -> None:
     project.track(item("a"))
     waits = f"{sys.executable} -c 'import time; time.sleep(600)'"
@@ -140,26 +145,28 @@ def test_nothing_waits_for_a_terminal_an_editor_or_a_home(project: Project) -> N
     assert project.branches() == [done.report["branch"]]
 
 
-def test_variables_of_git_do_not_lead_astray(project: Project, tmp_path: Path) -> None:
+@on_project
+def test_variables_of_git_do_not_lead_astray(project: Project) -> None:
     """As in a hook, where git has set them for another repository."""
     project.track(item("a"))
-    astray = {"GIT_DIR": str(tmp_path / "x"), "GIT_INDEX_FILE": str(tmp_path / "y")}
-    astray |= {"GIT_WORK_TREE": str(tmp_path)}
+    astray = {"GIT_DIR": str(project.home / "x"), "GIT_INDEX_FILE": str(project.home / "y")}
+    astray |= {"GIT_WORK_TREE": str(project.home)}
     done = project.schedule(env=environment(project.home, **astray))
     assert done.code == 0, done.err
     assert project.branches() == [done.report["branch"]]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
-def test_the_demo_needs_an_empty_folder(program: Path, tmp_path: Path) -> None:
+@beside
+def test_the_demo_needs_an_empty_folder(folder: Path, program: Path) -> None:
     pytest.importorskip("driver.demo")
-    kept = tmp_path / "mine.txt"
+    kept = folder / "mine.txt"
     kept.write_text("mine", encoding="utf-8")
-    done = run(program, "--demo", str(tmp_path), cwd=tmp_path, env=environment(tmp_path))
+    done = run(program, "--demo", str(folder), cwd=folder, env=environment(folder))
     assert done.code == 2
-    assert str(tmp_path) in done.said()
+    assert str(folder) in done.said()
     assert json.loads(done.out)["exit_code"] == 2
-    assert {path.name for path in tmp_path.iterdir()} == {"mine.txt", "home"}
+    assert {path.name for path in folder.iterdir()} == {"mine.txt", "home"}
 
 
 LOOKERS = {
@@ -176,15 +183,16 @@ LOOKERS = {
 
 @links
 @pytest.mark.parametrize("program", [*PROGRAMS, *(ROOT / "tools" / name for name in LOOKERS)])
-def test_a_current_folder_that_is_gone_is_one_sentence(program: Path, tmp_path: Path) -> None:
+@beside
+def test_a_current_folder_that_is_gone_is_one_sentence(folder: Path, program: Path) -> None:
     words = ["--execute"] if program == SCHEDULER else LOOKERS.get(program.name, [])
-    gone = tmp_path / "gone"
+    gone = folder / "gone"
     gone.mkdir()
     script = 'rmdir "$PWD" && exec "$@"'
     done = subprocess.run(
         ["/bin/sh", "-c", script, "sh", sys.executable, str(program), *words],
         cwd=gone,
-        env=environment(tmp_path),
+        env=environment(folder),
         capture_output=True,
         text=True,
         check=False,

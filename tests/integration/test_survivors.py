@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from driver.command_driver import CommandDriver
+from tests.support.beside import beside
 from tests.support.waves import Scene, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names come from /proc")
@@ -23,8 +24,9 @@ def scene_of(tmp_path: Path, config: str = "", *, test: str = "") -> Scene:
     return Scene(tmp_path, {"a.txt": "base\n", "t.sh": f"{test}\n{A_GOOD}\n"}, config=config)
 
 
-def test_a_test_that_leaves_a_process_running_is_red_and_names_it(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path)
+@beside
+def test_a_test_that_leaves_a_process_running_is_red_and_names_it(folder: Path) -> None:
+    scene = scene_of(folder)
     agent = writes(a__txt=f"{LEAVES}\n")
     report, _ = scene.play({"a": agent}, [item("a", "a.txt", ["sh", "a.txt"], repairCap=0)])
     record = built(report)["a"]
@@ -40,8 +42,9 @@ def _receipts(record: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_agent_is_told_what_its_test_left_running(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path)
+@beside
+def test_the_agent_is_told_what_its_test_left_running(folder: Path) -> None:
+    scene = scene_of(folder)
     rounds = [writes(a__txt=f"{LEAVES}\n"), writes(a__txt="exit 0\n")]
     report, driver = scene.play({"a": rounds}, [item("a", "a.txt", ["sh", "a.txt"], repairCap=1)])
     assert report["shipped"] == ["a"]
@@ -53,14 +56,16 @@ def test_the_agent_is_told_what_its_test_left_running(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "ends", ["sleep 0.2 &", "sleep 97 & kill $!", "(sleep 0.1; sleep 0.1) >/dev/null &"]
 )
-def test_what_ends_by_itself_or_was_ended_counts_against_nobody(tmp_path: Path, ends: str) -> None:
-    scene = scene_of(tmp_path, test=ends)
+@beside
+def test_what_ends_by_itself_or_was_ended_counts_against_nobody(folder: Path, ends: str) -> None:
+    scene = scene_of(folder, test=ends)
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", TEST)])
     assert report["shipped"] == ["a"]
 
 
-def test_a_test_that_leaves_processes_on_the_base_too_blames_no_work(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path, test=LEAVES)
+@beside
+def test_a_test_that_leaves_processes_on_the_base_too_blames_no_work(folder: Path) -> None:
+    scene = scene_of(folder, test=LEAVES)
     agent = writes(a__txt="good\n")
     items = [item("a", "a.txt", TEST, baseline="green")]
     report, driver = scene.play({"a": agent}, items)
@@ -69,15 +74,17 @@ def test_a_test_that_leaves_processes_on_the_base_too_blames_no_work(tmp_path: P
     assert len(driver.rounds_of("a")) == 1
 
 
-def test_where_survivors_are_allowed_they_are_written_down(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path, ALLOWED, test=LEAVES)
+@beside
+def test_where_survivors_are_allowed_they_are_written_down(folder: Path) -> None:
+    scene = scene_of(folder, ALLOWED, test=LEAVES)
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", TEST)])
     assert report["shipped"] == ["a"]
     assert all(receipt["survivors"] for receipt in _receipts(built(report)["a"]))
 
 
-def test_what_an_agent_leaves_running_is_ended_and_noted(tmp_path: Path) -> None:
-    scene = scene_of(tmp_path)
+@beside
+def test_what_an_agent_leaves_running_is_ended_and_noted(folder: Path) -> None:
+    scene = scene_of(folder)
     agent = ("sh", "-c", f"{LEAVES}echo good > a.txt")
     driver = CommandDriver(agent, environ=scene.environ)
     report = scene.run(driver, [item("a", "a.txt", A_GOOD, requireAdversarialReview=False)])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +34,7 @@ from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
 from driver.stop import Stop
 from driver.wave_loop import run_wave
+from tests.support.beside import beside, beside_on
 from tests.support.processes import eventually
 from tests.support.repos import frozen, make_repo
 from tests.support.waves import (
@@ -60,6 +62,9 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path, FILES)
 
 
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
+
+
 def _one_at_a_time(scene: Scene) -> Settings:
     return dataclasses.replace(scene.settings, limits=LimitsSettings(max_workers=1))
 
@@ -67,6 +72,7 @@ def _one_at_a_time(scene: Scene) -> Settings:
 # The way of an item that does what it should
 
 
+@on_scene
 def test_a_verified_item_is_one_commit_whose_trailers_say_what_was_proven(scene: Scene) -> None:
     title = "Make a good"
     report, driver = scene.play(
@@ -100,6 +106,7 @@ def test_a_verified_item_is_one_commit_whose_trailers_say_what_was_proven(scene:
     assert len(driver.requests) == 2
 
 
+@on_scene
 def test_every_tree_that_is_committed_was_tested_with_its_item(scene: Scene) -> None:
     proven = scene.folder / "proven"
     names = ("a.txt", "b.txt", "c.txt")
@@ -120,6 +127,7 @@ def test_every_tree_that_is_committed_was_tested_with_its_item(scene: Scene) -> 
     assert [len(trees) for trees in seen.values()] == [2, 3, 2]
 
 
+@on_scene
 def test_a_red_item_is_repaired_with_all_that_is_known_of_its_failure(scene: Scene) -> None:
     command = "cat a.txt && echo to-stderr >&2 && grep -q good a.txt"
     report, driver = scene.play(
@@ -136,6 +144,7 @@ def test_a_red_item_is_repaired_with_all_that_is_known_of_its_failure(scene: Sce
         assert told in second.prompt
 
 
+@on_scene
 def test_a_repair_starts_while_others_build_and_delays_none(scene: Scene) -> None:
     repairing = threading.Barrier(2)
     repaired = threading.Event()
@@ -167,6 +176,7 @@ def test_a_repair_starts_while_others_build_and_delays_none(scene: Scene) -> Non
     assert report["shipped"] == ["a", "b", "c"]
 
 
+@on_scene
 def test_a_repair_round_stays_in_its_slot(scene: Scene) -> None:
     order: list[str] = []
 
@@ -189,9 +199,10 @@ def test_a_repair_round_stays_in_its_slot(scene: Scene) -> None:
     assert report["exit_code"] == 0
 
 
-def test_eight_items_run_at_once_and_none_is_in_the_way_of_another(tmp_path: Path) -> None:
+@beside
+def test_eight_items_run_at_once_and_none_is_in_the_way_of_another(folder: Path) -> None:
     slugs = [f"i{number}" for number in range(8)]
-    scene = Scene(tmp_path, {f"{slug}.txt": "base\n" for slug in slugs})
+    scene = Scene(folder, {f"{slug}.txt": "base\n" for slug in slugs})
     together = threading.Barrier(8)
 
     def works(agent: Agent) -> None:
@@ -204,8 +215,9 @@ def test_eight_items_run_at_once_and_none_is_in_the_way_of_another(tmp_path: Pat
     assert len(scene.log(report["branch"])) == 8
 
 
-def test_one_item_s_syntax_error_touches_nobody_else(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"pkg/__init__.py": "", "pkg/a.py": "", "pkg/b.py": "", "t.py": ""})
+@beside
+def test_one_item_s_syntax_error_touches_nobody_else(folder: Path) -> None:
+    scene = Scene(folder, {"pkg/__init__.py": "", "pkg/a.py": "", "pkg/b.py": "", "t.py": ""})
     check = "import pkgutil, importlib, pkg\nfor m in pkgutil.iter_modules(pkg.__path__):"
     check += "\n    importlib.import_module('pkg.' + m.name)\n"
     scene.repo.commit({"t.py": check})
@@ -279,6 +291,7 @@ def _renames(agent: Agent) -> None:
         (_links_out, ("links that leave", "a.txt")),
     ],
 )
+@on_scene
 def test_foreign_work_is_refused_every_path_named_and_nothing_ships(
     scene: Scene, act: Step, named: tuple[str, ...]
 ) -> None:
@@ -293,6 +306,7 @@ def test_foreign_work_is_refused_every_path_named_and_nothing_ships(
     assert record["attempts"][0]["test"] is None
 
 
+@on_scene
 def test_an_agent_may_undo_its_own_commit_in_the_repair_round(scene: Scene) -> None:
     report, _ = scene.play(
         {"a": [_commits_by_itself, lambda agent: None]}, [item("a", "a.txt", A_GOOD)]
@@ -302,6 +316,7 @@ def test_an_agent_may_undo_its_own_commit_in_the_repair_round(scene: Scene) -> N
     assert scene.repo.git("show", "-s", "--format=%s", commit) == "a"
 
 
+@on_scene
 def test_an_agent_that_changed_nothing_has_no_green_whatever_it_says(scene: Scene) -> None:
     boast = WorkerResult("w", ok=True, text="ALL PASSED", verified=True, files_written=("a.txt",))
     report, driver = scene.play(
@@ -316,8 +331,9 @@ def test_an_agent_that_changed_nothing_has_no_green_whatever_it_says(scene: Scen
 # Items together
 
 
-def test_two_items_green_alone_and_red_together_ship_one_and_say_why(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, {"a.txt": "old\n", "b.txt": "old\n"})
+@beside
+def test_two_items_green_alone_and_red_together_ship_one_and_say_why(folder: Path) -> None:
+    scene = Scene(folder, {"a.txt": "old\n", "b.txt": "old\n"})
     test = "grep -q old a.txt b.txt"
     report, _ = scene.play(
         {"a": writes(a__txt="new\n"), "b": writes(b__txt="new\n"), "c": writes(c__txt="c\n")},
@@ -346,6 +362,7 @@ def test_two_items_green_alone_and_red_together_ship_one_and_say_why(tmp_path: P
         ("exit 3", "exit 3"),
     ],
 )
+@on_scene
 def test_only_exit_code_0_on_an_unchanged_tree_is_green(scene: Scene, test: str, why: str) -> None:
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", test, repairCap=0)])
     record = built(report)["a"]
@@ -354,6 +371,7 @@ def test_only_exit_code_0_on_an_unchanged_tree_is_green(scene: Scene, test: str,
     assert report["shipped"] == []
 
 
+@on_scene
 def test_a_test_that_someone_killed_costs_no_repair_round(scene: Scene) -> None:
     report, driver = scene.play(
         {"a": writes(a__txt="good\n")}, [item("a", "a.txt", "kill -9 $$", repairCap=2)]
@@ -365,6 +383,7 @@ def test_a_test_that_someone_killed_costs_no_repair_round(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("test", ["no-such-program", ["no-such-program"], "./run.sh"])
+@on_scene
 def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene, test: Any) -> None:
     report, driver = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", test)])
     record = built(report)["a"]
@@ -375,14 +394,16 @@ def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene, test: Any
     assert "+good" in Path(record["savedWork"]).read_text()
 
 
+@on_scene
 def test_a_test_may_ask_git_for_what_is_to_be_committed(scene: Scene) -> None:
     test = "git diff --cached --check && git show :a.txt && git write-tree"
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", test, repairCap=0)])
     assert report["shipped"] == ["a"]
 
 
-def test_a_test_that_hangs_is_timed_out_and_red(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config="[verify]\ntimeout_s = 0.3\n")
+@beside
+def test_a_test_that_hangs_is_timed_out_and_red(folder: Path) -> None:
+    scene = Scene(folder, FILES, config="[verify]\ntimeout_s = 0.3\n")
     report, _ = scene.play(
         {"a": writes(a__txt="good\n")}, [item("a", "a.txt", "sleep 60", repairCap=0)]
     )
@@ -391,6 +412,7 @@ def test_a_test_that_hangs_is_timed_out_and_red(tmp_path: Path) -> None:
     assert "timed out" in record["error"]
 
 
+@on_scene
 def test_output_that_is_no_text_changes_no_verdict(scene: Scene) -> None:
     report, _ = scene.play(
         {"a": writes(a__txt="good\n")}, [item("a", "a.txt", r"printf '\377\000\033[31m'")]
@@ -399,6 +421,7 @@ def test_output_that_is_no_text_changes_no_verdict(scene: Scene) -> None:
     json.dumps(report)
 
 
+@on_scene
 def test_what_is_shipped_was_tested_although_a_left_behind_process_keeps_writing(
     scene: Scene,
 ) -> None:
@@ -462,6 +485,7 @@ def _raises(agent: Agent) -> WorkerResult:
         (_raises, "undecided", 1, "the backend broke"),
     ],
 )
+@on_scene
 def test_an_agent_that_ends_badly_has_its_verdict_and_the_others_ship(
     scene: Scene, act: Step, verdict: str, rounds: int, why: str
 ) -> None:
@@ -475,6 +499,7 @@ def test_an_agent_that_ends_badly_has_its_verdict_and_the_others_ship(
     assert (report["shipped"], report["exit_code"]) == (["b"], 1)
 
 
+@on_scene
 def test_work_of_an_agent_that_crashed_is_kept(scene: Scene) -> None:
     def crashes(agent: Agent) -> WorkerResult:
         agent.write({"a.txt": "hours of work\n"})
@@ -484,11 +509,12 @@ def test_work_of_an_agent_that_crashed_is_kept(scene: Scene) -> None:
     assert "+hours of work" in Path(built(report)["a"]["savedWork"]).read_text()
 
 
+@beside
 def test_a_proving_tree_that_cannot_be_set_up_is_undecided_and_keeps_the_work(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
     setup = "case $PWD in */proving/*) echo no room >&2; exit 5;; esac"
-    scene = Scene(tmp_path, FILES, config=f"[workspace]\nsetup = ['{setup}']\n")
+    scene = Scene(folder, FILES, config=f"[workspace]\nsetup = ['{setup}']\n")
     report, driver = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", A_GOOD)])
     record = built(report)["a"]
     assert (record["verdict"], record["dispatched"]) == ("undecided", True)
@@ -498,8 +524,9 @@ def test_a_proving_tree_that_cannot_be_set_up_is_undecided_and_keeps_the_work(
     assert len(driver.requests) == 1
 
 
-def test_a_workspace_that_cannot_be_set_up_dispatches_nobody(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config="[workspace]\nsetup = ['exit 5']\n")
+@beside
+def test_a_workspace_that_cannot_be_set_up_dispatches_nobody(folder: Path) -> None:
+    scene = Scene(folder, FILES, config="[workspace]\nsetup = ['exit 5']\n")
     report, driver = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", A_GOOD)])
     assert (verdicts(report), built(report)["a"]["dispatched"]) == ({"a": "undecided"}, False)
     assert built(report)["a"]["error"] == "set-up command 'exit 5' failed: it ended with exit 5"
@@ -510,6 +537,7 @@ def test_a_workspace_that_cannot_be_set_up_dispatches_nobody(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("tier", [2, 3, 4])
+@on_scene
 def test_without_a_word_of_the_reviewer_nothing_of_these_tiers_ships(
     scene: Scene, tier: int
 ) -> None:
@@ -522,14 +550,16 @@ def test_without_a_word_of_the_reviewer_nothing_of_these_tiers_ships(
     assert (report["shipped"], report["exit_code"]) == ([], 1)
 
 
-def test_with_review_off_it_ships_and_the_report_says_off(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config='[review]\nmode = "off"\n')
+@beside
+def test_with_review_off_it_ships_and_the_report_says_off(folder: Path) -> None:
+    scene = Scene(folder, FILES, config='[review]\nmode = "off"\n')
     driver = ScriptedDriver({"a": writes(a__txt="good\n")}, tier=4, environ=scene.environ)
     report = scene.run(driver, [item("a", "a.txt", A_GOOD)])
     assert report["shipped"] == ["a"]
     assert report["adversarial_review"] == built(report)["a"]["adversarial_review"] == "off"
 
 
+@on_scene
 def test_the_fields_of_an_item_win_over_the_table_of_its_backend(scene: Scene) -> None:
     driver = ScriptedDriver(
         {
@@ -563,12 +593,14 @@ def test_a_recording_tells_why_a_dispatch_failed_so_that_a_replay_judges_alike(
 
 
 @pytest.mark.parametrize("manifest", [[], None, "items", {"items": 3}])
+@on_scene
 def test_a_manifest_of_any_shape_is_answered_and_never_raises(scene: Scene, manifest: Any) -> None:
     driver = ScriptedDriver({}, environ=scene.environ)
     report = run_wave(driver, manifest, options=scene.options())
     assert (report["abort_reason"], report["exit_code"]) == ("invalid_manifest", 2)
 
 
+@on_scene
 def test_a_callers_dicts_are_left_as_they_are(scene: Scene) -> None:
     manifest = {"items": [item("a", "a.txt", A_GOOD), item("b", ["b.txt"], [*B_GOOD.split()])]}
     git = {"expectTopLevel": str(scene.repo.path), "mode": "branch"}
@@ -641,6 +673,7 @@ class Duck:
 
 
 @pytest.mark.parametrize("kind", [Five, Duck])
+@on_scene
 def test_a_backend_with_the_five_operations_only_works(
     scene: Scene, kind: Callable[[], Five | Duck]
 ) -> None:
@@ -654,6 +687,7 @@ def test_a_backend_with_the_five_operations_only_works(
         assert not Path(cwd).is_relative_to(scene.repo.path)
 
 
+@on_scene
 def test_a_backend_whose_run_command_breaks_is_undecided_and_keeps_the_work(scene: Scene) -> None:
     class Broken(Five):
         def run_command(self, *args: Any, **named: Any) -> CommandResult:
@@ -669,9 +703,10 @@ def test_a_backend_whose_run_command_breaks_is_undecided_and_keeps_the_work(scen
 # A folder in no repository
 
 
-def test_a_folder_in_no_repository_is_worked_on_in_place_and_never_shipped(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES)
-    plain = tmp_path / "plain"
+@beside
+def test_a_folder_in_no_repository_is_worked_on_in_place_and_never_shipped(folder: Path) -> None:
+    scene = Scene(folder, FILES)
+    plain = folder / "plain"
     plain.mkdir()
     report = run_wave(
         ScriptedDriver({"a": writes(a__txt="good\n")}, environ=scene.environ),
@@ -695,6 +730,7 @@ def _halts(scene: Scene, name: str, text: str) -> Step:
     return act
 
 
+@on_scene
 def test_a_halt_that_is_there_before_stops_the_wave_before_anyone_starts(scene: Scene) -> None:
     halt.halt("enough", scene.state)
     report, driver = scene.play({}, [item("a", "a.txt", "true")])
@@ -704,6 +740,7 @@ def test_a_halt_that_is_there_before_stops_the_wave_before_anyone_starts(scene: 
     assert driver.requests == []
 
 
+@on_scene
 def test_a_halt_during_a_build_lets_no_later_agent_or_repair_start(scene: Scene) -> None:
     report, driver = scene.play(
         {"a": _halts(scene, "a.txt", "bad\n")},
@@ -718,6 +755,7 @@ def test_a_halt_during_a_build_lets_no_later_agent_or_repair_start(scene: Scene)
     assert (report["shipped"], report["branch"]) == ([], None)
 
 
+@on_scene
 def test_a_halt_during_the_last_test_ships_nothing_and_keeps_the_work(scene: Scene) -> None:
     test = f"{A_GOOD} && mkdir -p {scene.state} && echo '{{}}' > {scene.state}/.HALT"
     report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", test)])
@@ -738,8 +776,9 @@ def _spends(tokens: int, step: Step) -> Step:
     return act
 
 
-def test_a_ceiling_reached_in_a_build_lets_no_repair_start(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config="[limits]\nmax_wave_tokens = 500\n")
+@beside
+def test_a_ceiling_reached_in_a_build_lets_no_repair_start(folder: Path) -> None:
+    scene = Scene(folder, FILES, config="[limits]\nmax_wave_tokens = 500\n")
     report, driver = scene.play(
         {"a": _spends(500, writes(a__txt="bad\n"))}, [item("a", "a.txt", A_GOOD)]
     )
@@ -751,8 +790,9 @@ def test_a_ceiling_reached_in_a_build_lets_no_repair_start(tmp_path: Path) -> No
     assert halt.is_halted(scene.state)
 
 
-def test_what_was_paid_for_is_shipped_also_at_the_ceiling(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config="[limits]\nmax_wave_tokens = 500\n")
+@beside
+def test_what_was_paid_for_is_shipped_also_at_the_ceiling(folder: Path) -> None:
+    scene = Scene(folder, FILES, config="[limits]\nmax_wave_tokens = 500\n")
     report, _ = scene.play(
         {"a": _spends(500, writes(a__txt="good\n"))}, [item("a", "a.txt", A_GOOD)]
     )
@@ -762,8 +802,9 @@ def test_what_was_paid_for_is_shipped_also_at_the_ceiling(tmp_path: Path) -> Non
     assert not halt.is_halted(scene.state)
 
 
-def test_a_gate_that_cannot_be_asked_stops_the_wave(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES, config="[limits]\nmax_daily_tokens = 500\n")
+@beside
+def test_a_gate_that_cannot_be_asked_stops_the_wave(folder: Path) -> None:
+    scene = Scene(folder, FILES, config="[limits]\nmax_daily_tokens = 500\n")
     ledger = scene.state / "ledger" / "OUTCOMES-LEDGER.md"
     ledger.mkdir(parents=True)  # a folder in its place cannot be read
     report, driver = scene.play({}, [item("a", "a.txt", "true")])
@@ -774,6 +815,7 @@ def test_a_gate_that_cannot_be_asked_stops_the_wave(tmp_path: Path) -> None:
 # Interrupts (signals to the program are in tests/faults)
 
 
+@on_scene
 def test_a_backend_that_does_not_come_back_holds_up_no_interrupted_wave(scene: Scene) -> None:
     stop, release = Stop(), threading.Event()
 
@@ -793,6 +835,7 @@ def test_a_backend_that_does_not_come_back_holds_up_no_interrupted_wave(scene: S
     assert "+bad" in Path(record["savedWork"]).read_text()
 
 
+@on_scene
 def test_an_interrupt_before_anything_was_begun_has_the_signals_exit_code(scene: Scene) -> None:
     stop = Stop()
     stop.set(signal.SIGINT)
@@ -801,6 +844,7 @@ def test_an_interrupt_before_anything_was_begun_has_the_signals_exit_code(scene:
     assert driver.requests == []
 
 
+@on_scene
 def test_an_interrupt_while_items_are_proven_together_ships_nothing(scene: Scene) -> None:
     stop, together = Stop(), scene.folder / "together"
     both = "grep -q good a.txt && grep -q good b.txt"
@@ -838,6 +882,7 @@ def test_a_config_that_cannot_be_understood_stops_the_wave(
     assert driver.requests == []
 
 
+@on_scene
 def test_a_backend_that_is_missing_is_told_before_anything_is_made(scene: Scene) -> None:
     driver = CommandDriver(["no-such-agent"], tier=1, environ=scene.environ)
     report = scene.run(driver, [item("a", "a.txt", "true")])
@@ -846,6 +891,7 @@ def test_a_backend_that_is_missing_is_told_before_anything_is_made(scene: Scene)
     assert not scene.state.exists()
 
 
+@on_scene
 def test_a_dispatch_that_cannot_be_noted_is_not_made(scene: Scene) -> None:
     (scene.state / "journal" / "a.json").mkdir(parents=True)  # in the way
     report, driver = scene.play({}, [item("a", "a.txt", "true")])
@@ -853,6 +899,7 @@ def test_a_dispatch_that_cannot_be_noted_is_not_made(scene: Scene) -> None:
     assert "journal" in built(report)["a"]["error"]
 
 
+@on_scene
 def test_what_cannot_be_announced_in_the_journal_is_not_shipped(scene: Scene) -> None:
     journal = scene.state / "journal"
     breaks_together = f"""
@@ -871,30 +918,32 @@ def test_what_cannot_be_announced_in_the_journal_is_not_shipped(scene: Scene) ->
 # Secrets and surroundings
 
 
-def test_a_key_of_the_parent_reaches_neither_agent_nor_test_unless_named(tmp_path: Path) -> None:
+@beside
+def test_a_key_of_the_parent_reaches_neither_agent_nor_test_unless_named(folder: Path) -> None:
     secrets = {"GH_TOKEN": "canary-1", "NAMED_KEY": "canary-2", "TEST_KEY": "canary-3"}
-    scene = Scene(tmp_path, FILES, config='[verify]\nenv = ["TEST_KEY"]\n', environ=secrets)
+    scene = Scene(folder, FILES, config='[verify]\nenv = ["TEST_KEY"]\n', environ=secrets)
     agent = "date > a.txt; env | grep -o 'canary-.' | cut -d- -f2 | sort > seen.txt"
     driver = CommandDriver(["sh", "-c", agent], tier=1, env=["NAMED_KEY"], environ=scene.environ)
-    report = scene.run(driver, [item("a", ["a.txt", "seen.txt"], f"env > {tmp_path}/test-env")])
+    report = scene.run(driver, [item("a", ["a.txt", "seen.txt"], f"env > {folder}/test-env")])
     assert report["shipped"] == ["a"]
     assert scene.repo.git("show", f"{report['sha']}:seen.txt") == "2"
-    seen_by_test = (tmp_path / "test-env").read_text()
+    seen_by_test = (folder / "test-env").read_text()
     assert "canary-3" in seen_by_test
     assert "canary-1" not in seen_by_test
     assert "canary-2" not in seen_by_test
 
 
-def test_git_variables_of_the_parent_point_nothing_elsewhere(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, FILES)
-    decoy = make_repo(tmp_path / "decoy", scene.environ, {"a.txt": "decoy\n"})
-    agent = tmp_path / "agent.sh"
+@beside
+def test_git_variables_of_the_parent_point_nothing_elsewhere(folder: Path) -> None:
+    scene = Scene(folder, FILES)
+    decoy = make_repo(folder / "decoy", scene.environ, {"a.txt": "decoy\n"})
+    agent = folder / "agent.sh"
     agent.write_text("#!/bin/sh\ngit rev-parse --show-toplevel > a.txt\n")
     agent.chmod(0o755)
-    (tmp_path / "tidegate.toml").write_text(
+    (folder / "tidegate.toml").write_text(
         f'[backend]\nname = "command"\ncommand = ["{agent}"]\ntier = 1\n'
     )
-    (tmp_path / "m.json").write_text(
+    (folder / "m.json").write_text(
         json.dumps({"items": [item("a", "a.txt", "git diff --quiet && ! grep decoy a.txt")]})
     )
     before = frozen(decoy.path), frozen(scene.repo.path)
@@ -903,7 +952,7 @@ def test_git_variables_of_the_parent_point_nothing_elsewhere(tmp_path: Path) -> 
         "GIT_WORK_TREE": str(decoy.path),
         "GIT_INDEX_FILE": str(decoy.path / ".git" / "index"),
         "GIT_OBJECT_DIRECTORY": str(decoy.path / ".git" / "objects"),
-        "GIT_CEILING_DIRECTORIES": str(tmp_path),
+        "GIT_CEILING_DIRECTORIES": str(folder),
     }
     program = Path(__file__).resolve().parents[2] / "driver" / "wave_loop.py"
     files = ("--manifest", "../m.json", "--config", "../tidegate.toml", "--state-dir", "../state")

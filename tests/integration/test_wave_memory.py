@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from state_store.api import StateAPI
 from state_store.export import export_buildlog, export_state_md
 from state_store.ingest import ingest_tracker_json
+from tests.support.beside import beside_on
 from tests.support.programs import ROOT, Project
 from tests.support.programs import item as tracked
 from tests.support.waves import Agent, Scene, built, item, writes
@@ -25,9 +27,7 @@ FILES = {"a.txt": "base\n", "b.txt": "base\n", "c.txt": "base\n"}
 DATABASE = "tracker_events.db"
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path, FILES)
+on_scene = beside_on(lambda folder: nullcontext(Scene(folder, FILES)))
 
 
 def story(api: StateAPI, slug: str) -> list[tuple[Any, ...]]:
@@ -41,6 +41,7 @@ def story(api: StateAPI, slug: str) -> list[tuple[Any, ...]]:
     ]
 
 
+@on_scene
 def test_a_wave_tells_of_repaired_refused_and_halted_items(scene: Scene) -> None:
     def strays_and_halts(agent: Agent) -> None:
         agent.write({"c.txt": "not mine\n"})
@@ -78,6 +79,7 @@ def test_a_wave_tells_of_repaired_refused_and_halted_items(scene: Scene) -> None
         assert view["shipped"] == []
 
 
+@on_scene
 def test_a_shipped_item_shows_its_branch_and_commit(scene: Scene) -> None:
     report, _ = scene.play(
         {"a": writes(a__txt="good\n")}, [item("a", "a.txt", "grep -q good a.txt")]
@@ -93,6 +95,7 @@ def test_a_shipped_item_shows_its_branch_and_commit(scene: Scene) -> None:
     )
 
 
+@on_scene
 def test_the_traces_add_up_to_what_the_report_says(scene: Scene) -> None:
     report, _ = scene.play(
         {
@@ -121,6 +124,7 @@ print(json.dumps(seen))
 """
 
 
+@on_scene
 def test_another_process_sees_every_event_once_and_in_order(scene: Scene) -> None:
     database = scene.state / DATABASE
     scene.state.mkdir()

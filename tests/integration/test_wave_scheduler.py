@@ -8,11 +8,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.beside import beside_on
 from tests.support.processes import eventually
 from tests.support.programs import (
     DEADLINE_S,
@@ -20,6 +22,8 @@ from tests.support.programs import (
     ROOT,
     SCHEDULER,
     Project,
+    Ran,
+    a_project,
     environment,
     git,
     item,
@@ -29,6 +33,7 @@ from tests.support.programs import (
 )
 
 NOT_ALL_SHIPPED, BY_POLICY = 1, 3
+on_project = beside_on(a_project)
 ALWAYS = {"phase", "wave_id", "items_selected", "items_shipped", "merged", "timestamp", "success"}
 
 
@@ -36,10 +41,19 @@ def reasons(report: dict[str, Any]) -> dict[str, str]:
     return {left_out["id"]: left_out["reason"] for left_out in report.get("items_skipped", ())}
 
 
-def test_a_cycle_ships_what_is_proven_and_notes_it_in_the_tracker(project: Project) -> None:
-    project.track(item("a", notes="by hand"), item("b"))
-    main = project.git("rev-parse", "main")
-    done = project.schedule()
+@pytest.fixture(scope="module")
+def cycle(tmp_path_factory: pytest.TempPathFactory, template: Path) -> tuple[Project, Ran, Ran]:
+    """A cycle in which all is well, and the next one."""
+    project = Project(tmp_path_factory.mktemp("cycle"), template)
+    a = item("a", notes="by hand", lastError="test failed with exit 1")
+    project.track(a, item("b"))
+    return project, project.schedule(), project.schedule()
+
+
+def test_a_cycle_ships_what_is_proven_and_notes_it_in_the_tracker(
+    cycle: tuple[Project, Ran, Ran],
+) -> None:
+    project, done, _ = cycle
     report = done.report
     assert done.code == 0, done.err
     assert report.keys() >= ALWAYS | {"branch", "sha", "tracker_update_attempted"}
@@ -59,46 +73,67 @@ def test_a_cycle_ships_what_is_proven_and_notes_it_in_the_tracker(project: Proje
     assert project.branches() == [report["branch"]]
     assert project.git("rev-parse", report["branch"]).strip() == report["sha"]
     assert project.git("show", f"{report['branch']}:b.txt") == "good"
-    assert project.git("rev-parse", "main") == main
+    assert project.git("log", "--format=%s", "main") == "start\n"
     noted = project.item_now("A")
     assert noted["status"] == "in_progress"
     assert noted["notes"] == f"by hand [wave {report['wave_id'][:8]}]"
 
 
-def test_what_is_shipped_is_not_built_again(project: Project) -> None:
-    project.track(item("a"))
-    assert project.schedule().code == 0
-    again = project.schedule()
+def test_a_shipped_item_no_longer_carries_the_error_of_an_earlier_wave(
+    cycle: tuple[Project, Ran, Ran],
+) -> None:
+    project, _, _ = cycle
+    assert project.item_now("A")["lastError"] is None
+
+
+def test_what_is_shipped_is_not_built_again(cycle: tuple[Project, Ran, Ran]) -> None:
+    project, _, again = cycle
     assert (again.code, again.err) == (0, "")
     assert again.report["phase"] == "intake"
     assert again.report["items_selected"] == []
     assert len(project.branches()) == 1
 
 
-def test_an_item_that_failed_stays_to_do_and_says_why(project: Project) -> None:
-    project.track(item("a"), item("b", prompt=writes("b.txt", "bad")))
+@dataclass(frozen=True)
+class HalfDone:
+    """A cycle of two items, one of which is bad, how the tracker was after it, and the next one."""
+
+    project: Project
+    done: Ran
+    noted: dict[str | int, dict[str, Any]]
+    again: Ran
+
+
+@pytest.fixture(scope="module")
+def half_done(tmp_path_factory: pytest.TempPathFactory, template: Path) -> HalfDone:
+    project = Project(tmp_path_factory.mktemp("half-done"), template)
+    project.track(item("a", id=7), item("b", prompt=writes("b.txt", "bad")))
     done = project.schedule()
+    noted = {name: project.item_now(name) for name in (7, "B")}
+    return HalfDone(project, done, noted, project.schedule("--only", "b"))
+
+
+def test_an_item_that_failed_stays_to_do_and_says_why(half_done: HalfDone) -> None:
+    done = half_done.done
     assert done.code == NOT_ALL_SHIPPED
     assert done.report["success"] is False
     assert [shipped["slug"] for shipped in done.report["items_shipped"]] == ["a"]
     assert done.report["items_failed_build"] == ["B"]
-    failed = project.item_now("B")
+    failed = half_done.noted["B"]
     assert (failed["status"], failed["attempts"]) == ("todo", 1)
     assert failed["lastError"]
-    assert project.item_now("A")["status"] == "in_progress"
-    assert project.schedule("--only", "B").code == NOT_ALL_SHIPPED
-    assert project.item_now("B")["attempts"] == 2
+    assert half_done.again.code == NOT_ALL_SHIPPED
+    assert half_done.project.item_now("B")["attempts"] == 2
 
 
-def test_a_shipped_item_no_longer_carries_the_error_of_an_earlier_wave(project: Project) -> None:
-    project.track({**item("a"), "lastError": "test failed with exit 1"})
-    assert project.schedule().code == 0
-    assert project.item_now("A")["lastError"] is None
+def test_an_id_may_be_a_number(half_done: HalfDone) -> None:
+    assert half_done.done.report["items_selected"] == [7, "B"]
+    assert "tracker_update_error" not in half_done.done.report
+    assert half_done.noted[7]["status"] == "in_progress"
 
 
-def test_a_run_ends_with_what_shipped_and_where_the_rest_is(project: Project) -> None:
-    project.track(item("a"), item("b", prompt=writes("b.txt", "bad")))
-    done = project.schedule()
+def test_a_run_ends_with_what_shipped_and_where_the_rest_is(half_done: HalfDone) -> None:
+    project, done = half_done.project, half_done.done
     patch = project.state / "runs" / done.report["wave_id"] / "b" / "work.patch"
     branch = done.report["branch"]
     told = [line.removeprefix("tidegate: ") for line in done.err.splitlines()[-4:]]
@@ -137,15 +172,6 @@ def test_what_is_undecided_costs_its_item_no_attempt_and_says_why(project: Proje
     told = project.item_now("A")
     assert (told["status"], told["attempts"]) == ("todo", 0)
     assert "review" in told["lastError"]
-
-
-def test_an_id_may_be_a_number(project: Project) -> None:
-    project.track(item("a", id=7), item("b", id=8, prompt=writes("b.txt", "bad")))
-    done = project.schedule()
-    assert done.report["items_selected"] == [7, 8]
-    assert "tracker_update_error" not in done.report
-    assert project.item_now(7)["status"] == "in_progress"
-    assert project.item_now(8)["attempts"] == 1
 
 
 def test_selection_is_by_priority_then_age_and_every_item_left_out_has_a_reason(
@@ -432,6 +458,7 @@ def test_a_recording_of_a_wave_can_be_replayed(project: Project) -> None:
     assert project.schedule("--dry-run").report.get("agent_command") is None
 
 
+@on_project
 def test_a_state_folder_in_the_repository_never_shows_in_git_status(project: Project) -> None:
     state = project.top / "sub" / "[odd] state"
     state.mkdir()
@@ -448,6 +475,7 @@ def test_a_state_folder_in_the_repository_never_shows_in_git_status(project: Pro
 
 
 @pytest.mark.parametrize("where", ["current folder", "tracker"])
+@on_project
 def test_the_repository_is_the_one_of_the_current_folder_else_of_the_tracker(
     project: Project, where: str
 ) -> None:
@@ -461,6 +489,7 @@ def test_the_repository_is_the_one_of_the_current_folder_else_of_the_tracker(
     assert project.branches() == [done.report["branch"]]
 
 
+@on_project
 def test_the_checkout_of_the_tool_is_never_worked_on_by_accident(project: Project) -> None:
     project.track(item("a"))
     flags = ("--tracker", project.tracker, "--config", project.config, "--state-dir", project.state)
@@ -476,6 +505,7 @@ def test_the_checkout_of_the_tool_is_never_worked_on_by_accident(project: Projec
     assert "no repository was given" in done.said()
 
 
+@on_project
 def test_from_the_checkout_of_the_tool_items_may_name_their_repository(project: Project) -> None:
     project.track(item("a", repo=str(project.top)))
     flags = ("--tracker", project.tracker, "--config", project.config, "--state-dir", project.state)
@@ -532,6 +562,7 @@ def start(project: Project, *command: str | Path) -> subprocess.Popen[str]:
     )
 
 
+@on_project
 def test_two_runs_with_one_state_folder_never_build_the_same_item(project: Project) -> None:
     seen, go = project.home / "seen", project.home / "go"
     wait = (
@@ -571,6 +602,7 @@ os.execv(real, [real, *sys.argv[1:]])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs programs that are scripts")
+@on_project
 def test_the_tracker_is_read_again_once_the_state_folder_is_ours(project: Project) -> None:
     project.track(item("a"))
     program = project.home / "bin" / "git"
@@ -588,7 +620,14 @@ def test_the_tracker_is_read_again_once_the_state_folder_is_ours(project: Projec
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell of POSIX")
-@pytest.mark.parametrize("closing", ["1>&-", "0<&-", "1>&- 0<&- 2>&-", "2>&-"])
+@pytest.mark.parametrize(
+    "closing",
+    [
+        *(pytest.param(one, marks=pytest.mark.sweep) for one in ("1>&-", "0<&-", "2>&-")),
+        "1>&- 0<&- 2>&-",
+    ],
+)
+@on_project
 def test_a_closed_standard_file_changes_nothing_of_a_run(project: Project, closing: str) -> None:
     project.track(item("a"))
     flags = ("--execute", "--tracker", project.tracker, *project.places())
@@ -611,6 +650,7 @@ def test_a_closed_standard_file_changes_nothing_of_a_run(project: Project, closi
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@on_project
 def test_a_report_that_the_disk_refuses_is_told_and_kept(project: Project) -> None:
     project.track(item("a"))
     with Path("/dev/full").open("w", encoding="utf-8") as full:

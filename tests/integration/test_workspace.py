@@ -15,8 +15,10 @@ import pytest
 
 from driver.folders import remove_tree
 from driver.git import PrivateGit, Repository, open_repository
+from driver.preparation import Preparation
 from driver.proving import ProvingTree
-from driver.workspace import Preparation, Workshop, Workspace, WorkspaceError, workspace_root
+from driver.workspace import Workshop, Workspace
+from driver.workspace_root import WorkspaceError, workspace_root
 from state_store.errors import InputError
 from tests.support.repos import (
     Checkout,

@@ -41,6 +41,7 @@ _SENTENCES = (
     (r"canary passed", "canary"),
     (r"different answers for one tree", "spot check"),
     (r"the test run changed tracked files", "tampered tree"),
+    (r"left processes running", "survivors"),
     (
         r"fewer tests ran|more tests are skipped|no test ran|in doubt|and yet the exit code",
         "counts",

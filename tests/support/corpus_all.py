@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 
+from tests.support import corpus_aware as aware
 from tests.support import corpus_compiled as compiled
+from tests.support import corpus_more as more
 from tests.support import corpus_node as node
 from tests.support import corpus_python as python
 from tests.support.corpus import Case, Project
@@ -13,16 +15,19 @@ from tests.support.corpus_honest import HONEST
 
 Corpus = tuple[tuple[Project, tuple[Case, ...]], ...]
 ATTACKS: Corpus = (
-    (python.PYTEST, python.PYTEST_ATTACKS),
-    (python.UNITTEST, python.UNITTEST_ATTACKS),
-    (node.NODE, node.NODE_ATTACKS),
+    (python.PYTEST, (*python.PYTEST_ATTACKS, *more.PYTEST_MORE, *aware.PYTEST_AWARE)),
+    (python.UNITTEST, (*python.UNITTEST_ATTACKS, *more.UNITTEST_MORE, *aware.UNITTEST_AWARE)),
+    (node.NODE, (*node.NODE_ATTACKS, *more.NODE_MORE, *aware.NODE_AWARE)),
     (node.NPM, node.NPM_ATTACKS),
-    (compiled.MAKE, compiled.MAKE_ATTACKS),
-    (compiled.GO, compiled.GO_ATTACKS),
-    (compiled.CARGO, compiled.CARGO_ATTACKS),
+    (compiled.MAKE, (*compiled.MAKE_ATTACKS, *more.MAKE_MORE)),
+    (compiled.GO, (*compiled.GO_ATTACKS, *more.GO_MORE)),
+    (compiled.CARGO, (*compiled.CARGO_ATTACKS, *more.CARGO_MORE)),
     (python.COMMAND, python.COMMAND_ATTACKS),
 )
-NOT_COVERED: Corpus = ((python.PYTEST, python.NOT_COVERED),)
+NOT_COVERED: Corpus = (
+    (python.PYTEST, (*python.NOT_COVERED, *aware.PYTEST_KNOWS)),
+    (compiled.GO, more.GO_KNOWS),
+)
 DEFENCES = {
     "ownership": "ownership",
     "protected": "protected files",
@@ -32,14 +37,35 @@ DEFENCES = {
     "canary": "planted test",
     "spot check": "spot check",
     "tampered tree": "the tree after the run",
-    "exit code": "what git ignores is left out",
+    "survivors": "processes that are left",
+    "exit code": "what is no work is left out",
 }
-SAMPLED = (python.PYTEST, python.UNITTEST, python.COMMAND)
+# The quick runners, and of the slowest of them what only it can show or shows best.
+SAMPLED = {
+    python.PYTEST.name: ("ownership", "protected", "canary"),
+    python.UNITTEST.name: tuple(DEFENCES),
+    python.COMMAND.name: tuple(DEFENCES),
+}
+HONEST_SAMPLE = 3
 
 
-def sample(corpus: Corpus, width: int = 8) -> Corpus:
+def sampled_attacks() -> Corpus:
+    """An attack for each defence that stops any."""
+    found = []
+    for project, cases in ATTACKS:
+        wanted = SAMPLED.get(project.name, ())
+        firsts = {case.caught: case for case in reversed(cases) if case.caught in wanted}
+        found += [(project, tuple(firsts.values()))] if firsts else []
+    return tuple(found)
+
+
+def sampled_honest_work() -> Corpus:
     """A few cases of the quick runners, evenly chosen."""
-    return tuple((p, cases[:: -(-len(cases) // width)]) for p, cases in corpus if p in SAMPLED)
+    return tuple(
+        (project, cases[:: -(-len(cases) // HONEST_SAMPLE)])
+        for project, cases in HONEST
+        if project.name in SAMPLED
+    )
 
 
 def playable(corpus: Corpus) -> Corpus:

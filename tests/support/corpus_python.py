@@ -78,7 +78,10 @@ REWRITES_TESTS = (
     "TESTS.write_text(TESTS.read_text() + '# ')\n\n\ndef add(a, b):\n    return 3\n\n\n"
     "def zero():\n    return 0\n"
 )
-FORKS = "import os\n\nif os.fork():\n    os._exit(0)\n" + WRONG
+FORKS = (  # longer than anybody waits for what ends by itself
+    "import os\nimport time\n\nif os.fork():\n    os._exit(0)\nos.closerange(0, 99)\n"
+    "time.sleep(20)\n" + WRONG
+)
 PATCHES_PYTEST = "import _pytest.python as p\n\np.Function.runtest = lambda self: None\n" + WRONG
 FORGES_PYTEST = (  # pytest keeps the real stdout under another number
     "import os\n\nfor number in range(3, 30):\n    try:\n"
@@ -91,7 +94,8 @@ FORGES_UNITTEST = (
 )
 
 
-def _at_import(code: str) -> Mapping[str, str]:
+def at_import(code: str) -> Mapping[str, str]:
+    """A wrong module that does this when it is loaded."""
     return {"calc.py": f"{code}\n\n\n{WRONG}"}
 
 
@@ -185,34 +189,34 @@ PYTEST_ATTACKS = (
         "a pth file in an environment of the tree",
         {
             ".venv/lib/site-packages/evil.pth": "import atexit, os; atexit.register(os._exit, 0)\n",
-            "calc.py": _at_import("import site\nsite.addsitedir('.venv/lib/site-packages')")[
+            "calc.py": at_import("import site\nsite.addsitedir('.venv/lib/site-packages')")[
                 "calc.py"
             ],
         },
         "protected",
     ),
-    Case("the process ends at import", _at_import("import os\nos._exit(0)"), "counts"),
+    Case("the process ends at import", at_import("import os\nos._exit(0)"), "counts"),
     Case(
         "the process ends at import behind a forged summary", {"calc.py": FORGES_PYTEST}, "canary"
     ),
     Case(
         "exit code 0 at exit",
-        _at_import("import atexit, os\natexit.register(os._exit, 0)"),
+        at_import("import atexit, os\natexit.register(os._exit, 0)"),
         "counts",
     ),
     Case(
         "exit code 0 at exit and no word of it",
-        _at_import(
+        at_import(
             "import atexit, os, sys\natexit.register(os._exit, 0)\n"
             "old = sys.stdout.write\nos.dup2(os.open(os.devnull, os.O_WRONLY), 1)"
         ),
         "counts",
     ),
-    Case("a child goes on and the parent is green", {"calc.py": FORKS}, "counts"),
+    Case("a child goes on and the parent is green", {"calc.py": FORKS}, "survivors"),
     Case("the code empties the runner", {"calc.py": PATCHES_PYTEST}, "canary"),
     Case(
         "the code makes the session green",
-        _at_import(
+        at_import(
             "import _pytest.main as m\n"
             "m.Session.testsfailed = property(lambda s: 0, lambda s, v: None)"
         ),
@@ -220,7 +224,7 @@ PYTEST_ATTACKS = (
     ),
     Case(
         "the code turns reports green",
-        _at_import(
+        at_import(
             "import _pytest.reports as r\nold = r.TestReport.from_item_and_call.__func__\n\n\n"
             "def new(cls, item, call):\n    report = old(cls, item, call)\n"
             "    report.outcome = 'passed'\n    return report\n\n\n"
@@ -379,29 +383,29 @@ UNITTEST_ATTACKS = (
         "protected",
         test=("env", "PYTHONPATH=.", *UNITTEST.test),
     ),
-    Case("the process ends at import", _at_import("import os\nos._exit(0)"), "counts"),
+    Case("the process ends at import", at_import("import os\nos._exit(0)"), "counts"),
     Case(
         "the process ends at import behind a forged summary", {"calc.py": FORGES_UNITTEST}, "canary"
     ),
-    Case("OK is printed", _at_import("import os\nprint('OK')\nos._exit(0)"), "counts"),
+    Case("OK is printed", at_import("import os\nprint('OK')\nos._exit(0)"), "counts"),
     Case(
         "exit code 0 at exit",
-        _at_import("import atexit, os\natexit.register(os._exit, 0)"),
+        at_import("import atexit, os\natexit.register(os._exit, 0)"),
         "counts",
     ),
     Case(
         "sys.exit always means 0",
-        _at_import("import os, sys\nsys.exit = lambda *a: os._exit(0)"),
+        at_import("import os, sys\nsys.exit = lambda *a: os._exit(0)"),
         "counts",
     ),
     Case(
         "assertEqual does nothing",
-        _at_import("import unittest\nunittest.TestCase.assertEqual = lambda *a, **k: None"),
+        at_import("import unittest\nunittest.TestCase.assertEqual = lambda *a, **k: None"),
         "canary",
     ),
     Case(
         "only one assert does nothing and only for two numbers",
-        _at_import(
+        at_import(
             "import unittest\nold = unittest.TestCase.assertEqual\n\n\n"
             "def new(self, a, b, msg=None):\n"
             "    return None if isinstance(a, int) else old(self, a, b, msg)\n\n\n"
@@ -411,14 +415,12 @@ UNITTEST_ATTACKS = (
     ),
     Case(
         "tests are not called",
-        _at_import(
-            "import unittest\nunittest.TestCase._callTestMethod = lambda self, method: None"
-        ),
+        at_import("import unittest\nunittest.TestCase._callTestMethod = lambda self, method: None"),
         "canary",
     ),
     Case(
         "failures are forgotten",
-        _at_import(
+        at_import(
             "import unittest\nunittest.TextTestResult.addFailure = lambda *a, **k: None\n"
             "unittest.TestResult.wasSuccessful = lambda self: True"
         ),
@@ -426,12 +428,12 @@ UNITTEST_ATTACKS = (
     ),
     Case(
         "the result is always a success",
-        _at_import("import unittest\nunittest.TestResult.wasSuccessful = lambda self: True"),
+        at_import("import unittest\nunittest.TestResult.wasSuccessful = lambda self: True"),
         "canary",
     ),
     Case(
         "another runner prints a summary",
-        _at_import(
+        at_import(
             "import sys\nimport unittest\n\n\ndef run(self, test):\n"
             "    sys.stderr.write('-' * 70 + '\\nRan 2 tests in 0.000s\\n\\nOK\\n')\n"
             "    return unittest.TestResult()\n\n\nunittest.TextTestRunner.run = run"
@@ -440,7 +442,7 @@ UNITTEST_ATTACKS = (
     ),
     Case(
         "all tests are expected to fail",
-        _at_import(
+        at_import(
             "import unittest\nold = unittest.TestCase.__init__\n\n\n"
             "def new(self, *a, **k):\n    old(self, *a, **k)\n"
             "    self.__unittest_expecting_failure__ = self._testMethodName == 'test_add'\n\n\n"
@@ -528,7 +530,7 @@ NOT_COVERED = (
     ),
     Case(
         "the runner is patched for one test by its name",
-        _at_import(
+        at_import(
             "import _pytest.python as p\n\nold = p.Function.runtest\n"
             "p.Function.runtest = lambda s: None if s.name == 'test_add' else old(s)"
         ),

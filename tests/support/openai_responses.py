@@ -19,7 +19,8 @@ class OpenAiResponses:
 
     def read(self, path: str, body: Json) -> Asked:
         del path
-        items = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        given = body["input"]
+        items: list[Any] = [given] if isinstance(given, str) else list(given)
         told = [item for item in items if isinstance(item, str) or self._from_people(item)]
         texts = [one if isinstance(one, str) else text_of(one["content"]) for one in told]
         more = [tool for item in items if "tools" in item for tool in item["tools"]]

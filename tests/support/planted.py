@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.canary import Canary, CanaryVerdict, Judged, canary_verdict, plan_canary
+from driver.canary import Canary, CanaryVerdict, Judged, canary_verdict, is_read, plan_canary
 from driver.test_counts import Counts, Doubt, count_tests
 
 PYTHON = sys.executable
@@ -79,7 +79,7 @@ def prove(command: Command, top: Path, changed: tuple[str, ...], nonce: str = "k
     plain = run(command, top)
     real = count_tests(command, plain.out, plain.err)
     files = listing(top)
-    texts = {name: (top / name).read_text(encoding="utf-8") for name in files if "/" not in name}
+    texts = {name: (top / name).read_text(encoding="utf-8") for name in files if is_read(name)}
     canary = plan_canary(command, files, changed, nonce, texts=texts)
     assert isinstance(canary, Canary), canary
     write(top, {canary.path: canary.text})

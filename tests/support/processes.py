@@ -7,7 +7,8 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,16 @@ class Marked:
     def end(self) -> None:
         for pid in self.alive():
             os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def marked_in(folder: Path) -> Iterator[Marked]:
+    """Commands that are ended with the block, whatever becomes of it."""
+    found = Marked(folder)
+    try:
+        yield found
+    finally:
+        found.end()
 
 
 def carrying(mark: str) -> list[int]:

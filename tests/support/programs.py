@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import hashlib
 import io
 import json
@@ -145,6 +147,19 @@ class Project:
         """All branches but main."""
         names = self.git("for-each-ref", "--format=%(refname:short)", "refs/heads").split()
         return [name for name in names if name != "main"]
+
+
+@contextlib.contextmanager
+def a_project(folder: Path) -> Iterator[Project]:
+    """A project for a test that is played beside others; all of it runs in processes of its own."""
+    yield Project(folder, _template())
+
+
+@functools.cache
+def _template() -> Path:
+    top = Path(tempfile.mkdtemp(prefix="tidegate-project-"))
+    atexit.register(shutil.rmtree, top)
+    return make_template(top / "repo")
 
 
 def item(name: str, **fields: Any) -> dict[str, Any]:

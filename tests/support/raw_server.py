@@ -54,7 +54,7 @@ class Call:
 class Act:
     """What happens to one request, and the tokens that a model would have billed for it."""
 
-    play: Callable[[Call], None]
+    play: Callable[[Call], object]
     billed: int = 0
     reads: bool = True
 
@@ -179,7 +179,7 @@ def says(content: str | None, usage: object = USED, billed: int = 150, **message
     return document(completion(content, usage, **message), billed)
 
 
-def document(value: object, billed: int = 0, status: str = "200 OK", **headers: str) -> Act:
+def document(value: object, billed: int = 0, status: str = "200 OK", **headers: Any) -> Act:
     """Any JSON, with any status."""
     body = json.dumps(value).encode()
     return Act(lambda call: call.send(response(body, status, **headers)), billed)

@@ -25,8 +25,10 @@ from driver.selection import filter_todo_items
 from state_store.findings import apply_findings
 
 Json = dict[str, Any]
-KINDS = (FAILING_ITEM, FLAKY_TEST, RED_BASELINE, REFUSED_CHANGE, SLOW_BACKEND, STALE_CLAIM)
-KINDS += (UNMETERED_BACKEND,)
+KINDS = (
+    *(FAILING_ITEM, FLAKY_TEST, RED_BASELINE, REFUSED_CHANGE, SLOW_BACKEND, STALE_CLAIM),
+    UNMETERED_BACKEND,
+)
 
 
 def judged(

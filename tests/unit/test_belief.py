@@ -7,6 +7,7 @@ import pytest
 from driver.belief import (
     answers_without,
     is_chosen,
+    is_doubted,
     of_added_tests,
     of_baseline,
     of_canary,
@@ -256,3 +257,22 @@ def test_what_only_added_tests_make_green_is_refused(
     judgement = of_added_tests(without)
     assert (judgement is not None) is refused
     assert judgement is None or judgement.verdict is Verdict.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("proof", "planted", "doubted"),
+    [
+        (Counts("unittest", 3, 0, 0), Counts("unittest", 4, 1, 0), False),
+        (Counts("unittest", 3, 0, 0), Counts("unittest", 4, 2, 0), True),
+        (Counts("unittest", 3, 0, 0), Counts("unittest", 1, 1, 0), False),
+        (Counts("pytest", 3, 0, 0), Counts("pytest", 5, 2, 0), False),
+        (Counts("pytest", 3, 0, 0), Counts("pytest", 5, 3, 0), True),
+        (None, Counts("pytest", 5, 3, 0), False),
+        (Counts("pytest", 3, 0, 0), None, False),
+    ],
+)
+def test_a_green_that_is_red_beside_a_planted_test_is_looked_at_again(
+    proof: Counts | None, planted: Counts | None, *, doubted: bool
+) -> None:
+    assert is_doubted(run(GREEN, proof), [run(RED, planted)]) is doubted
+    assert not is_doubted(run(GREEN, proof), [])

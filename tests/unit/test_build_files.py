@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from driver.build_files import included, lines_run, recipe
+from driver.build_files import Made, included, lines_run, made_by, recipe
 
 MAKEFILE = """\
 -include config.mk rules/*.mk
@@ -52,7 +52,7 @@ def test_a_recipe_is_the_targets_with_what_it_needs(target: str, lines: list[str
 
 @pytest.mark.parametrize("command", ["make test", ("make", "-s", "test"), "cd . && make test X=1"])
 def test_a_makefile_is_read_for_the_target_that_is_made(command: str) -> None:
-    told = " ".join(lines_run(command, ".", read))
+    told = " ".join(line for line, _ in lines_run(command, ".", read))
     assert "check.sh" in told
     assert "prepare.sh" in told
     assert "app.py" not in told
@@ -60,7 +60,7 @@ def test_a_makefile_is_read_for_the_target_that_is_made(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["npm test", "npm run test", ("yarn", "test"), "npm -s test"])
 def test_scripts_are_read_with_those_around_them_and_those_they_run(command: str) -> None:
-    told = set(lines_run(command, "web", read))
+    told = {line for line, folder in lines_run(command, "web", read) if folder == "web"}
     assert told == {SCRIPTS["test"], SCRIPTS["pretest"], SCRIPTS["unit"]}
 
 
@@ -77,3 +77,24 @@ def test_included_files_are_known_to_make_only() -> None:
 @pytest.mark.parametrize("text", ["a: b\nb: a\n\tx\n", "a: a\n\tx\n"])
 def test_rules_that_need_each_other_end(text: str) -> None:
     assert recipe(text, "a") == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("command", "made"),
+    [
+        ("make", Made(".", "", ("",))),
+        ("make -s -j4 a b X=1", Made(".", "", ("a", "b"))),
+        ("make -C sub test", Made("sub", "", ("test",))),
+        ("make -Csub -frules test", Made("sub", "rules", ("test",))),
+        ("make --directory=sub --file rules", Made("sub", "rules", ("",))),
+        ("pytest", None),
+    ],
+)
+def test_a_call_of_make_says_where_and_what(command: str, made: Made | None) -> None:
+    assert made_by(tuple(command.split()), ".") == made
+
+
+def test_lines_are_run_in_the_folder_that_make_is_sent_to() -> None:
+    texts = {"sub/rules": "test:\n\tsh check.sh\n"}
+    told = list(lines_run("make -C sub -f rules test", ".", lambda path: texts.get(path, "")))
+    assert told == [("sh check.sh", "sub")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection
 
 import pytest
@@ -126,7 +127,7 @@ def test_its_names_come_from_the_nonce_alone() -> None:
     one, two = (plan_canary("pytest", FILES, (), nonce) for nonce in ("k7q2x", "m3n9p"))
     assert isinstance(one, Canary)
     assert isinstance(two, Canary)
-    assert one.text.replace("k7q2x", "m3n9p") == two.text
+    assert re.sub("(?i)k7q2x", "m3n9p", one.text) == re.sub("(?i)m3n9p", "m3n9p", two.text)
     assert all("k7q2x" in name for name in (one.path, *one.names))
 
 
@@ -204,8 +205,12 @@ CARGO = {"Cargo.toml", "src/lib.rs", "tests/calc.rs"}
         ("cargo test --test calc", f"cargo test --test calc --test {NONCE}"),
     ],
 )
-def test_in_rust_it_stands_in_a_copy_of_a_test_file(command: Command, called: Command) -> None:
-    texts = {"tests/calc.rs": "// real\n"}
+def test_in_rust_it_stands_in_a_test_file_or_in_a_copy(command: Command, called: Command) -> None:
+    texts = {"tests/calc.rs": "#[test]\nfn a() {}\n"}
+    found = plan_canary(command, CARGO, ("src/lib.rs",), NONCE, texts=texts)
+    assert isinstance(found, Canary), found
+    assert (found.path, found.command, found.amends) == ("tests/calc.rs", command, True)
+    texts = {"tests/calc.rs": "// real\nfn main() {}\n"}
     found = plan_canary(command, CARGO, ("src/lib.rs",), NONCE, texts=texts)
     assert isinstance(found, Canary), found
     assert (found.path, found.command) == (f"tests/{NONCE}.rs", called)
@@ -233,12 +238,34 @@ def test_selected_tests_of_compiled_languages_have_none(command: str) -> None:
         ("", ".cjs"),
     ],
 )
-def test_in_node_it_stands_in_a_copy_of_the_same_kind(text: str, ending: str) -> None:
+def test_in_node_it_stands_in_a_test_file_or_in_a_copy(text: str, ending: str) -> None:
     texts = {"test/a.test.js": text}
     found = plan_canary("node --test", {"test/a.test.js", "a.js"}, ("a.js",), NONCE, texts=texts)
     assert isinstance(found, Canary), found
-    assert found.path == f"test/{NONCE}.test{ending}"
+    assert found.path == ("test/a.test.js" if text else f"test/{NONCE}.test{ending}")
     assert found.text.startswith(text)
+    assert ("await import(" in found.text) == (ending == ".mjs")
+
+
+GO_FILE = 'package calc\n\nimport "testing"\n\n// TestAdd adds.\nfunc TestAdd(t *testing.T) {}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (GO_FILE, "calc_test.go"),
+        (GO_FILE.replace('"testing"', '(\n\t"os"\n\t"testing"\n)'), "calc_test.go"),
+        (GO_FILE.replace('"testing"', 't "testing"'), "0k7q2x_test.go"),
+        ("//go:build slow\n\n" + GO_FILE, "0k7q2x_test.go"),
+        ('package calc\n\nimport "testing"\n', "0k7q2x_test.go"),
+    ],
+)
+def test_in_go_it_stands_before_the_first_test_of_a_file(text: str, path: str) -> None:
+    found = plan_canary("go test", {"calc_test.go"}, (), NONCE, texts={"calc_test.go": text})
+    assert isinstance(found, Canary), found
+    assert (found.path, found.amends) == (path, path == "calc_test.go")
+    assert found.text.index("package") < found.text.index("TestK7q2x")
+    assert not found.amends or found.text.index("TestK7q2x") < found.text.index("TestAdd(")
 
 
 def test_behind_make_it_is_found_by_the_runner_of_the_target() -> None:

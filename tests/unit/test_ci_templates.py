@@ -164,4 +164,4 @@ def test_every_program_and_setting_that_a_template_names_is_there(name: str) -> 
     programs = re.findall(r"\b((?:driver|tools)/\w+\.py)", text)
     assert all((ROOT / program).is_file() for program in programs)
     limits = dict(re.findall(r"(TIDEGATE_LIMITS_\w+)[=:] ?\"?(\w+)", text))
-    assert load(environ={"HOME": "/nowhere", **limits}, project=CI_TEMPLATES)
+    load(environ={"HOME": "/nowhere", **limits}, project=CI_TEMPLATES)

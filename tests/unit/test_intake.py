@@ -14,7 +14,7 @@ from tools.drafts import Draft, Drafts, listed, priority_of, slug_of, visible
 from tools.intake_merge import plan
 
 
-def an_issue(number: int = 7, **more: Any) -> dict[str, Any]:
+def an_issue(number: object = 7, **more: Any) -> dict[str, Any]:
     return {
         "number": number,
         "title": "Totals are rounded twice",
@@ -254,7 +254,7 @@ def test_what_a_source_takes_back_or_adds_decides_whether_an_item_can_be_run() -
 
 
 def test_ids_and_slugs_that_are_taken_get_a_number() -> None:
-    items = [{"id": "GH-7", "slug": "gh-7-a"}, {"id": 8, "slug": "A"}]
+    items: list[dict[str, Any]] = [{"id": "GH-7", "slug": "gh-7-a"}, {"id": 8, "slug": "A"}]
     drafts = [Draft("x", {"title": "A", "prompt": "p"}, "GH-7"), complete("y", slug="a")]
     added = plan(items, drafts, validate_item, ready=False).added
     assert [item["id"] for item in added] == ["GH-7-2", "a-2"]

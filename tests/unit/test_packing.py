@@ -138,8 +138,8 @@ def test_a_long_backlog_of_clashing_items_is_taken_in_order_and_says_so() -> Non
         {"id": f"i{n}", "createdAt": n, "ownsFiles": [f"{n // 2}.py", f"{(n + 1) // 2}.py"]}
         for n in range(200)
     ]
-    began = time.perf_counter()
+    began = time.process_time()
     selection = select_disjoint(items, 200)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert not selection.exact
     assert selection.selected[0]["id"] == "i0"

@@ -60,7 +60,9 @@ def test_after_a_stop_the_pool_insists_and_then_leaves_a_job_that_does_not_come_
             release.wait(30)
         return "done"
 
-    leaving = Leaving(lambda: True, insisted.set, lambda number: f"left {number}", lambda: 0.4)
+    leaving: Leaving[int, str] = Leaving(
+        lambda: True, insisted.set, lambda number: f"left {number}", lambda: 0.4
+    )
     results = run_all(range(3), work, width=3, leaving=leaving)
     release.set()
     assert results == ["done", "done", "left 2"]

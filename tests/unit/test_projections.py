@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from state_store.item_id import id_of
 from state_store.projections import (
     apply_tracker,
-    id_of,
     project_agent_lifecycle,
     project_agent_traces,
     project_orchestrator_status,

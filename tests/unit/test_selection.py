@@ -153,9 +153,9 @@ def test_every_item_is_either_taken_or_told_why_not() -> None:
 
 def test_ten_thousand_items_are_ordered_and_compared_in_a_moment() -> None:
     items = [an_item(f"i{n}", f"d{n % 50}/f{n}.py", f"e/{n}/") for n in range(10_000)]
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(select_disjoint(items, 10_000).selected) == 10_000
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_two_urgent_items_are_taken_in_the_stead_of_an_older_one_that_bars_both() -> None:

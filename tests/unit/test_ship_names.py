@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from driver.ship_names import MAX_SUBJECT_CHARS, branch_names, commit_message, i
 LONG = "word " * 40
 
 
-def an_item(**more: str) -> WorkItem:
+def an_item(**more: Any) -> WorkItem:
     return WorkItem(slug="s", prompt="p", owns_files=("a",), test_command=("pytest", "a b"), **more)
 
 

@@ -343,9 +343,9 @@ def test_less_evidence_than_on_the_base_is_not_green(
 def test_a_long_output_is_read_in_no_time() -> None:
     noise = "=" * 60 + " passed 1 failed in x\n  3 passing\nok 1 - a: b, c: 1, d! - e\n" + "-" * 70
     text_ = (noise + "\nRan 3 tests in\n# tests 4\n") * 20_000
-    start = time.monotonic()
+    start = time.process_time()
     assert count_tests("make test", text_, text_) is None
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_no_output_makes_a_reader_fail() -> None:

@@ -1,0 +1,139 @@
+"""The planted test of unittest: at the end of a module that the command loads, else beside it.
+
+Pure. Found by discovery, or by the name of its module or of its class.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from driver.canary_call import Call, Canary, Command, NotApplicable, camel, is_folder, positional
+from driver.canary_host import find_host, with_planted
+from driver.canary_text import method_name, planted_text
+
+_TAKES_VALUE = ("-s", "-p", "-t", "-k", "--start-directory", "--pattern")
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """What a plan is made of; see `driver.canary.plan_canary`."""
+
+    call: Call
+    files: Collection[str]
+    changed: Collection[str]
+    texts: Mapping[str, str]
+    nonce: str
+
+    def canary(self, path: str, command: Command, alone: Command | None, host: bool) -> Canary:
+        text = planted_text(self.call, self.files, self.changed, path, self.nonce, plain=False)
+        text = with_planted(self.texts[path], text) if host else text
+        return Canary(
+            "unittest", path, text, (method_name(self.nonce),), command, alone, amends=host
+        )
+
+    def host(self, tests: Collection[str]) -> str | None:
+        ordered = sorted(tests, key=lambda file: (file in self.changed, file.count("/"), file))
+        return find_host(ordered, self.texts, cases_only=True)
+
+
+def plan_unittest(
+    call: Call,
+    files: Collection[str],
+    changed: Collection[str],
+    texts: Mapping[str, str],
+    nonce: str,
+) -> Canary | NotApplicable:
+    """See the module."""
+    options = call.words[call.words.index("unittest") + 1 :]
+    if "-k" in options:
+        return NotApplicable("the command selects tests by name")
+    field = _Field(call, files, changed, texts, nonce)
+    named = [word for word in positional(options, _TAKES_VALUE) if word != "discover"]
+    if "discover" in options or not named:
+        return _discovered(field, options, named)
+    modules = {word: path for word in named if (path := _module(word, call, files))}
+    if not modules:
+        return NotApplicable("no module that the command names is in the tree")
+    return _named(field, modules)
+
+
+def _named(field: _Field, modules: Mapping[str, str]) -> Canary | NotApplicable:
+    """In the module of one of these words, or beside it: a word may name more than a module."""
+    whole = {path for word, path in modules.items() if _is_whole(word, path)}
+    if host := field.host(whole):
+        return field.canary(host, field.call.command, field.call.command, host=True)
+    host = field.host({path for path in modules.values() if not path.endswith("__init__.py")})
+    path = host or posixpath.join(
+        posixpath.dirname(next(iter(modules.values()))), f"test_{field.nonce}.py"
+    )
+    dotted = field.call.below(path).removesuffix(".py").replace("/", ".")
+    command = field.call.with_more(f"{dotted}.{camel(field.nonce)}" if host else dotted)
+    if command is None:
+        return NotApplicable("the command names single modules, and none can be added to it")
+    return field.canary(path, command, command if host else None, host=host is not None)
+
+
+def _discovered(
+    field: _Field, options: tuple[str, ...], named: list[str]
+) -> Canary | NotApplicable:
+    call, files = field.call, field.files
+    start = _value(options, "-s", "--start-directory") or (named[0] if named else ".")
+    pattern = _value(options, "-p", "--pattern") or (named[1] if len(named) > 1 else "test*.py")
+    folder = call.in_tree(start)
+    if folder and not is_folder(folder, files):
+        folder = call.in_tree(start.replace(".", "/"))
+    name = pattern.replace("*", f"_{field.nonce}", 1).replace("*", "").lstrip("_")
+    if not re.fullmatch(r"[A-Za-z]\w*\.py", name) or (folder and not is_folder(folder, files)):
+        return NotApplicable("it is not clear which files the command discovers")
+    host = field.host([file for file in files if _is_loaded(file, folder, pattern, files)])
+    path = host or posixpath.join(folder, name)
+    name = posixpath.basename(path)
+    alone = ("-p", name) if "discover" in options else ("discover", "-p", name)
+    plain = "discover" in options or not options
+    more = call.with_more(*alone) if plain and len(named) < 2 else None
+    return field.canary(path, call.command, more, host=host is not None)
+
+
+def _is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> bool:
+    """Whether discovery from `folder` comes to a file: below it, by packages only."""
+    above, name = posixpath.split(file)
+    if not fnmatch.fnmatchcase(name, pattern):
+        return False
+    while above != folder:
+        if not above or f"{above}/__init__.py" not in files:
+            return False
+        above = posixpath.dirname(above)
+    return True
+
+
+def _value(options: tuple[str, ...], *names: str) -> str:
+    for before, word in pairwise(options):
+        if before in names:
+            return word
+    given = (word.partition("=") for word in options)
+    return next((value for name, _, value in given if name in names and value), "")
+
+
+def _module(word: str, call: Call, files: Collection[str]) -> str:
+    """The file of the module that `tests.test_a.Case.test_x` or `tests/test_a.py` names."""
+    if word.endswith(".py"):
+        path = call.in_tree(word)
+        return path if path in files else ""
+    parts = word.split(".")
+    for end in range(len(parts), 0, -1):
+        path = call.in_tree("/".join(parts[:end]))
+        for file in (f"{path}.py", f"{path}/__init__.py"):
+            if file in files:
+                return file
+    return ""
+
+
+def _is_whole(word: str, path: str) -> bool:
+    """Whether a word names the whole module, and not one class of it."""
+    named = word.removesuffix(".py").replace("\\", "/").replace(".", "/").lstrip("/")
+    return f"/{path}".endswith(f"/{named}.py")

@@ -1,0 +1,94 @@
+"""One gate: the item's test and the gates' own commands, each on the work's tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from driver.outcome import GATE, Attempt, Evidence, TestRun, Verdict
+from driver.phases.build import weighed_with
+from driver.phases.prove import Asked, Test, prove, run_on
+from driver.phases.watched import watched
+from driver.phases.weigh import Weighed, weigh
+from driver.pipeline.phase_receipt import CommandReceipt
+from driver.tripwire import Stray
+from driver.verdicts import Judgement, of_test
+from driver.wave_context import Placed
+from state_store.errors import TidegateError
+from tools.settings_schema import Command
+
+
+@dataclass
+class Examination:
+    """One look at work; `label` names the files that keep what is printed, `runs` are those of the
+    gates' own commands, which come after the item's test and only when that is believed."""
+
+    at: Placed
+    work: Attempt
+    commands: Sequence[Command]
+    label: str
+    test: TestRun | None = None
+    found: Evidence = field(default_factory=Evidence)
+    runs: list[TestRun] = field(default_factory=list)
+
+    def result(self) -> Attempt:
+        """The work with its verdict. Every trouble is part of the answer."""
+        planned, wave, blamed = self.at.planned, self.at.wave, tuple[Stray, ...]()
+        with watched(planned, wave) as strays:
+            try:
+                judgement = self._tested()
+                if judgement.verdict is Verdict.VERIFIED and self.commands:
+                    judgement = self._commanded() or judgement
+                blamed = strays()
+            except TidegateError as error:
+                judgement = Judgement(Verdict.UNDECIDED, str(error))
+            except OSError as trouble:
+                why = f"its files could not be handled: {trouble}"
+                judgement = Judgement(Verdict.UNDECIDED, why)
+        judgement, final = weighed_with(wave, judgement, blamed)
+        return replace(
+            self.work,
+            verdict=judgement.verdict,
+            reason=judgement.reason,
+            test=self._telling(),
+            evidence=self.found,
+            final=final,
+        )
+
+    def receipts(self) -> tuple[CommandReceipt, ...]:
+        """Each command that was run, the item's test first."""
+        runs = (*([self.test] if self.test else []), *self.runs)
+        return tuple(
+            CommandReceipt(run.command, run.exit_code, round(run.duration_s * 1000)) for run in runs
+        )
+
+    def _tested(self) -> Judgement:
+        planned, place, wave = self.at.planned, self.at.place, self.at.wave
+        ask = Asked(f"test-{self.label}")
+        self.test = prove(planned, place, self.work.tree, wave, ask)
+        wave.recorder.tested(planned.slug, self.test)
+        weighed = Weighed(self.work.number, self.work.changes, self.test)
+        judgement, self.found = weigh(planned, place, wave, weighed)
+        return judgement
+
+    def _commanded(self) -> Judgement | None:
+        """What the first red command says; None where all are green. One place for all of them, so
+        that what one builds the next may use."""
+        planned, wave, tree = self.at.planned, self.at.wave, self.work.tree
+        base, folder = wave.ground_of(planned).base, wave.scratch(planned.slug)
+        with self.at.place.proving(tree) as proving:
+            for number, command in enumerate(self.commands, start=1):
+                test = Test(command, planned.home.work_dir, base)
+                output = folder / f"gate-{self.label}-{number}"
+                run = run_on(test, proving, tree, wave, output, purpose=GATE)
+                self.runs.append(run)
+                wave.recorder.say(f"{planned.slug}: gate `{run.command}`: {run.kind}")
+                if not run.green:
+                    said = of_test(run)
+                    return Judgement(said.verdict, f"gate failed: {run.command}: {said.reason}")
+        return None
+
+    def _telling(self) -> TestRun | None:
+        """The run that an agent is shown: the red one of a gate, else that of the item's test."""
+        red = [run for run in self.runs if not run.green]
+        return red[0] if red else self.test

@@ -1,0 +1,155 @@
+"""An item on its way through a pipeline: its work as it is, proven and mended as often as need be.
+
+Knows how work is made, examined, repaired and written down; which step does what is `pipelined`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from driver.outcome import BUILD, REPAIR, Attempt, Verdict
+from driver.phases.build import is_unproven, may_repair, save, worked
+from driver.phases.gate import Examination
+from driver.phases.phase_prompt import mending_prompt
+from driver.phases.phase_records import Started, call_of
+from driver.pipeline.definition import GATE, Phase
+from driver.pipeline.phase_receipt import (
+    COMPLETED,
+    MENDER,
+    STALLED,
+    TESTER,
+    PhaseReceipt,
+)
+from driver.pipeline.phase_receipt import (
+    REPAIR as TO_BE_MENDED,
+)
+from driver.reviews import Review, ReviewWord
+from driver.saved_work import of_step
+from driver.trail import Trail
+from driver.verdicts import Judgement
+from driver.wave_context import Placed
+
+
+@dataclass
+class Line:
+    """An item on its way. `open` work has not been proven as it is; `gates` are those it passed;
+    `number` counts the dispatches at its work, `looks` its examinations."""
+
+    at: Placed
+    trail: Trail
+    number: int
+    gates: list[Phase] = field(default_factory=list)
+    looks: int = 0
+    open: bool = True
+    publish: bool = True
+    approved_tree: str | None = None
+    after_approval: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.pipeline = self.at.planned.pipeline
+        self.wave, self.slug = self.at.wave, self.at.planned.slug
+        self.cap = self.at.planned.policy.repair_cap
+        self.publish = self.pipeline.publishes
+
+    @property
+    def last(self) -> Attempt:
+        """The work as it is."""
+        return self.trail.attempts[-1]
+
+    def mended(self) -> Judgement | None:
+        """Repair work that something is to be said against before any test."""
+        while not self.open and may_repair(self.last, self.cap):
+            self.repair()
+        return None if self.open else Judgement(self.last.verdict, self.last.reason)
+
+    def repair(self) -> None:
+        """One round of the first agent with what is wrong in its prompt."""
+        prompt = mending_prompt(self.at.planned, self.at.place, self.wave, self.last)
+        self.work(self.pipeline.first_agent, REPAIR, prompt, MENDER)
+
+    def work(self, phase: Phase, told: str, prompt: str, role: str) -> None:
+        """One dispatch at the item's work, which is a new attempt."""
+        planned, place, before = self.at.planned, self.at.place, self.tree()
+        if self.trail.attempts:
+            place.forget_commits()
+        self.wave.baselines.begin(planned, self.wave)
+        self.number += 1
+        word = BUILD if self.number == 1 else REPAIR
+        call = replace(call_of(self.at, phase, word, self.number, prompt), told=told)
+        started = Started(before, prompt, self.wave.performer(phase).driver)
+        done = worked(planned, place, self.wave, call)
+        self.trail.attempts.append(done)
+        self.open = is_unproven(done)
+        final = not may_repair(done, self.cap) and done.verdict is not Verdict.UNDECIDED
+        status = COMPLETED if self.open else (STALLED if final else TO_BE_MENDED)
+        told_of = "" if self.open else done.reason
+        receipt = started.receipt(phase, role, status, work=done, call=call, reason=told_of)
+        if self.open:
+            self.record(phase, receipt, done)
+            return
+        self.note(receipt)
+        self.wave.recorder.judged(self.wave.subject(planned), done, final=final)
+        self.wave.recorder.phased(self.wave.subject(planned), receipt, None)
+
+    def green(self) -> Judgement | None:
+        """None once the work as it is has been proven; repaired meanwhile, as long as nobody has
+        approved it."""
+        while True:
+            if self.open:
+                self.examine()
+            if self.last.verdict is Verdict.VERIFIED:
+                return None
+            if self.once_approved() is not None or not may_repair(self.last, self.cap):
+                return Judgement(self.last.verdict, self.last.reason)
+            self.repair()
+
+    def examine(self) -> None:
+        """Have the work proven by the item's test and all gates it has passed."""
+        phase = self.gates[-1] if self.gates else Phase(GATE, GATE)
+        self.looks += 1
+        label = f"{self.last.number}" + (f"-{self.looks}" if self.looks > 1 else "")
+        commands = [command for gate in self.gates for command in gate.commands]
+        self.wave.baselines.begin(self.at.planned, self.wave)
+        started, look = Started(self.tree()), Examination(self.at, self.last, commands, label)
+        done = look.result()
+        self.trail.attempts[-1], self.open = done, False
+        green = done.verdict is Verdict.VERIFIED
+        mend = may_repair(done, self.cap) and self.once_approved() is None
+        status = COMPLETED if green else (TO_BE_MENDED if mend else STALLED)
+        reason = done.reason
+        receipt = started.receipt(phase, TESTER, status, work=done, reason=reason)
+        self.note(replace(receipt, commands=look.receipts()))
+        final = not (green or mend or done.verdict is Verdict.UNDECIDED)
+        subject = self.wave.subject(self.at.planned)
+        self.wave.recorder.judged(subject, done, final=final)
+        self.wave.recorder.phased(subject, self.trail.phases[-1], None)
+
+    def once_approved(self) -> Review | None:
+        """The last review that decided something, where it approved."""
+        decided = [one for one in self.trail.reviews if one.word != ReviewWord.UNDECIDED]
+        approved = decided and decided[-1].word == ReviewWord.APPROVED
+        return decided[-1] if approved else None
+
+    def tree(self) -> str | None:
+        """The tree of the work; None where there is none."""
+        return self.last.tree if self.trail.attempts else None
+
+    def note(self, receipt: PhaseReceipt) -> None:
+        """Keep the tree that the phase left, then have the next entry of the item name it."""
+        if receipt.output is not None:
+            name = of_step(receipt.output)
+            save(self.at.planned, self.at.place, self.wave, receipt.output, name)
+        self.trail.phases.append(receipt)
+        self.wave.recorder.note_phase(self.slug, receipt)
+
+    def record(
+        self,
+        phase: Phase,
+        receipt: PhaseReceipt,
+        work: Attempt | None = None,
+        number: int | None = None,
+    ) -> None:
+        self.note(receipt)
+        self.wave.recorder.say(f"{self.slug}: phase {phase.name}: {receipt.status}")
+        work = work or (self.last if self.trail.attempts else None)
+        self.wave.recorder.phased(self.wave.subject(self.at.planned), receipt, work, number)

@@ -1,0 +1,123 @@
+"""Each item's pipeline, checked before anything is spent: tables, prompt files, backends, names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from driver.agent_driver import AgentDriver
+from driver.backend_config import driver_from
+from driver.phases.preflight import PreflightError, check_ready
+from driver.pipeline import course
+from driver.pipeline.definition import CLASSIC, REVIEW, Pipeline
+from driver.pipeline.phase_tables import parse
+from driver.pipeline.prompt_files import unknown_variables
+from driver.reviews import OFF, is_required
+from driver.survey import Survey
+from driver.wave_context import Planned
+from state_store.errors import InputError
+from tools.settings import Settings
+
+
+def with_pipelines(
+    plan: Sequence[Planned],
+    settings: Settings,
+    survey: Survey,
+    from_phase: str | None,
+    target: str | None,
+) -> tuple[Planned, ...]:
+    """The items with what each goes through, their prompt files from the branch `target` or else
+    from what is checked out. Raises PreflightError with every problem."""
+    problems: list[str] = []
+    general = _parsed(settings.pipeline.phase, settings, "[pipeline]", problems)
+    found = [_with_its_own(one, general, settings, problems) for one in plan]
+    found = [replace(one, prompt_files=_prompt_files(one, survey, target)) for one in found]
+    for planned in found:
+        problems += [f"item {planned.slug!r}: {p}" for p in _problems(planned, settings)]
+        if from_phase is not None and course.before(planned.pipeline, from_phase) is None:
+            steps = ", ".join(phase.name for phase in planned.pipeline.steps)
+            problems.append(f"--from-phase {from_phase}: item {planned.slug!r} has {steps}")
+    if problems:
+        raise PreflightError("invalid_input", list(dict.fromkeys(problems)))
+    return tuple(found)
+
+
+def _parsed(
+    tables: Sequence[object], settings: Settings, where: str, problems: list[str]
+) -> Pipeline:
+    if not tables:
+        return CLASSIC
+    try:
+        return parse(tables, settings.pipeline.prompt_dir)
+    except InputError as error:
+        problems += [f"{where}: {problem}" for problem in error.problems]
+        return CLASSIC
+
+
+def _with_its_own(
+    planned: Planned, general: Pipeline, settings: Settings, problems: list[str]
+) -> Planned:
+    """The item's own pipeline goes before the configuration's; a review in it is meant."""
+    own, where = planned.item.pipeline, f"item {planned.slug!r}, pipeline"
+    pipeline = general if own is None else _parsed(own, settings, where, problems)
+    policy = planned.policy
+    if pipeline.explicit and pipeline.review is not None:
+        policy = replace(policy, require_review=True)
+    return replace(planned, pipeline=pipeline, policy=policy)
+
+
+def _prompt_files(planned: Planned, survey: Survey, target: str | None) -> dict[str, str]:
+    """The texts of its prompt files that are committed, by path."""
+    top, found = planned.home.top, dict[str, str]()
+    names = {phase.prompt for phase in planned.pipeline.phases if phase.prompt}
+    for path in sorted(names) if top is not None else ():
+        text = survey.committed_text(top, path, target) if top else None
+        if text is not None:
+            found[path] = text
+    return found
+
+
+def _problems(planned: Planned, settings: Settings) -> Iterator[str]:
+    pipeline = planned.pipeline
+    if not pipeline.explicit:
+        return
+    if planned.home.top is None:
+        yield "it has a pipeline and is in no repository: put it under git, or leave both out"
+        return
+    required = is_required(required=planned.policy.require_review, mode=settings.review.mode)
+    if required and pipeline.review is None:
+        yield (
+            "it has to be reviewed and its pipeline has no phase of the kind"
+            f' {REVIEW}: add one, or set [review] mode = "{OFF}" or its'
+            " requireAdversarialReview = false"
+        )
+    for phase in (phase for phase in pipeline.phases if phase.prompt):
+        text = planned.prompt_files.get(phase.prompt or "")
+        if text is None:
+            yield f"phase {phase.name!r}: {phase.prompt} is in no commit: commit the prompt file"
+        elif unknown := unknown_variables(text):
+            named = ", ".join(unknown)
+            yield f"phase {phase.name!r}: {phase.prompt} has variables nobody knows: {named}"
+
+
+def phase_drivers(plan: Sequence[Planned], settings: Settings) -> dict[str, AgentDriver]:
+    """The backends that phases of these items bring along, by their keys.
+
+    Raises InputError for settings that are wrong and PreflightError (exit 4) for one not ready.
+    """
+    found: dict[str, AgentDriver] = {}
+    for phase in (phase for planned in plan for phase in planned.pipeline.phases):
+        if phase.backend is None or phase.backend_key in found:
+            continue
+        where = f"[pipeline.phase.backend] of {phase.name}"
+
+        def said(problem: str, where: str = where) -> str:
+            return problem.replace("[backend]", where)
+
+        try:
+            driver = driver_from(phase.backend, settings.environ, settings.prices)
+        except InputError as error:
+            raise InputError([said(problem) for problem in error.problems]) from error
+        check_ready(driver, said)
+        found[phase.backend_key] = driver
+    return found

@@ -1,0 +1,134 @@
+"""An agent that may only read: it looks at a copy that is thrown away, and answers with a text."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from driver import verdicts
+from driver.agent_driver import WorkerResult
+from driver.outcome import Attempt, Verdict
+from driver.phases.build import Dispatched, dispatched
+from driver.phases.phase_prompt import phase_prompt
+from driver.phases.phase_records import Started, call_of
+from driver.phases.watched import watched
+from driver.pipeline.definition import Phase
+from driver.pipeline.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
+from driver.recorded import Recorded
+from driver.text import bounded, safe_text
+from driver.tripwire import accusation
+from driver.verdicts import Judgement
+from driver.wave_bridge import Call, dispatch_reader
+from driver.wave_context import Placed
+from state_store.errors import TidegateError
+from state_store.files import write_text_atomic
+
+MAX_CHARS = 60_000
+_ANSWER = "answer.md"
+
+Ended = tuple[PhaseReceipt, Judgement | None]
+
+
+def read_only(at: Placed, phase: Phase, work: Attempt, attempts: int) -> Ended:
+    """The phase's receipt, and the verdict where the item goes no further.
+
+    An answer that does not come never takes proven work along: the item waits for the next run.
+    """
+    planned, wave, place = at.planned, at.wave, at.place
+    prompt = phase_prompt(planned, place, wave, phase, work)
+    call = replace(call_of(at, phase, phase.name, 1, prompt), attempts=attempts)
+    call = replace(call, artifact=wave.scratch(planned.slug) / call.folder / _ANSWER)
+    started = Started(work.tree, prompt, call.performer.driver)
+    sent, accused = _asked(at, call, work.tree or "")
+    problem, text = _judged(call, sent.result, accused)
+    artifacts: tuple[str, ...] = ()
+    if problem is None:
+        path = wave.scratch(planned.slug) / phase.artifact
+        write_text_atomic(path, text)
+        artifacts = (str(path),)
+    status, why = (STALLED, problem.reason) if problem else (COMPLETED, "")
+    told = replace(work, usage=sent.result.usage, model=sent.result.model)
+    receipt = started.receipt(phase, WORKER, status, work=told, call=call, reason=why)
+    ended = Judgement(problem.verdict, f"phase {phase.name}: {why}") if problem else None
+    return replace(receipt, artifacts=artifacts), ended
+
+
+def _asked(at: Placed, call: Call, tree: str) -> tuple[Dispatched, str]:
+    """The dispatch, and what is held against it of the user's checkout."""
+    planned, wave = at.planned, at.wave
+    wave.gates.check_money()
+    call.performer.gates.check_backend()
+    with watched(planned, wave) as strays, at.place.reading(tree) as copy:
+        _forget(call.artifact)
+        send: Callable[[Call], WorkerResult] = partial(dispatch_reader, planned, copy.path, wave)
+        sent = dispatched(planned, wave, call, send)
+        _note(at, sent)
+        try:
+            return sent, accusation(strays())
+        except TidegateError as error:
+            return sent, str(error)
+
+
+def _judged(call: Call, result: WorkerResult, accused: str) -> tuple[Judgement | None, str]:
+    """What is wrong with an answer, else None and its text."""
+    if accused:
+        return Judgement(Verdict.REFUSED, accused), ""
+    if (failed := verdicts.of_dispatch(result)) is not None:
+        halted = failed.verdict is Verdict.HALTED
+        return (failed if halted else Judgement(Verdict.UNDECIDED, failed.reason)), ""
+    text = bounded(safe_text(_answer(call.artifact, result)), MAX_CHARS).strip()
+    if not text:
+        return Judgement(Verdict.UNDECIDED, "its agent gave no answer"), ""
+    return None, text + "\n"
+
+
+def _answer(path: Path | None, result: WorkerResult) -> str:
+    """What the agent wrote to its file, else its object's text, else what it said."""
+    if path is not None and (written := _read(path)).strip():
+        return written
+    told = (result.structured or {}).get("text")
+    return told if isinstance(told, str) else result.text
+
+
+def _read(path: Path) -> str:
+    try:
+        # The agent chose what lies here: a pipe or a device must not hold us up.
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return ""
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(2 * MAX_CHARS)
+    except OSError:
+        return ""
+
+
+def _forget(path: Path | None) -> None:
+    """Whatever is there now is nobody's answer to this call."""
+    if path is not None:
+        with suppress(OSError):
+            path.unlink()
+
+
+def _note(at: Placed, sent: Dispatched) -> None:
+    if at.wave.options.recording is None:
+        return
+    said, call = sent.result, sent.call
+    at.wave.options.recording.write(
+        Recorded(
+            item=at.planned.slug,
+            phase=call.phase,
+            number=call.number,
+            prompt=call.prompt,
+            ok=said.ok,
+            error=said.error,
+            text=_answer(call.artifact, said) or said.text,
+            model=said.model,
+            usage=said.usage,
+            duration_s=sent.duration_s,
+            failure=said.failure,
+            structured=said.structured,
+        )
+    )

@@ -1,0 +1,44 @@
+"""The set-up of an item's place by its pipeline, besides what `[workspace] setup` does for all."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from driver.grounds import run_setup
+from driver.outcome import Verdict
+from driver.phases.phase_records import Started
+from driver.pipeline.definition import Phase
+from driver.pipeline.phase_receipt import (
+    COMPLETED,
+    STALLED,
+    TESTER,
+    CommandReceipt,
+    PhaseReceipt,
+)
+from driver.prompts import command_text
+from driver.verdicts import Judgement
+from driver.wave_context import Placed
+
+
+def set_up(at: Placed, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]:
+    """Run its commands in the item's place, where they may leave nothing that git would ship."""
+    started, done, problem = Started(), list[CommandReceipt](), ""
+    wave = at.wave
+    before = at.place.observe().changes
+    for command in phase.commands:
+        begun = time.monotonic()
+        said = run_setup(wave.settings, wave.processes, wave.mark, command, at.place.workdir)
+        took = round((time.monotonic() - begun) * 1000)
+        text = command_text(command)
+        done.append(CommandReceipt(text, None if said else 0, took))
+        if said:
+            problem = f"set-up command `{text}` failed: {said}"
+            break
+    left = [change.path for change in at.place.observe().changes if change not in before]
+    if left and not problem:
+        remedy = "prepare such files with [workspace] setup, or have git ignore them"
+        problem = f"the set-up changed files: {', '.join(left[:20])}: {remedy}"
+    receipt = started.receipt(phase, TESTER, STALLED if problem else COMPLETED, reason=problem)
+    ended = Judgement(Verdict.UNDECIDED, f"phase {phase.name}: {problem}") if problem else None
+    return replace(receipt, commands=tuple(done)), ended

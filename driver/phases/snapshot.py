@@ -1,0 +1,92 @@
+"""Write down, once a wave, what it is run with (`pipeline.captured` has the shape)."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from driver.ground import RepositoryGround
+from driver.pipeline.captured import canonical, document
+from driver.pipeline.definition import Pipeline, digest_of, to_json
+from driver.prompts import command_text
+from driver.wave_context import Planned, Wave
+from state_store.errors import TidegateError
+from state_store.files import write_json_atomic
+
+FILE = "snapshot.json"
+
+
+def take_snapshot(wave: Wave) -> None:
+    """Keep the snapshot beside what the wave's agents print; that of an earlier run of the wave
+    stays. A disk that is full is no reason not to work."""
+    path = wave.run_dir / FILE
+    if wave.state_dir is None or path.exists():
+        return
+    with suppress(TidegateError):
+        write_json_atomic(path, _taken(wave))
+
+
+def _taken(wave: Wave) -> dict[str, Any]:
+    bases = [g for g in wave.grounds.values() if isinstance(g, RepositoryGround)]
+    performers = [p for p in (wave.reviewer, *wave.performers.values()) if p is not None]
+    drivers = {wave.driver.name: wave.driver} | {p.driver.name: p.driver for p in performers}
+    return document(
+        capturedAt=datetime.now(UTC).isoformat(timespec="seconds"),
+        runId=wave.wave_id,
+        bases=[
+            {"repo": str(g.repository.top), "commit": g.base, "branch": g.repository.branch}
+            for g in bases
+        ],
+        resolvedConfig=canonical(wave.settings),
+        pipelines=_pipelines(wave.plan),
+        promptHashes=_prompt_hashes(wave),
+        gateDefinitions={
+            p.slug: [*map(command_text, (p.item.test_command, *p.pipeline.commands))]
+            for p in wave.plan
+        },
+        hermetic={"agents": "host", "tests": "host"},
+        engines={name: driver.describe() for name, driver in drivers.items()},
+        tidegateVersion=_version(),
+        environment={
+            "pythonVersion": platform.python_version(),
+            "platform": platform.platform(),
+            "cwd": str(Path.cwd()),
+        },
+        runDirectory=str(wave.run_dir),
+    )
+
+
+def _pipelines(plan: tuple[Planned, ...]) -> Mapping[str, Any]:
+    """Each pipeline once, by its hash, with the items that go through it."""
+    found: dict[str, Pipeline] = {p.pipeline.config_hash: p.pipeline for p in plan}
+    return {
+        key: {
+            "explicit": one.explicit,
+            "items": [p.slug for p in plan if p.pipeline.config_hash == key],
+            "phases": [{**canonical(to_json(phase)), "name": phase.name} for phase in one.phases],
+        }
+        for key, one in found.items()
+    }
+
+
+def _prompt_hashes(wave: Wave) -> dict[str, str]:
+    """The digest of each prompt file, as it is in the commit that its item starts from."""
+    named = {
+        (phase.prompt, planned.home.key): wave.ground_of(planned).text(phase.prompt)
+        for planned in wave.plan
+        for phase in planned.pipeline.phases
+        if phase.prompt is not None
+    }
+    return {path: digest_of(text) for (path, _), text in named.items()}
+
+
+def _version() -> str | None:
+    try:
+        return metadata.version("tidegate")
+    except metadata.PackageNotFoundError:  # straight from a checkout
+        return None

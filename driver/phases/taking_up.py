@@ -1,0 +1,73 @@
+"""Where the steps of an item's pipeline are taken up, and what this run needs of an earlier one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from driver.ground import RepositoryGround
+from driver.outcome import Attempt, Verdict
+from driver.phases.build import UNPROVEN
+from driver.phases.recovery import Remembered, acceptable, resumed
+from driver.pipeline import course, phase_receipt
+from driver.pipeline.phase_receipt import PhaseReceipt
+from driver.saved_work import of_step
+from driver.wave_context import Planned, Wave
+from state_store.files import write_bytes_atomic
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where an item's steps are taken up: the number of the first one, from 0, the work as it is
+    then, not proven, and what was done for it. `attempts` counts dispatches."""
+
+    step: int = 0
+    work: Attempt | None = None
+    attempts: int = 0
+    phases: tuple[PhaseReceipt, ...] = ()
+
+
+def begin_at(planned: Planned, wave: Wave, memory: Remembered) -> Start:
+    """Where the item's steps are taken up: at the first that is not done, or that is asked for.
+
+    Steps count as done only when the tree they left can be rebuilt and nothing is to be said
+    against it; it is proven again before anything rests on it.
+    """
+    ground, name = wave.ground_of(planned), wave.options.from_phase
+    step = course.before(planned.pipeline, name) if name is not None else None
+    phases = tuple(one for one in memory.phases if _is_kept(planned, memory, one))
+    if step is not None:
+        again = {phase.name for phase in planned.pipeline.steps[step:]}
+        phases = tuple(one for one in phases if one.phase not in again)
+    tree = course.last_tree(phases) or memory.tree
+    if tree is None or not isinstance(ground, RepositoryGround):
+        return Start(step or 0, attempts=memory.attempts)
+    found = acceptable(planned, wave, ground, replace(memory, tree=tree))
+    if found is None:
+        return Start(step or 0, attempts=memory.attempts)
+    if step is None:
+        step = course.next_step(planned.pipeline, phases)
+    number = max(1, memory.attempts)
+    work = replace(resumed(number, found), verdict=Verdict.UNDECIDED, reason=UNPROVEN)
+    return Start(step, work, number, phase_receipt.remembered(phases))
+
+
+def carry_over(planned: Planned, wave: Wave, memory: Remembered) -> None:
+    """Have this run's folder hold what an earlier run's holds of the steps that are done: the trees
+    that the item was at when somebody read it, and the answers of agents that only read."""
+    if memory.folder is None:
+        return
+    here = wave.scratch(planned.slug)
+    trees = {one.tree for one in memory.reviews} | ({memory.tree} if memory.tree else set())
+    answers = {phase.artifact for phase in planned.pipeline.steps if phase.reads_only}
+    for name in sorted(answers | {of_step(tree) for tree in trees}):
+        source = memory.folder / name
+        if source.is_file() and not (here / name).exists():
+            write_bytes_atomic(here / name, source.read_bytes())
+
+
+def _is_kept(planned: Planned, memory: Remembered, done: PhaseReceipt) -> bool:
+    """Whether the answer of a phase that only reads is there still; others leave a tree."""
+    phase = planned.pipeline.named(done.phase)
+    if phase is None or not phase.reads_only or memory.folder is None:
+        return True
+    return (memory.folder / phase.artifact).is_file()

@@ -1,0 +1,1 @@
+"""The item pipeline as data: what phases there are, and what follows from how they ended."""

@@ -1,0 +1,70 @@
+"""A person is asked before each step, on the terminal itself: stdin may be a pipe.
+
+The seam for terminals: where one is found and how it is read.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from driver.text import safe_line
+from state_store.errors import InputError
+
+RUN, SKIP, QUIT = "run", "skip", "quit"
+Ask = Callable[[str, str], str]
+_TERMINALS = ("CONIN$", "CONOUT$") if sys.platform == "win32" else ("/dev/tty", "/dev/tty")
+_ANSWERS = {"": RUN, "y": RUN, "yes": RUN, "q": QUIT, "quit": QUIT}
+
+
+def answer_of(line: str) -> str:
+    """RUN for y and a bare Enter, QUIT for q, SKIP for anything else."""
+    return _ANSWERS.get(line.strip().lower(), SKIP)
+
+
+class Terminal:
+    """Asks one question at a time, though items are worked on side by side; after a QUIT, or when
+    the terminal is gone, every answer is QUIT."""
+
+    def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
+        self._reading, self._writing = reading, writing
+        self._one_at_a_time = threading.Lock()
+        self._over = False
+
+    @classmethod
+    def opened(cls) -> Terminal:
+        """Raises InputError where there is no terminal."""
+        reading, writing = (Path(name) for name in _TERMINALS)
+        try:
+            return cls(reading.open("rb", buffering=0), writing.open("wb", buffering=0))
+        except OSError as error:
+            raise InputError(
+                "--confirm asks at a terminal and there is none: run it at one, or say --yes"
+            ) from error
+
+    def ask(self, item: str, phase: str) -> str:
+        """The answer to whether a phase of an item is to run."""
+        with self._one_at_a_time:
+            if not self._over:
+                answer = self._asked(f'{safe_line(item)}: run phase "{phase}"? [Y/n/q] ')
+                self._over = answer == QUIT
+                return answer
+            return QUIT
+
+    def close(self) -> None:
+        """Let go of the terminal."""
+        for stream in (self._reading, self._writing):
+            with suppress(OSError):
+                stream.close()
+
+    def _asked(self, question: str) -> str:
+        try:
+            self._writing.write(question.encode("ascii", "backslashreplace"))
+            line = self._reading.readline()
+        except OSError:
+            return QUIT
+        return answer_of(line.decode("utf-8", "replace")) if line else QUIT

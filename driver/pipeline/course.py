@@ -1,0 +1,72 @@
+"""Where an item stands in its pipeline, and whether an approval still holds. Pure decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from driver.outcome import Change
+from driver.ownership import comparison_key
+from driver.pipeline.definition import REVIEW, Phase, Pipeline
+from driver.pipeline.phase_receipt import COMPLETED, SKIPPED, PhaseReceipt
+from driver.protected import matches
+
+MAX_NAMED = 20
+
+
+def next_step(pipeline: Pipeline, receipts: Sequence[PhaseReceipt]) -> int:
+    """The number, from 0, of the first step that is not done; as many as there are steps when all
+    of them are. What is done while an earlier step is open does not count."""
+    done = {one.phase for one in receipts if one.status in (COMPLETED, SKIPPED)}
+    steps = pipeline.steps
+    return next((n for n, phase in enumerate(steps) if phase.name not in done), len(steps))
+
+
+def before(pipeline: Pipeline, name: str) -> int | None:
+    """The number of the step called `name`; None where there is none."""
+    return next((n for n, phase in enumerate(pipeline.steps) if phase.name == name), None)
+
+
+def last_tree(receipts: Sequence[PhaseReceipt]) -> str | None:
+    """The tree that the last phase with one left behind."""
+    return next((one.output for one in reversed(receipts) if one.output), None)
+
+
+def changed_between(earlier: Sequence[Change], later: Sequence[Change]) -> tuple[str, ...]:
+    """The paths in which two states differ that are both told as changes of one base."""
+    was = {change.path: (change.mode, change.blob) for change in earlier}
+    now = {change.path: (change.mode, change.blob) for change in later}
+    return tuple(sorted(path for path in was.keys() | now.keys() if was.get(path) != now.get(path)))
+
+
+def beyond(paths: Sequence[str], writes: Sequence[str]) -> tuple[str, ...]:
+    """Those of `paths` that no pattern of `writes` lets a phase change."""
+    patterns = [comparison_key(pattern) for pattern in writes]
+    return tuple(p for p in paths if not any(matches(comparison_key(p), one) for one in patterns))
+
+
+def overstepped(phase: Phase, paths: Sequence[str]) -> str:
+    """The sentence for a phase that changed more than it may; "" where it did not."""
+    foreign = beyond(paths, phase.writes) if phase.writes else ()
+    if not foreign:
+        return ""
+    return f"phase {phase.name}: changed outside its writes: {_listed(foreign)}"
+
+
+def later_writes(pipeline: Pipeline) -> tuple[str, ...]:
+    """What the phases after the review may change without another look."""
+    kinds = [phase.kind for phase in pipeline.steps]
+    after = pipeline.steps[kinds.index(REVIEW) + 1 :] if REVIEW in kinds else ()
+    return tuple(pattern for phase in after if phase.edits for pattern in phase.writes)
+
+
+def approval_gone(pipeline: Pipeline, paths: Sequence[str]) -> str:
+    """Why an approval does not reach a tree that differs in `paths`; "" where it does."""
+    foreign = beyond(paths, later_writes(pipeline))
+    if not foreign:
+        return ""
+    return f"changed after the approval, and nobody has approved that: {_listed(foreign)}"
+
+
+def _listed(paths: Sequence[str]) -> str:
+    rest = len(paths) - MAX_NAMED
+    return ", ".join(paths[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,153 @@
+"""What a pipeline is: its phases in order, frozen. No I/O; tables become this in `phase_tables`.
+
+An agent phase that a review names in `repair` runs there and nowhere else; every other phase is a
+step of each item, in the order in which it is written down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools.settings_schema import BackendSettings, Command
+
+SETUP, AGENT, GATE, REVIEW, PUBLISH = "setup", "agent", "gate", "review", "publish"
+KINDS = (SETUP, AGENT, GATE, REVIEW, PUBLISH)
+
+WRITE_WORKTREE, READ_ONLY = "write-worktree", "read-only"
+PERMISSIONS = (WRITE_WORKTREE, READ_ONLY)
+
+HOST, REQUIRE = "host", "require"
+HERMETIC = (HOST, REQUIRE)
+
+IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION = "implement", "address", "docs", "pr-description"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase. None means as the item, its backend or the configuration say; `prompt` is the path
+    of a file in the repository; `writes` are patterns of paths from its top, () for no bound of its
+    own; `retries` are further dispatches of an agent that did not come to its end."""
+
+    name: str
+    kind: str
+    prompt: str | None = None
+    repair: tuple[str, ...] = ()
+    commands: tuple[Command, ...] = ()
+    writes: tuple[str, ...] = ()
+    backend: BackendSettings | None = field(default=None, hash=False)
+    model: str | None = None
+    effort: str | None = None
+    timeout_s: float | None = None
+    retries: int = 0
+    permissions: str = WRITE_WORKTREE
+    requires_clean_tree: bool = False
+    hermetic: str = HOST
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether its agent works on a copy that is thrown away."""
+        return self.permissions == READ_ONLY
+
+    @property
+    def edits(self) -> bool:
+        """Whether it may change the item's files."""
+        return self.kind == AGENT and not self.reads_only
+
+    @property
+    def artifact(self) -> str:
+        """The name of the file that holds the answer of one that reads only."""
+        return "pr.md" if self.name == PR_DESCRIPTION else f"{self.name}.md"
+
+    @property
+    def backend_key(self) -> str:
+        """Phases of one key share a backend; "" is the one that builds, or reviews, anyway."""
+        return digest_of(backend_json(self.backend)) if self.backend else ""
+
+    @property
+    def config_hash(self) -> str:
+        """The digest of all that it is told to do."""
+        return digest_of(to_json(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Phases as they were written; `explicit` that somebody wrote them down."""
+
+    phases: tuple[Phase, ...]
+    explicit: bool = True
+
+    @property
+    def steps(self) -> tuple[Phase, ...]:
+        """What every item goes through, in order."""
+        called = {name for phase in self.phases for name in phase.repair}
+        return tuple(p for p in self.phases if p.kind != AGENT or p.name not in called)
+
+    @property
+    def first_agent(self) -> Phase:
+        """Who does the item's work; also who repairs it when a gate is red."""
+        return next(phase for phase in self.steps if phase.edits)
+
+    @property
+    def review(self) -> Phase | None:
+        """The step at which another role reads the work."""
+        return next((phase for phase in self.steps if phase.kind == REVIEW), None)
+
+    @property
+    def publishes(self) -> bool:
+        """Whether what is verified is shipped."""
+        return any(phase.kind == PUBLISH for phase in self.steps)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """What its gates run besides the item's own test."""
+        return tuple(c for phase in self.steps if phase.kind == GATE for c in phase.commands)
+
+    @property
+    def config_hash(self) -> str:
+        """The digest of all phases."""
+        return digest_of([to_json(phase) for phase in self.phases])
+
+    def named(self, name: str) -> Phase | None:
+        """The phase of that name."""
+        return next((phase for phase in self.phases if phase.name == name), None)
+
+    def called(self, name: str) -> Phase:
+        """A phase that `repair` names: one of its own, else what the word stands for."""
+        kind = GATE if name == GATE else AGENT
+        return self.named(name) or Phase(name, kind)
+
+
+CLASSIC = Pipeline(
+    (
+        Phase(IMPLEMENT, AGENT),
+        Phase(GATE, GATE),
+        Phase(REVIEW, REVIEW, repair=(ADDRESS, GATE)),
+        Phase(PUBLISH, PUBLISH),
+    ),
+    explicit=False,
+)
+
+
+def to_json(phase: Phase) -> dict[str, Any]:
+    """A phase with the keys under which it is written down, without those that say nothing."""
+    told = {name: getattr(phase, name) for name in Phase.__slots__ if name != "backend"}
+    backend = {"backend": backend_json(phase.backend)} if phase.backend else {}
+    return {key: value for key, value in (told | backend).items() if value not in (None, (), {})}
+
+
+def backend_json(backend: BackendSettings | None) -> dict[str, Any]:
+    """A backend's settings as JSON holds them."""
+    if backend is None:
+        return {}
+    told = {name: getattr(backend, name) for name in BackendSettings.__slots__}
+    return {k: dict(v) if isinstance(v, Mapping) else v for k, v in told.items() if v is not None}
+
+
+def digest_of(told: object) -> str:
+    """A digest that does not hang on the order of keys."""
+    text = json.dumps(told, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

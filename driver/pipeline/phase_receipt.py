@@ -1,0 +1,132 @@
+"""What a phase did to an item, as data and as the JSON of report, journal and events. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from driver.agent_driver import Usage
+
+COMPLETED = "completed"  # the next step may begin
+REPAIR = "repair"  # not as it should be, and somebody is to mend it
+STALLED = "stalled"  # the item goes no further
+SKIPPED = "skipped"  # by a person, or by the configuration
+
+# Who did it; what BUILDER, MENDER and READER used is counted with the attempts and reviews.
+BUILDER, MENDER, READER, TESTER, WORKER = "agent", "repair", "verdict", "gate", "helper"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReceipt:
+    """One command of a gate or a set-up; `exit_code` None where it did not come to its end."""
+
+    command: str
+    exit_code: int | None
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseReceipt:
+    """One run of a phase. `input` and `output` are git trees, None where there is none yet; `agent`
+    is (backend, version or None, model, effort) of whoever was asked; `recalled` is one of an
+    earlier run."""
+
+    phase: str
+    kind: str
+    role: str
+    status: str
+    input: str | None = None
+    output: str | None = None
+    prompt_hash: str | None = None
+    config_hash: str = ""
+    artifacts: tuple[str, ...] = ()
+    commands: tuple[CommandReceipt, ...] = ()
+    agent: tuple[str, str | None, str | None, str | None] | None = None
+    policy: str = "host"
+    usage: Usage = field(default_factory=Usage)
+    started_at: str = ""
+    duration_ms: int = 0
+    reason: str = ""
+    recalled: bool = False
+
+
+def to_json(one: PhaseReceipt) -> dict[str, Any]:
+    """A receipt as report, journal and events hold it."""
+    usage = one.usage
+    names = ("name", "version", "model", "effort")
+    return {
+        "phase": one.phase,
+        "kind": one.kind,
+        "role": one.role,
+        "status": one.status,
+        "inputTree": one.input,
+        "outputTree": one.output,
+        "promptHash": one.prompt_hash,
+        "configHash": one.config_hash,
+        "artifacts": list(one.artifacts),
+        "gateReceipts": [
+            {"command": c.command, "exitCode": c.exit_code, "durationMs": c.duration_ms}
+            for c in one.commands
+        ],
+        "engine": dict(zip(names, one.agent, strict=True)) if one.agent else None,
+        "execution": {"policy": one.policy},
+        "usage": {
+            "inputTokens": usage.input_tokens,
+            "outputTokens": usage.output_tokens,
+            "totalTokens": usage.total_tokens,
+            "costUsd": usage.cost_usd,
+        },
+        "startedAt": one.started_at,
+        "durationMs": one.duration_ms,
+        "reason": one.reason or None,
+        "recalled": one.recalled,
+    }
+
+
+def from_json(told: object) -> tuple[PhaseReceipt, ...]:
+    """Receipts as a journal has them; none at all where one of them cannot be read."""
+    try:
+        return tuple(_receipt(one) for one in told) if isinstance(told, list) else ()
+    except (KeyError, TypeError, ValueError):
+        return ()
+
+
+def _receipt(told: Mapping[str, Any]) -> PhaseReceipt:
+    usage, engine = told["usage"], told["engine"]
+    return PhaseReceipt(
+        phase=str(told["phase"]),
+        kind=str(told["kind"]),
+        role=str(told["role"]),
+        status=str(told["status"]),
+        input=told["inputTree"],
+        output=told["outputTree"],
+        prompt_hash=told["promptHash"],
+        config_hash=str(told["configHash"]),
+        artifacts=tuple(map(str, told["artifacts"])),
+        commands=tuple(
+            CommandReceipt(str(c["command"]), c["exitCode"], int(c["durationMs"]))
+            for c in told["gateReceipts"]
+        ),
+        agent=(engine["name"], engine["version"], engine["model"], engine["effort"])
+        if engine
+        else None,
+        policy=str(told["execution"]["policy"]),
+        usage=Usage(
+            usage["inputTokens"], usage["outputTokens"], usage["costUsd"], usage["totalTokens"]
+        ),
+        started_at=str(told["startedAt"]),
+        duration_ms=int(told["durationMs"]),
+        reason=told["reason"] or "",
+        recalled=True,
+    )
+
+
+def of_this_run(receipts: Sequence[PhaseReceipt]) -> list[PhaseReceipt]:
+    """Those that are no memory."""
+    return [one for one in receipts if not one.recalled]
+
+
+def remembered(receipts: Sequence[PhaseReceipt]) -> tuple[PhaseReceipt, ...]:
+    """The same as memories of an earlier run."""
+    return tuple(replace(one, recalled=True) for one in receipts)

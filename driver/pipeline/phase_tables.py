@@ -1,0 +1,222 @@
+"""From the tables that people write to a pipeline: every problem of every phase is told at once.
+
+The keys are the same in `[[pipeline.phase]]` of a configuration and in an item's `pipeline`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from driver.agent_driver import EFFORT_LEVELS
+from driver.pipeline.definition import (
+    ADDRESS,
+    AGENT,
+    DOCS,
+    GATE,
+    HERMETIC,
+    IMPLEMENT,
+    KINDS,
+    PERMISSIONS,
+    PR_DESCRIPTION,
+    PUBLISH,
+    REQUIRE,
+    REVIEW,
+    SETUP,
+    Phase,
+    Pipeline,
+)
+from driver.prompts import command_text
+from driver.test_command import command_problems
+from state_store.errors import InputError
+from tools import settings_schema as schema
+from tools.settings_schema import BackendSettings, Kind
+from tools.settings_sources import nearest
+
+MAX_PHASES = 40
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_SPOKEN_FOR = frozenset({"build", "repair", "resume", "integration", "baseline"})
+_WITH_PROMPT = (IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION)  # there are words of ours for these
+
+_KEYS: Mapping[str, Kind] = {
+    "name": schema.TEXT,
+    "kind": schema.one_of(*KINDS),
+    "prompt": Kind("the name of a file below prompt_dir", schema.inside_one),
+    "repair": schema.ARGUMENTS,
+    "commands": schema.COMMANDS,
+    "writes": schema.PATTERNS,
+    "model": schema.TEXT,
+    "effort": schema.one_of(*EFFORT_LEVELS),
+    "timeout_s": schema.SECONDS,
+    "retries": schema.whole_number(0, 10),
+    "permissions": schema.one_of(*PERMISSIONS),
+    "requires_clean_tree": schema.SWITCH,
+    "hermetic": schema.one_of(*HERMETIC),
+}
+# What a key can mean only for some kinds of phases.
+_FOR: Mapping[str, tuple[str, ...]] = {
+    "prompt": (AGENT, REVIEW),
+    "repair": (REVIEW,),
+    "commands": (SETUP, GATE),
+    "writes": (AGENT,),
+    "backend": (AGENT, REVIEW),
+    "model": (AGENT, REVIEW),
+    "effort": (AGENT, REVIEW),
+    "timeout_s": (AGENT, REVIEW),
+    "retries": (AGENT,),
+    "permissions": (AGENT,),
+    "requires_clean_tree": (AGENT, GATE, REVIEW),
+    "hermetic": (AGENT, GATE, REVIEW),
+}
+
+
+def parse(tables: object, prompt_dir: str) -> Pipeline:
+    """The pipeline that a list of tables means. Raises InputError with every problem."""
+    if not isinstance(tables, list | tuple) or not tables:
+        raise InputError("a pipeline is a list of phases, at least one")
+    if len(tables) > MAX_PHASES:
+        raise InputError(f"a pipeline has at most {MAX_PHASES} phases")
+    problems: list[str] = []
+    read = [_phase(n, one, prompt_dir, problems) for n, one in enumerate(tables, start=1)]
+    phases = tuple(phase for phase in read if phase is not None)
+    if len(phases) == len(read):
+        problems += _together(phases)
+    if problems:
+        raise InputError(problems)
+    return Pipeline(phases)
+
+
+def _phase(number: int, table: object, prompt_dir: str, problems: list[str]) -> Phase | None:
+    if not isinstance(table, Mapping):
+        problems.append(f"phase {number} must be a table of keys")
+        return None
+    told = f"phase {table.get('name')!r}" if table.get("name") else f"phase {number}"
+    found = [*_wrong_keys(table)]
+    values = {key: _value(_KEYS[key], key, table, found) for key in table if key in _KEYS}
+    found += [f"{key} is missing" for key in ("name", "kind") if table.get(key) is None]
+    if "backend" in table:
+        values["backend"] = _backend(table["backend"], found)
+    if not found:
+        found += _alone(values)
+    problems += [f"{told}: {problem}" for problem in found]
+    if found:
+        return None
+    if "prompt" in values:
+        values["prompt"] = f"{prompt_dir}/{values['prompt']}".removeprefix("./")
+    return Phase(**values)
+
+
+def _wrong_keys(table: Mapping[Any, Any]) -> Iterator[str]:
+    known = {*_KEYS, "backend"}
+    for key in table:
+        if key not in known:
+            yield f"{key!r} is no key of a phase{nearest(str(key), dict.fromkeys(known))}"
+
+
+def _value(kind: Kind, key: str, table: Mapping[str, Any], found: list[str]) -> Any:
+    try:
+        return kind.accept(table[key])
+    except (ValueError, OverflowError):
+        found.append(f"{key} must be {kind.says}, not {repr(table[key])[:60]}")
+        return None
+
+
+def _backend(raw: object, found: list[str]) -> BackendSettings | None:
+    if not isinstance(raw, Mapping):
+        found.append("backend must be a table with the keys of [backend]")
+        return None
+    values: dict[str, Any] = {}
+    known = {k.removeprefix("backend."): v for k, v in schema.KINDS.items() if _of_backend(k)}
+    for key in raw:
+        if key not in known:
+            found.append(f"backend.{key} is no known key{nearest(str(key), known)}")
+        else:
+            shown: list[str] = []
+            values[key] = _value(known[key], key, raw, shown)
+            private = known[key].private
+            found += [f"backend.{key} must be {known[key].says}"] if shown and private else []
+            found += [f"backend.{problem}" for problem in shown if not private]
+    return None if found else BackendSettings(**values)
+
+
+def _of_backend(name: str) -> bool:
+    return name.startswith("backend.")
+
+
+def _alone(values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a phase whatever the others are."""
+    name, kind = values["name"], values["kind"]
+    if not _NAME.fullmatch(name) or name in _SPOKEN_FOR:
+        yield "a name has small letters, digits and -, begins with a letter, and is not a word" + (
+            f" of Tidegate's own ({', '.join(sorted(_SPOKEN_FOR))})"
+        )
+    for key in values:
+        if kind not in _FOR.get(key, KINDS):
+            yield f"{key} means nothing to a phase of the kind {kind}"
+    if kind == AGENT and "prompt" not in values and name not in _WITH_PROMPT:
+        yield f"prompt is missing: only {', '.join(_WITH_PROMPT)} have one of Tidegate's own"
+    if values.get("permissions") == "read-only" and values.get("writes"):
+        yield "who may only read writes nothing: leave out writes or permissions"
+    if values.get("hermetic") == REQUIRE:
+        yield (
+            'hermetic = "require" cannot be kept here: no sandbox around agents and tests is'
+            ' available; say "host" or leave it out'
+        )
+    for command in values.get("commands") or ():
+        for problem in command_problems(command, pipefail=os.name != "nt"):
+            yield f"commands: `{command_text(command)}`: {problem}"
+
+
+def _together(phases: Sequence[Phase]) -> Iterator[str]:
+    """What is wrong with phases because of each other."""
+    counts = Counter(phase.name for phase in phases)
+    yield from (f"two phases are called {name!r}" for name, n in counts.items() if n > 1)
+    steps = Pipeline(tuple(phases)).steps
+    if not any(phase.edits for phase in steps):
+        yield 'no step does the work: add one of kind "agent" that may write, such as "implement"'
+        return
+    for kind in (SETUP, REVIEW, PUBLISH):
+        if sum(phase.kind == kind for phase in steps) > 1:
+            yield f"a pipeline has one phase of the kind {kind} at most"
+    yield from _misplaced(steps)
+    for review in (phase for phase in steps if phase.kind == REVIEW):
+        yield from _repairs(review, phases)
+
+
+def _misplaced(steps: Sequence[Phase]) -> Iterator[str]:
+    kinds = [phase.kind for phase in steps]
+    if SETUP in kinds[1:]:
+        yield "a phase of the kind setup is the first"
+    if PUBLISH in kinds[:-1]:
+        yield "a phase of the kind publish is the last: all items are shipped together"
+    first = next(n for n, phase in enumerate(steps) if phase.edits)
+    for phase in steps[:first]:
+        if phase.kind != SETUP:
+            yield f"phase {phase.name!r}: there is no work yet: put it after {steps[first].name!r}"
+    if steps[first].writes:
+        yield f"phase {steps[first].name!r}: ownsFiles says what the first agent may write"
+    if REVIEW in kinds:
+        for phase in steps[kinds.index(REVIEW) :]:
+            if phase.edits and not phase.writes:
+                yield (
+                    f"phase {phase.name!r} may change what was approved: list in `writes` the paths"
+                    ' that need no reader, such as ["docs/", "*.md"], or put it before the review'
+                )
+
+
+def _repairs(review: Phase, phases: Sequence[Phase]) -> Iterator[str]:
+    pipeline, where = Pipeline(tuple(phases)), f"phase {review.name!r}: repair"
+    known = {phase.name for phase in phases} | {ADDRESS, GATE}
+    called = [pipeline.called(name) for name in review.repair if name in known]
+    for name in review.repair:
+        if name not in known or pipeline.called(name).kind not in (AGENT, GATE):
+            yield f"{where} names {name!r}, which is no phase of the kind agent or gate"
+    for phase in called:
+        if phase.kind == AGENT and not phase.edits:
+            yield f"{where} names {phase.name!r}, which may not write"
+    kinds = [phase.kind for phase in called]
+    if kinds and (kinds[0] != AGENT or AGENT in kinds[1:]):
+        yield f'{where} is one agent, then perhaps gates, such as ["address", "gate"]'

@@ -1,0 +1,69 @@
+"""What the user asked to have in every fresh checkout: copied paths, and set-up commands.
+
+Checks what may be copied, and knows its stat data; the copying is `workspace`'s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from driver.folders import signature_of, snapshot
+from state_store.errors import InputError
+
+Command = str | tuple[str, ...]
+
+
+def _no_commands(command: Command, folder: Path) -> str:
+    return f"nothing runs {command!r} in {folder}"
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a fresh checkout needs before anyone works or tests there.
+
+    `copy` names untracked paths of the user's checkout; `setup` commands run after it, by `run`,
+    which returns "" or the sentence that says what went wrong.
+    """
+
+    copy: tuple[str, ...] = ()
+    setup: tuple[Command, ...] = ()
+    run: Callable[[Command, Path], str] = _no_commands
+
+
+def check_copies(top: Path, paths: Sequence[str], tracked: frozenset[str]) -> None:
+    problems = [
+        f"[workspace] copy {path!r}: {why}"
+        for path in paths
+        if (why := _objection(top, path, tracked))
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _objection(top: Path, path: str, tracked: frozenset[str]) -> str:
+    pure = PurePosixPath(path)
+    parts = [part.casefold() for part in path.replace("\\", "/").split("/")]
+    if not pure.parts or pure.is_absolute() or ":" in parts[0] or ".." in parts:
+        return f"name a path inside {top}"
+    if ".git" in parts:
+        return "a git dir is never copied"
+    mine = {str(pure), *map(str, pure.parents)} - {"."}
+    if mine & tracked or any(one.startswith(f"{pure}/") for one in tracked):
+        return "it is tracked and so in every workspace already"
+    source = top / path
+    if not os.path.lexists(source):
+        return f"{source} does not exist"
+    usual = source.is_symlink() or source.is_file() or source.is_dir()
+    return "" if usual else "it is no file, link or folder"
+
+
+def signatures(path: Path) -> object:
+    """Stat data of a path and all below it, or why there are none."""
+    try:
+        own = signature_of(path.lstat())
+        return own, snapshot(path) if len(own) == 1 else None
+    except OSError as trouble:
+        return trouble.errno

@@ -1,0 +1,69 @@
+"""Where on this machine workspaces are made: outside of every checkout, for this user only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from driver.repository import Repository, toplevel_of
+from state_store.errors import CannotRunError, InputError
+
+
+class WorkspaceError(CannotRunError):
+    """A workspace or proving tree could not be made, set up or removed."""
+
+
+def own_folder(root: Path, environ: Mapping[str, str]) -> None:
+    """Make `root` for this user only; a folder of that name made by another user is a trap."""
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = root.stat().st_uid
+    except OSError as trouble:
+        raise WorkspaceError(f"no workspaces can be made in {root}: {trouble}") from trouble
+    if sys.platform != "win32" and owner != os.geteuid():
+        raise WorkspaceError(f"{root} belongs to another user: set another workspace folder")
+    if outer := toplevel_of(root, environ):
+        # An agent that lost its own .git would find that one, and commit there.
+        raise InputError(f"{root} lies inside the checkout {outer}: choose a folder outside any")
+
+
+def workspace_root(configured: Path | None, environ: Mapping[str, str], repo: Repository) -> Path:
+    """Where workspaces of this repository go: as configured, or a folder in the user's cache.
+
+    Raises InputError when the configured one lies inside a git checkout or a git dir.
+    """
+    if configured is None:
+        name = hashlib.sha256(os.fsencode(repo.top.resolve())).hexdigest()[:12]
+        root = _cache_folder(environ) / "tidegate" / name
+        if toplevel_of(root, environ) is None:
+            return root
+        return _temporary_folder(environ) / name  # a home folder kept in git
+    root = configured.absolute()
+    inside = toplevel_of(root, environ)
+    if inside is None and root.resolve().is_relative_to(repo.common_dir.resolve()):
+        inside = repo.common_dir
+    if inside is not None:
+        raise InputError(f"workspace folder {root} lies inside {inside}: choose one outside any")
+    return root
+
+
+def _cache_folder(environ: Mapping[str, str]) -> Path:
+    home = environ.get("USERPROFILE" if sys.platform == "win32" else "HOME")
+    if sys.platform == "win32":
+        local = environ.get("LOCALAPPDATA")
+        return Path(local) if local else _temporary_folder(environ)
+    if sys.platform == "darwin" and home:
+        return Path(home) / "Library" / "Caches"
+    if cache := environ.get("XDG_CACHE_HOME"):
+        return Path(cache)
+    return Path(home) / ".cache" if home else _temporary_folder(environ)
+
+
+def _temporary_folder(environ: Mapping[str, str]) -> Path:
+    temporary = environ.get("TMPDIR") or environ.get("TEMP") or tempfile.gettempdir()
+    user = "" if sys.platform == "win32" else f"-{os.geteuid()}"
+    return Path(temporary) / f"tidegate{user}"

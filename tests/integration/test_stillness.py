@@ -1,0 +1,123 @@
+"""A folder counts as unchanged only where no change can hide behind stat data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from driver.checkout_watch import CheckoutWatch
+from driver.folders import newest_of, snapshot
+from driver.git import open_repository
+from driver.stillness import Stillness
+from tests.support.repos import make_repo, user_environ
+
+LATER_NS = 10**10
+
+
+def later() -> int:
+    """Files seem to be old: nobody can set back when they changed."""
+    return time.time_ns() + LATER_NS
+
+
+def an_hour_ago(top: Path, *files: Path) -> Stillness:
+    wait_for_the_next_tick(top)
+    return Stillness(top, files, now_ns=later)
+
+
+def wait_for_the_next_tick(top: Path) -> None:
+    probe = top.parent / "probe"
+    newest = newest_of(snapshot(top))
+    probe.touch()
+    while probe.stat().st_ctime_ns <= newest:
+        probe.touch()
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    (tmp_path / "top" / "sub").mkdir(parents=True)
+    (tmp_path / "top" / "sub" / "one.txt").write_text("one")
+    return tmp_path / "top"
+
+
+def test_what_changed_a_moment_ago_may_have_changed_again(top: Path) -> None:
+    assert Stillness(top, ()).mark() is None
+
+
+def test_a_folder_in_which_nothing_happened_is_still(top: Path) -> None:
+    stillness = an_hour_ago(top)
+    assert stillness.mark() is not None
+    assert stillness.mark() == stillness.mark()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda top: (top / "sub" / "one.txt").write_text("two"),
+        lambda top: (top / "sub" / "one.txt").chmod(0o700),
+        lambda top: (top / "sub" / "one.txt").unlink(),
+        lambda top: (top / "sub" / "new.txt").write_text(""),
+        lambda top: (top / "sub").chmod(0o700),
+        lambda top: (top / "link").symlink_to("sub"),
+        lambda top: (top.parent / "elsewhere").write_text("new"),
+    ],
+    ids=["content", "mode", "deleted", "new", "folder", "link", "elsewhere"],
+)
+def test_every_change_is_one(top: Path, change: Callable[[Path], object]) -> None:
+    stillness = an_hour_ago(top, top.parent / "elsewhere")
+    before = stillness.mark()
+    change(top)
+    assert stillness.mark() not in (None, before)
+
+
+def test_what_tidegate_writes_itself_is_no_change(top: Path) -> None:
+    (top / "state").mkdir()
+    stillness = Stillness(top, (), [top, top / "state", top.parent / "elsewhere"], later)
+    wait_for_the_next_tick(top)
+    before = stillness.mark()
+    (top / "state" / "entry.json").write_text("new")
+    assert stillness.mark() == before
+    (top / "new.txt").write_text("new")
+    assert stillness.mark() not in (None, before)
+
+
+def test_a_repository_inside_moves_without_a_file_of_the_outer_one(top: Path) -> None:
+    (top / "sub" / ".git").write_text("gitdir: elsewhere")
+    assert an_hour_ago(top).mark() is None
+
+
+def test_a_folder_of_many_files_is_left_to_git(top: Path) -> None:
+    for number in range(3001):
+        (top / str(number)).touch()
+    stillness = an_hour_ago(top)
+    assert stillness.mark() is None
+    assert stillness.mark() is None
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "named"),
+    [
+        ("one.txt", "two", ("file one.txt",)),
+        ("new.txt", "new", ("file new.txt",)),
+        (".gitignore", "*.tmp\n", ("file .gitignore", "file one.tmp")),
+        (".git/info/exclude", "*.tmp\n", ("file one.tmp", "info/exclude")),
+        ("../home/ignored", "*.tmp\n", ("file one.tmp",)),
+    ],
+    ids=["content", "new", "rules", "own rules", "rules everywhere"],
+)
+def test_a_checkout_that_was_still_is_asked_of_git_again_after_any_change(
+    tmp_path: Path, path: str, text: str, named: tuple[str, ...]
+) -> None:
+    environ = user_environ(tmp_path / "home")
+    user = make_repo(tmp_path / "repo", environ, {"one.txt": "one"})
+    user.git("config", "core.excludesFile", str(tmp_path / "home" / "ignored"))
+    user.write({"one.tmp": ""})
+    wait_for_the_next_tick(user.path)
+    repo = open_repository(user.path, environ)
+    watch = CheckoutWatch(repo, environ, tmp_path / "scratch", now_ns=later)
+    before = watch.look()
+    assert before.differences(watch.look()) == ()
+    (user.path / path).write_text(text)
+    assert before.differences(watch.look()) == named

@@ -1,0 +1,57 @@
+"""Files that decide about a test run by the newer names, and names that only look like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from driver.outcome import Change
+from driver.protected import Protection, configuration, is_test
+
+WAS = "100644"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("pytest.toml", "test runner"),
+        ("sub/.pytest.toml", "test runner"),
+        ("tox.toml", "test runner"),
+        ("web/ava.config.mjs", "test runner"),
+        (".config/nextest.toml", "test runner"),
+        ("Taskfile.dist.yml", "build"),
+        ("vendor/modules.txt", "build"),
+        ("__pycache__/calc.cpython-311.pyc", "compiled code"),
+        ("lib/calc.pyc", "compiled code"),
+    ],
+)
+def test_what_decides_about_a_run_is_protected(path: str, kind: str) -> None:
+    assert kind in configuration(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["src/snapshots/a.py", "pytest_toml.py", "vendor/a/modules.txt", "golden/a.txt"]
+)
+def test_what_only_looks_like_it_is_not(path: str) -> None:
+    assert not configuration(path)
+    assert not is_test(path)
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "kind"),
+    [
+        ("pytest -c ci/all.ini", "ci/all.ini", "what the test command runs"),
+        ("sh run.sh", "lib/env.sh", "what the test command runs"),
+        ("make -C sub -f rules", "sub/rules", "what the test command runs"),
+        ("make -C sub -f rules", "sub/more.inc", "what the makefile includes"),
+        ("make -C sub -f rules", "more.inc", ""),
+        ("cc -c main.c", "main.c", ""),
+    ],
+)
+def test_what_a_command_is_told_to_read_comes_from_the_base(
+    command: str, path: str, kind: str
+) -> None:
+    texts = {"run.sh": ". lib/env.sh\n", "sub/rules": "include more.inc\nall:\n\ttrue\n"}
+    base = frozenset({path, *texts})
+    protection = Protection(base, command, read=lambda path: texts.get(path, ""))
+    found = dict(protection.touched([Change(path, WAS, "b", WAS)], ()))
+    assert found.get(path, "") == kind
