@@ -36,6 +36,10 @@ _SHIPMENT = r"^[[:space:]]*Item-Id: "
 # Each turn is lost to a shipment of somebody else's, or to one at work at that moment.
 _TURNS = 60
 _PAUSE_S = 0.05
+_UNFENCED = (
+    f"the remote does not take {FENCE} along with a branch: another state folder that ships the"
+    " same item at the same moment would not be seen"
+)
 Knows = Callable[[Sighting], bool]
 
 
@@ -85,6 +89,8 @@ def push_once(
         sending = Sending(commit, branch, expected, fence)
         answer = send(git.path, ground.environ, remote, sending)
         fenced = fenced and answer.kind != UNFENCED
+        if answer.ok:
+            return answer if fenced else PushResult(True, _UNFENCED)
         overtaken = onto and answer.kind == ADVANCED and turn == 0  # maybe by an item of the line
         if answer.kind not in (MOVED, UNFENCED) and not overtaken:
             return answer

@@ -81,13 +81,13 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """How a push ended; `reason` is one sentence without credentials, "" when it went well.
+    """How a push ended; `reason` is one sentence without credentials, "" when all went well.
 
     `kind`: "advanced" (the branch is not where it was expected), "protected" (by the remote's
     rules), "hook" (a hook there said no), "no_rights" (log-in or rights), "gone" (no repository
     there), "unreachable", "unverified" (sent, but not seen there), "interrupted" (nobody knows
     whether it arrived), "failed". Of a fenced push also MOVED (others shipped since: nothing was
-    published) and UNFENCED (the remote takes no fence: nothing was published).
+    published) and UNFENCED (the remote takes no fence; where it went well, the branch alone).
     """
 
     ok: bool
@@ -224,7 +224,8 @@ def _weighed(
     """What a refusal means, seen beside what is on the remote now."""
     # Another run that finishes the same shipment may have been quicker by a moment.
     if there.get(sending.ref) == sending.commit:
-        return PushResult(True)
+        fenced = sending.fence is None or there.get(FENCE) == sending.commit
+        return PushResult(True, kind="" if fenced else UNFENCED)
     return _of_fence(sending, there, done) or failure
 
 

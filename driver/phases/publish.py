@@ -175,7 +175,7 @@ def _stopped(shipment: Shipment, cargo: Cargo) -> Shipment | None:
 
 def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
     if answer.ok:
-        return replace(shipment, pushed=True)
+        return _warned(replace(shipment, pushed=True), answer.reason)
     return replace(failed(shipment, PUSH_FAILED, answer.reason), push_error=answer.kind)
 
 
