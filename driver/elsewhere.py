@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from driver.git import PrivateGit, Remote
 from driver.git_command import BULK_TIMEOUT_S, run_git, text
@@ -59,57 +60,68 @@ def told(one: Sighting) -> str:
     )
 
 
-def push_once(
-    ground: RepositoryGround, remote: Remote, commit: str, branch: str, knows: Knows, *, onto: bool
-) -> PushResult:
-    """Publish `commit` as `branch`, which is not there yet, or `onto` which it goes on.
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A line whose last commit is to become `branch`, which is not there yet, or `onto` which it
+    goes on. `knows` tells the shipments that are no reason to hold it back."""
 
-    Raises ShippedElsewhereError where the remote has an item of the line from a wave that is not
-    its own and that `knows` does not know. A remote that takes no ref of ours, or not both at once,
-    is only looked at.
-    """
-    if not may_push(remote):
-        return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
-    git, ref, fenced = ground.git, f"{HEADS}{branch}", True
-    # Some waves go on to the target themselves.
-    asked = (_WAVES_ASKED, ref, f"{HEADS}{ground.repository.branch or branch}", FENCE)
-    for turn in range(_TURNS):
-        there = refs_on(git.path, ground.environ, remote, *asked)
+    ground: RepositoryGround
+    remote: Remote
+    commit: str
+    branch: str
+    knows: Knows
+    onto: bool = False
+
+    def once(self) -> PushResult:
+        """Publish it, unless the remote has an item of the line from a wave that is not its own and
+        that `knows` does not know: then raises ShippedElsewhereError. A remote that does not take
+        the fence is only looked at."""
+        if not may_push(self.remote):
+            return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
+        fenced = True
+        for turn in range(_TURNS):
+            answer = self._turn(fenced=fenced)
+            fenced = fenced and answer.kind != UNFENCED
+            if answer.ok:
+                return answer if fenced else PushResult(True, _UNFENCED)
+            # What overtook us on the target may be an item of this line.
+            overtaken = self.onto and answer.kind == ADVANCED and turn == 0
+            if answer.kind not in (MOVED, UNFENCED) and not overtaken:
+                return answer
+            time.sleep(_PAUSE_S * min(turn, 10))
+        why = f"{self.branch} was not pushed: others ship there all the time"
+        return PushResult(False, why, FAILED)
+
+    def _turn(self, *, fenced: bool) -> PushResult:
+        git, environ, ref = self.ground.git, self.ground.environ, f"{HEADS}{self.branch}"
+        # Some waves go on to the target themselves.
+        target = self.ground.repository.branch or self.branch
+        asked = (_WAVES_ASKED, ref, f"{HEADS}{target}", FENCE)
+        there = refs_on(git.path, environ, self.remote, *asked)
         if isinstance(there, PushResult):
             return there
-        if there.get(ref) == commit:
+        if there.get(ref) == self.commit:
             return PushResult(True)
-        found = _others(ground, remote, commit, there, knows)
-        if isinstance(found, PushResult):
-            return found
-        if found:
-            raise ShippedElsewhereError(found)
+        if not (got := self._check(there)).ok:
+            return got
         fence = there.get(FENCE, "") if fenced else None
-        expected = there.get(ref) if onto else None
-        sending = Sending(commit, branch, expected, fence)
-        answer = send(git.path, ground.environ, remote, sending)
-        fenced = fenced and answer.kind != UNFENCED
-        if answer.ok:
-            return answer if fenced else PushResult(True, _UNFENCED)
-        overtaken = onto and answer.kind == ADVANCED and turn == 0  # maybe by an item of the line
-        if answer.kind not in (MOVED, UNFENCED) and not overtaken:
-            return answer
-        time.sleep(_PAUSE_S * min(turn, 10))
-    return PushResult(False, f"{branch} was not pushed: others ship there all the time", FAILED)
+        expected = there.get(ref) if self.onto else None
+        sending = Sending(self.commit, self.branch, expected, fence)
+        return send(git.path, environ, self.remote, sending)
 
-
-def _others(
-    ground: RepositoryGround, remote: Remote, commit: str, there: Mapping[str, str], knows: Knows
-) -> dict[str, Sighting] | PushResult:
-    git, heads = ground.git, {ref: at for ref, at in there.items() if ref.startswith(HEADS)}
-    got = bring(git, remote, heads)
-    if not got.ok:
+    def _check(self, there: Mapping[str, str]) -> PushResult:
+        """Whether it could be seen that nobody else has shipped an item of the line."""
+        git, base = self.ground.git, [self.ground.base]
+        heads = {ref: at for ref, at in there.items() if ref.startswith(HEADS)}
+        if not (got := bring(git, self.remote, heads)).ok:
+            return got
+        mine = by_task(sighted(git, {"": self.commit}, without=base))
+        ours = {one.wave for several in mine.values() for one in several}
+        seen = by_task(sighted(git, heads, without=base))
+        others = (one for key in mine for one in seen.get(key, ()) if one.wave not in ours)
+        if found := {one.item: one for one in others if not self.knows(one)}:
+            raise ShippedElsewhereError(found)
         return got
-    mine = by_task(sighted(git, {"": commit}, without=[ground.base]))
-    ours = {one.wave for several in mine.values() for one in several}
-    seen = by_task(sighted(git, heads, without=[ground.base]))
-    others = (one for key in mine for one in seen.get(key, ()) if one.wave not in ours)
-    return {one.item: one for one in others if not knows(one)}
 
 
 def bring(git: PrivateGit, remote: Remote, heads: Mapping[str, str]) -> PushResult:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.elsewhere import Knows, ShippedElsewhereError, push_once
+from driver.elsewhere import Knows, Push, ShippedElsewhereError
 from driver.git import GitError, PushResult, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Shipment
@@ -100,9 +100,7 @@ class Owed:
         if ground.remote is None or here != line.tip:  # people have gone on from it
             return True
         try:
-            answer = push_once(
-                ground, ground.remote, line.tip, line.branch, self._knows, onto=False
-            )
+            answer = Push(ground, ground.remote, line.tip, line.branch, self._knows).once()
         except ShippedElsewhereError:
             return False
         # A refusal may come after it has arrived, and people may have gone on from it there:
@@ -127,7 +125,7 @@ class Owed:
         remote, tip = ground.remote, self._line.tip
         if remote is None or self._is_there(ground, target):
             return PushResult(True)
-        return push_once(ground, remote, tip, target, self._knows, onto=True)
+        return Push(ground, remote, tip, target, self._knows, onto=True).once()
 
     def _is_checked_out(self, ground: RepositoryGround, target: str) -> bool:
         """Move the branch here ahead as well. A remote that has it is enough."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from driver.elsewhere import ShippedElsewhereError, push_once
+from driver.elsewhere import Push, ShippedElsewhereError
 from driver.gates import gate_word
 from driver.git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.ground import RepositoryGround
@@ -132,7 +132,7 @@ def _once(cargo: Cargo, remote: Remote, branch: str, kept: str, *, onto: bool) -
     some of the items. Raises ShippedElsewhereError."""
     ground = cargo.ground
     try:
-        return push_once(ground, remote, cargo.tip, branch, cargo.wave.knows, onto=onto)
+        return Push(ground, remote, cargo.tip, branch, cargo.wave.knows, onto).once()
     except ShippedElsewhereError:
         ground.git.forget(ground.repository, cargo.tip, kept)
         cargo.wave.recorder.withdrawn(cargo.tip)

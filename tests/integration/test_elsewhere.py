@@ -45,7 +45,7 @@ class Sender:
 
     def refs(self) -> dict[str, str]:
         shown = self.bare.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
-        return dict(line.split() for line in shown)  # type: ignore[arg-type]
+        return dict(line.split() for line in shown)
 
 
 @pytest.fixture
