@@ -100,7 +100,10 @@ def _look_into(cycle: Cycle, top: Path, items: Sequence[Item], look: _Look) -> N
         with Outlook.opened(open_repository(top, cycle.environ), cycle.settings) as outlook:
             found = list(_fates(outlook, filter(is_shipped, items)))
             found += _taken_over(cycle, outlook, filter(is_open, items))
-    except (UnaskedError, TidegateError) as trouble:
+    except (UnaskedError, TidegateError, OSError) as trouble:
+        # What others may have shipped is asked once more before anything of ours is pushed.
+        if not any(map(is_shipped, items)):
+            return
         look.warnings.append(f"whether what shipped from {top} was merged is not known: {trouble}")
         return
     look.found += found

@@ -81,7 +81,7 @@ class Outlook:
     def _tip(self, name: str) -> str:
         branch = name.removeprefix(HEADS)
         here = self.repository.head if name == "HEAD" else self._at(name)
-        if self.remote is None or branch not in (self.heads or {}):
+        if self.remote is None or (self.heads or {}).get(branch) in (None, here):
             return here
         there = fetch_head(self.private.path, self.environ, self.remote, branch, here)
         if isinstance(there, PushResult):

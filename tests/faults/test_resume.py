@@ -31,12 +31,13 @@ MORE_ROOMS = (32 * KIB, 64 * KIB, 96 * KIB, 128 * KIB, 256 * KIB, 1024 * KIB)
 
 @beside
 def test_a_line_gets_no_more_agents_for_being_killed(folder: Path) -> None:
-    # Without tests on the base, which run beside agents, the first process to end is the agent.
+    # Without tests on the base, which run beside agents, the first process to end after a look at
+    # the remote is the agent.
     yard = Yard(folder, slugs=("red",))
     yard.environ["TIDEGATE_VERIFY_RED_FIRST"] = "off"
     codes, agents = [], []
     for _ in range(5):
-        codes.append(yard.run("process.after_finish@1=kill").code)
+        codes.append(yard.run("process.after_finish@2=kill").code)
         agents.append(yard.dispatched()["red"])
     # Two attempts are all that a line has; one that is at its end is judged, and then a new begins.
     assert agents == [1, 1 + REPAIR_CAP, 1 + REPAIR_CAP, 3, 4]
@@ -133,7 +134,7 @@ def test_what_was_shipped_and_not_tracked_is_only_tracked(shipped: Yard) -> None
 @beside
 def test_what_was_pushed_and_not_looked_at_is_only_tracked(folder: Path) -> None:
     yard = Yard(folder, slugs=("a",))
-    assert yard.run("git.before_ls-remote@3=kill").code == KILLED
+    assert yard.run("git.before_ls-remote@5=kill").code == KILLED
     is_only_tracked(yard)
 
 
