@@ -102,7 +102,7 @@ def kills(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return beside_each_other(killed, selected(request, "where"), tmp_path_factory.mktemp("kills"))
 
 
-# The processes in order: build, test, review, repair, test, review, and the test of the ship.
+# The processes in order: a look at the remote, build, test, review, repair, test, review, and the test of the ship.
 @pytest.mark.parametrize(
     ("where", "repairs"),
     [
@@ -141,7 +141,7 @@ def test_between_review_and_repair_no_moment_costs_a_second_review(
     finished = [n for n, name in enumerate(points, 1) if name == "process.after_finish"]
     started = [n for n, name in enumerate(points, 1) if name == "process.before_start"]
     # The first points are those at which the review is written down; one of them makes it count.
-    window = [*range(finished[2] + 1, started[3] + 1)]
+    window = [*range(finished[3] + 1, started[4] + 1)]
     chosen = [f"#{point}" for point in (window if every else (window[0], window[-1]))]
     told = []
     for where, kill in beside_each_other(killed, chosen, tmp_path).items():
