@@ -18,8 +18,8 @@ from driver.elsewhere import Knows, Push, ShippedElsewhereError
 from driver.git import GitError, PushResult, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Shipment
-from driver.phases.publish import PUSH_FAILED
-from driver.remote import ADVANCED, contains, fetch_head
+from driver.phases.publish import PUSH_FAILED, is_sealed
+from driver.remote import ADVANCED, contains, fetch_head, head_on
 from driver.repository import move_ahead
 from driver.ship_names import is_branch_of, on_the_way
 from state_store.errors import CannotRunError
@@ -95,6 +95,9 @@ class Owed:
             return True
         self._keep(ground)
         here = tip_of(repository, line.branch, ground.environ)
+        if ground.remote is not None and is_sealed(ground):
+            there = head_on(ground.git.path, ground.environ, ground.remote, line.branch)
+            return there == line.tip
         if not here or not is_ancestor(repository, line.tip, here, ground.environ):
             return False
         if ground.remote is None or here != line.tip:  # people have gone on from it

@@ -7,6 +7,7 @@ branch of the user's repository. Which commits these are is `ship`'s decision.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,7 @@ from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError
 
 TARGET_ADVANCED = "target_advanced"
+_SEALED = "nothing can be written into the repository here: the branch is on the remote only"
 PUSH_FAILED = "git_push_failed"
 
 
@@ -75,8 +77,12 @@ def failed(shipment: Shipment, error: str, detail: str) -> Shipment:
 def _to_wave_branch(shipment: Shipment, cargo: Cargo) -> Shipment:
     ground, branch = cargo.ground, _free_branch(cargo.ground, cargo.wave, cargo.tip)
     _announce(cargo, branch)
-    shipment = _kept(shipment, _keep(cargo, branch), cargo.tip)
-    notes = [_detached(ground.repository), *cargo.notes]
+    sealed = is_sealed(ground)
+    if sealed:
+        shipment = replace(shipment, branch=branch, committed=True)
+    else:
+        shipment = _kept(shipment, _keep(cargo, branch), cargo.tip)
+    notes = [_detached(ground.repository), _SEALED if sealed else "", *cargo.notes]
     if ground.remote is None:
         notes.append("no remote: the branch is in this repository only")
     else:
@@ -84,7 +90,7 @@ def _to_wave_branch(shipment: Shipment, cargo: Cargo) -> Shipment:
             shipment, _once(cargo, ground.remote, branch, f"{HEADS}{branch}", onto=False)
         )
     if shipment.error:
-        return _saying_where(shipment)
+        return shipment if sealed else _saying_where(shipment)
     return _done(shipment, cargo, *notes)
 
 
@@ -115,9 +121,11 @@ def _announce(cargo: Cargo, branch: str, target: str | None = None) -> None:
 
     From here on this shipment is what becomes of the items: whoever finds it unfinished puts these
     commits on this branch or on to `target`, so they have to be in the user's repository before.
+    Where nothing can be written there, what did not get to the remote is proven and made anew.
     """
     repository = cargo.ground.repository
-    cargo.ground.git.keep(repository, cargo.tip, on_the_way(cargo.tip))
+    if not is_sealed(cargo.ground):
+        cargo.ground.git.keep(repository, cargo.tip, on_the_way(cargo.tip))
     entries = zip(cargo.line.entries, cargo.commits, strict=True)
     told = {cargo.wave.subject(planned): (outcome, c.commit) for (planned, outcome), c in entries}
     try:
@@ -145,6 +153,11 @@ def _free_branch(ground: RepositoryGround, wave: Wave, tip: str = "") -> str:
         # No name below `wave/` is free where a branch is called `wave`.
         names = (name.replace("/", "-") for name in names)
     return next(n for n in names if tip_of(ground.repository, n, ground.environ) in ("", tip))
+
+
+def is_sealed(ground: RepositoryGround) -> bool:
+    """Whether the remote is the only place where the work can be kept."""
+    return ground.remote is not None and not os.access(ground.repository.objects, os.W_OK)
 
 
 def _keep(cargo: Cargo, branch: str) -> str:

@@ -102,7 +102,8 @@ def kills(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return beside_each_other(killed, selected(request, "where"), tmp_path_factory.mktemp("kills"))
 
 
-# The processes in order: a look at the remote, build, test, review, repair, test, review, and the test of the ship.
+# The processes in order: a look at the remote, build, test, review, repair, test, review, and the
+# test of the ship.
 @pytest.mark.parametrize(
     ("where", "repairs"),
     [

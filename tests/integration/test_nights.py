@@ -32,7 +32,7 @@ class Nights:
 
     def __init__(self, home: Path) -> None:
         self.home, self.remote = home, home / "remote.git"
-        self.log, self.reports = home / "built", list[Ran]()
+        self.log = home / "built"
         (home / "agent.sh").write_text(AGENT.format(log=self.log), encoding="utf-8")
         self.people = home / "people"
         self.people.mkdir()
@@ -56,7 +56,14 @@ class Nights:
         shown = ("for-each-ref", "--format=%(refname:short)", "refs/heads/wave")
         return git(self.remote, *shown).split()
 
-    def night(self, number: int, issues: Sequence[Mapping[str, Any]], *, detached: bool) -> Ran:
+    def night(
+        self,
+        number: int,
+        issues: Sequence[Mapping[str, Any]],
+        *,
+        detached: bool = False,
+        prefix: Sequence[str] = (),
+    ) -> Ran:
         """One job: clone, make the tracker from the issues where it lacks them, run, keep."""
         here = self.home / f"night-{number}"
         git(self.home, "clone", "-q", str(self.remote), str(here / "project"))
@@ -72,10 +79,12 @@ class Nights:
         names = {one["id"] for one in there}
         there += [one for one in issues if one["id"] not in names]
         tracker.write_text(json.dumps({"items": there}), encoding="utf-8")
-        self.reports.append(self._run(here, state, tracker))
-        return self.reports[-1]
+        if prefix:
+            for path in (here / "project").rglob("*"):
+                path.chmod(path.stat().st_mode & 0o555)
+        return self._run(here, state, tracker, prefix)
 
-    def _run(self, here: Path, state: Path, tracker: Path) -> Ran:
+    def _run(self, here: Path, state: Path, tracker: Path, prefix: Sequence[str]) -> Ran:
         config = here / "config.toml"
         work, agent = here / "work", json.dumps(["sh", str(self.home / "agent.sh")])
         config.write_text(
@@ -85,7 +94,7 @@ class Nights:
         )
         words = ("--execute", "--tracker", tracker, "--config", config, "--state-dir", state)
         done = subprocess.run(
-            [*NO_TERMINAL, *PYTHON, str(SCHEDULER), *map(str, words)],
+            [*prefix, *NO_TERMINAL, *PYTHON, str(SCHEDULER), *map(str, words)],
             cwd=here / "project",
             env={"PATH": os.environ["PATH"]},  # no HOME, no TERM
             capture_output=True,
@@ -121,10 +130,12 @@ def issue(number: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "states",
     [
-        ("restored",) * NIGHTS,
-        ("lost",) * NIGHTS,
+        pytest.param(("restored",) * NIGHTS, marks=pytest.mark.sweep),
+        pytest.param(("lost",) * NIGHTS, marks=pytest.mark.sweep),
         ("restored", "lost", "restored", "yesterday", "yesterday"),
-        ("restored", "yesterday", "lost", "restored", "yesterday"),
+        pytest.param(
+            ("restored", "yesterday", "lost", "restored", "yesterday"), marks=pytest.mark.sweep
+        ),
     ],
     ids=["always restored", "always lost", "restored twice", "restored, lost"],
 )
@@ -145,7 +156,7 @@ def test_five_nights_lose_and_double_nothing(tmp_path: Path, states: Sequence[st
     every = Counter(one["slug"] for one in issues)
     assert nights.built() == every
     assert nights.told() == every
-    last = nights.night(NIGHTS, issues, detached=False)
+    last = nights.night(NIGHTS, issues)
     assert (last.code, last.report["items_selected"]) == (0, [])
     assert nights.built() == every
 
@@ -156,14 +167,31 @@ def test_without_its_state_a_dropped_branch_is_done_again_and_a_changed_issue_to
 ) -> None:
     nights = Nights(tmp_path)
     issues = [issue(1), issue(2)]
-    assert nights.night(0, issues, detached=False).code == 0
+    assert nights.night(0, issues).code == 0
     (branch,) = nights.branches()
     # As it says something else now, it is something else to do; the other is on its way still.
     changed = [issue(1), {**issue(2), "prompt": "Do i2, and well."}]
-    done = nights.night(1, changed, detached=False)
+    done = nights.night(1, changed)
     assert done.report["items_selected"] == ["I2"], done.err
     assert [(one["id"], one["what"]) for one in done.report["items_followed"]] == [("I1", "found")]
     nights.person("push", "-q", "origin", f":{branch}")
-    again = nights.night(2, [issue(1)], detached=False)
+    again = nights.night(2, [issue(1)])
     assert again.report["items_selected"] == ["I1"], again.err
     assert nights.built() == Counter({"i1": 2, "i2": 2})
+
+
+def test_a_checkout_that_may_not_be_written_is_built_from_and_pushed_from(tmp_path: Path) -> None:
+    if not hasattr(os, "geteuid"):
+        pytest.skip("needs POSIX rights")
+    prefix: Sequence[str] = ("env",)
+    if os.geteuid() == 0:  # may write anywhere, but for this
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may write everywhere, and there is no setpriv to give that up")
+        prefix = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
+    nights = Nights(tmp_path)
+    done = nights.night(0, [issue(1)], detached=True, prefix=prefix)
+    assert done.code == 0, done.err
+    assert nights.told() == Counter(["i1"])
+    assert "the branch is on the remote only" in done.err
+    again = nights.night(1, [issue(1)], prefix=prefix)
+    assert (again.code, again.report["items_selected"]) == (0, [])
