@@ -44,6 +44,7 @@ _COSTS = {
     Verdict.HALTED: Cost.NOTHING,
     Verdict.OVER_BUDGET: Cost.NOTHING,
     Verdict.LEASED_ELSEWHERE: Cost.NOTHING,
+    Verdict.SHIPPED_ELSEWHERE: Cost.NOTHING,
     Verdict.VERIFIED: Cost.NOTHING,
 }
 

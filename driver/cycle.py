@@ -39,6 +39,7 @@ from driver.follow_up import follow_up
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
 from driver.opening import check
+from driver.outcome import Verdict
 from driver.proof_terms import changed_terms, proof_terms
 from driver.recording import RecordingWriter
 from driver.requests_left import requests_left
@@ -106,10 +107,18 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
                 status.enter(cycle_status.INTAKE)
                 claimed = _claimed(cycle, wave_id, backlog)
                 report = _run_claimed(cycle, run_wave, backlog, status, *claimed)
-            return report | checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
+            report |= checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
+        return report | (follow_up(cycle) if _lost_to_others(report) else {})
     except _StoppedAt as stop:
         left = requests_left(cycle) if stop.idle and not cycle.dry_run else {}
         return stop.report | left
+
+
+def _lost_to_others(report: Mapping[str, Any]) -> bool:
+    """Whether another state folder shipped items while this wave built them: their branch is what
+    the tracker has to name."""
+    built = (report.get("wave") or {}).get("built") or ()
+    return any(record.get("verdict") == Verdict.SHIPPED_ELSEWHERE for record in built)
 
 
 def _planned(

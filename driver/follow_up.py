@@ -1,5 +1,5 @@
-"""What became of items since the last cycle: shipped ones that were merged or dropped, and claims
-of runs that are gone.
+"""What became of items since the last cycle: shipped ones that were merged or dropped, claims of
+runs that are gone, and open items that another state folder has shipped.
 
 Owns the order: look in git, then write what changed under the items' leases. What the looks mean is
 `shipped_items`'. Whatever cannot be looked at stays as it is, and is told.
@@ -7,7 +7,7 @@ Owns the order: look in git, then write what changed under the items' leases. Wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,15 +16,33 @@ from typing import Any
 from driver.attempts import opened
 from driver.backlog import Backlog, resource
 from driver.cycle_context import Cycle, by_repository
+from driver.elsewhere import told
 from driver.git import open_repository
 from driver.landed import Outlook, UnaskedError
 from driver.leasing import LeasedElsewhereError
-from driver.selection import CLAIMED
-from driver.shipped_items import Facts, Fate, Landed, Shipped, fate, is_shipped, settled
+from driver.manifest import check_item
+from driver.selection import CLAIMED, is_open
+from driver.ship_names import item_name, task_of
+from driver.shipped_items import (
+    Facts,
+    Fate,
+    Landed,
+    Shipped,
+    Sighting,
+    by_task,
+    fate,
+    is_noted,
+    is_shipped,
+    settled,
+    taken_over,
+)
 from driver.state_folder import prepare_state_dir
 from driver.tracker import Edit
 from state_store.errors import TidegateError
+from state_store.events import wave_stream
 from state_store.item_id import id_of
+from state_store.store import EventStore
+from state_store.write_api import STATE_DB_FILENAME
 
 Item = Mapping[str, Any]
 
@@ -38,6 +56,7 @@ class _Found:
     what: Fate
     detail: str
     merged: str = ""
+    sighting: Sighting | None = None
 
 
 @dataclass(slots=True)
@@ -56,28 +75,35 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
     """
     items = list(cycle.reader.read(cycle.tracker).items.values())
     look = _Look()
-    for top, mine in by_repository(cycle, filter(is_shipped, items)).items():
+    asked = (item for item in items if is_shipped(item) or is_open(item))
+    for top, mine in by_repository(cycle, asked).items():
         _look_into(cycle, top, mine, look)
-    edits: dict[str, tuple[Item, Edit]] = {
+    claimed = [item for item in items if item.get("status") == CLAIMED]
+    edits: dict[str, tuple[Item, Edit]] = {str(id_of(item)): (item, opened) for item in claimed}
+    edits |= {
         str(id_of(one.item)): (one.item, partial(_settled, one))
         for one in look.found
-        if one.what in (Fate.MERGED, Fate.DROPPED)
+        if one.what in (Fate.MERGED, Fate.DROPPED, Fate.FOUND)
     }
-    claimed = [item for item in items if item.get("status") == CLAIMED]
-    edits |= {str(id_of(item)): (item, opened) for item in claimed}
     written = _write(cycle, edits, look) if edits else set()
     return _report(cycle, look, written)
 
 
 def _settled(one: _Found, item: Item) -> dict[str, Any]:
+    if one.sighting is not None:
+        return taken_over(item, one.sighting, one.shipped.target, one.merged)
     return settled(item, one.shipped, one.what, one.merged)
 
 
 def _look_into(cycle: Cycle, top: Path, items: Sequence[Item], look: _Look) -> None:
     try:
         with Outlook.opened(open_repository(top, cycle.environ), cycle.settings) as outlook:
-            found = list(_fates(outlook, items))
-    except (UnaskedError, TidegateError) as trouble:
+            found = list(_fates(outlook, filter(is_shipped, items)))
+            found += _taken_over(cycle, outlook, filter(is_open, items))
+    except (UnaskedError, TidegateError, OSError) as trouble:
+        # What others may have shipped is asked once more before anything of ours is pushed.
+        if not any(map(is_shipped, items)):
+            return
         look.warnings.append(f"whether what shipped from {top} was merged is not known: {trouble}")
         return
     look.found += found
@@ -88,7 +114,33 @@ def _is_told(one: _Found) -> bool:
     return bool(one.detail) and one.what in (Fate.WAITS, Fate.UNKNOWN)
 
 
-def _fates(outlook: Outlook, items: Sequence[Item]) -> Iterator[_Found]:
+def _taken_over(cycle: Cycle, outlook: Outlook, items: Iterable[Item]) -> Iterator[_Found]:
+    """The open items that waves which this state folder knows nothing of have shipped: as another
+    one did, or this one before it was lost."""
+    works = [(item, work) for item in items if (work := check_item(item)[0])]
+    if not works:
+        return
+    target, tip = outlook.target(cycle.settings.ship.target or "")
+    there = by_task(outlook.sightings(tip))
+    for item, work in works:
+        seen = there.get((item_name(work), task_of(work)), ())
+        strange = (o for o in seen if not is_noted(item, o.wave) and not _knows(cycle, o.wave))
+        if one := next(strange, None):
+            merged = "" if one.branch else one.commit
+            what = Fate.FOUND if one.branch else Fate.MERGED
+            detail = told(one) if one.branch else f"merged: {merged[:12]} has it"
+            yield _Found(item, Shipped(target=target), what, detail, merged, one)
+
+
+def _knows(cycle: Cycle, wave: str) -> bool:
+    database = cycle.state_dir / STATE_DB_FILENAME
+    if not database.exists():
+        return False
+    with EventStore(database) as store:
+        return store.head(wave_stream(wave))[0] > 0
+
+
+def _fates(outlook: Outlook, items: Iterable[Item]) -> Iterator[_Found]:
     """One look at each target branch, however many items went there."""
     by_target: dict[str, list[tuple[Item, Shipped]]] = {}
     for item in items:

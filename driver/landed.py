@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from driver.elsewhere import WAVES, bring, sighted
 from driver.git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
 from driver.git_command import BULK_TIMEOUT_S, run_git, text
 from driver.remote import PushResult, fetch_head, heads_on
-from driver.shipped_items import Landed, Shipped
-from driver.wave_branches import HEADS, branches_with
+from driver.shipped_items import Landed, Shipped, Sighting
+from driver.wave_branches import HEADS, branches_with, wave_branches
 from tools.settings import Settings
 
 # A remote that is slow to say what it has is asked again by the next cycle.
@@ -55,10 +56,32 @@ class Outlook:
     def tip(self, target: str) -> str:
         """Where the branch `target` is by now: as the remote has it, else as it is here; for ""
         the one that is checked out. Raises UnaskedError when it cannot be fetched."""
+        return self.target(target)[1]
+
+    def target(self, target: str) -> tuple[str, str]:
+        """The same, with the branch's name before it."""
         name = target_ref(self.repository, target, self.environ, self.heads)
+        return name.removeprefix(HEADS), self._tip(name)
+
+    def sightings(self, tip: str) -> list[Sighting]:
+        """All shipments in the history of `tip`, with no branch, then those on wave branches that
+        are not in it. Raises UnaskedError and GitError."""
+        git, heads = self.private, self._wave_heads()
+        got = bring(git, self.remote, heads) if self.remote else PushResult(True)
+        if not got.ok:
+            raise UnaskedError(got.reason)
+        return [*sighted(git, {"": tip}), *sighted(git, heads, without=[tip])]
+
+    def _wave_heads(self) -> dict[str, str]:
+        if self.heads is None:
+            own = wave_branches(self.repository, self.environ)
+            return {HEADS + branch.name: branch.commit for branch in own}
+        return {HEADS + n: commit for n, commit in self.heads.items() if n.startswith(WAVES)}
+
+    def _tip(self, name: str) -> str:
         branch = name.removeprefix(HEADS)
         here = self.repository.head if name == "HEAD" else self._at(name)
-        if self.remote is None or branch not in (self.heads or {}):
+        if self.remote is None or (self.heads or {}).get(branch) in (None, here):
             return here
         there = fetch_head(self.private.path, self.environ, self.remote, branch, here)
         if isinstance(there, PushResult):

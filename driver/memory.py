@@ -35,6 +35,9 @@ class Memory(Protocol):
     def end(self, abort_reason: str | None) -> None:
         """The wave is over."""
 
+    def knows(self, wave_id: str) -> bool:
+        """Whether a wave began in this store."""
+
     def take_all(self, subjects: Sequence[Subject]) -> None:
         """Hold those of the items that nobody else has, before the first of them is begun."""
 
@@ -86,6 +89,10 @@ class Forgetful:
 
     def end(self, abort_reason: str | None) -> None:
         del abort_reason
+
+    def knows(self, wave_id: str) -> bool:
+        del wave_id
+        return False
 
     def take_all(self, subjects: Sequence[Subject]) -> None:
         del subjects
@@ -156,6 +163,10 @@ class WaveMemory:
         """The wave is over."""
         payload = {"aborted": abort_reason is not None, "abort_reason": abort_reason}
         self._api.append(self._stream, events.WAVE_FINISHED, payload, actor="wave")
+
+    def knows(self, wave_id: str) -> bool:
+        """Whether a wave began in this store."""
+        return self._api.store.head(events.wave_stream(wave_id))[0] > 0
 
     def take_all(self, subjects: Sequence[Subject]) -> None:
         """Hold those of the items that nobody else has, before the first of them is begun."""

@@ -47,11 +47,14 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
     FLAKY = "flaky"
     LEASED_ELSEWHERE = "leased_elsewhere"
+    SHIPPED_ELSEWHERE = "shipped_elsewhere"
     HALTED = "halted"
     OVER_BUDGET = "over_budget"
 
 
 REPAIRABLE = frozenset({Verdict.FAILED, Verdict.REFUSED, Verdict.NO_CHANGE})
+# Nothing is wrong with the work: another run has the item, or has shipped it.
+OTHERS = frozenset({Verdict.LEASED_ELSEWHERE, Verdict.SHIPPED_ELSEWHERE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,10 @@ class Recorder:
         """Whether no other run has taken the item over."""
         return self._memory.still_ours(subject)
 
+    def knows(self, wave_id: str) -> bool:
+        """Whether a wave, this one or another, began with this state folder."""
+        return wave_id == self._wave_id or self._memory.knows(wave_id)
+
     def dispatched(
         self,
         subject: Subject,
@@ -242,6 +246,13 @@ class Recorder:
             self._memory.shipping(commits, target or branch, entry.put)
         if together is not None:
             self._announced[tip] = _Announced(together.path, set(data))
+
+    def withdrawn(self, tip: str) -> None:
+        """What `shipping` announced was not published, and will not be."""
+        announced = self._announced.pop(tip, None)
+        if announced is not None:
+            with suppress(OSError):
+                announced.path.unlink()
 
     def shipped(
         self, subject: Subject, outcome: ItemOutcome, commit: str, branch: str | None, tip: str

@@ -7,8 +7,8 @@ commit and which branch is the ship's decision.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from driver.git_command import (
@@ -31,6 +31,8 @@ from state_store.errors import InputError
 
 _FROZEN = re.compile(r"(credential|http|ssh)\..*|core\.(sshcommand|askpass|gitproxy)", re.DOTALL)
 _FETCHED = "refs/tidegate/target"
+FENCE = "refs/tidegate/shipped"
+MOVED, UNFENCED = "fence_moved", "unfenced"
 ADVANCED, PROTECTED, HOOK = "advanced", "protected", "hook"
 NO_RIGHTS, GONE, UNREACHABLE = "no_rights", "gone", "unreachable"
 UNVERIFIED, INTERRUPTED, FAILED = "unverified", "interrupted", "failed"
@@ -43,7 +45,7 @@ _SAID = (
                 r"|authentication failed|could not read (username|password)|read.only"
                 r"|host key verification failed|unable to create temporary object"),
     (ADVANCED, r"non-fast-forward|fetch first|stale info|cannot lock ref|incorrect old value"
-               r"|reference already exists|\bbut expected\b"),
+               r"|reference already exists|\bbut expected\b|atomic push fail"),
     (PROTECTED, r"protected|rule violations|pull request|merge request|currently checked out"
                 r"|deny updating a hidden ref"),
     (HOOK, r"hook"),
@@ -79,12 +81,13 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """How a push ended; `reason` is one sentence without credentials, "" when it went well.
+    """How a push ended; `reason` is one sentence without credentials, "" when all went well.
 
     `kind`: "advanced" (the branch is not where it was expected), "protected" (by the remote's
     rules), "hook" (a hook there said no), "no_rights" (log-in or rights), "gone" (no repository
     there), "unreachable", "unverified" (sent, but not seen there), "interrupted" (nobody knows
-    whether it arrived), "failed".
+    whether it arrived), "failed". Of a fenced push also MOVED (others shipped since: nothing was
+    published) and UNFENCED (the remote takes no fence; where it went well, the branch alone).
     """
 
     ok: bool
@@ -161,26 +164,123 @@ def push_commit(
     Publishing what is already there is fine. Nothing on the remote is ever overwritten: the
     lease only compares, and a commit that does not contain `expected` is not sent at all.
     """
-    ref = f"refs/heads/{branch}"
-    if failpoints.active() and not _is_folder(remote.url):
+    return send(git_dir, environ, remote, Sending(commit, branch, expected))
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What a push sends. `fence` is where FENCE has to be on the remote ("": absent); it moves
+    along with the branch or neither does. None sends the branch alone."""
+
+    commit: str
+    branch: str
+    expected: str | None
+    fence: str | None = None
+
+    @property
+    def ref(self) -> str:
+        return f"refs/heads/{self.branch}"
+
+    @property
+    def args(self) -> Iterator[str]:
+        """The options and, after the remote, the refs of `git push`."""
+        yield f"--force-with-lease={self.ref}:{self.expected or ''}"
+        if self.fence is not None:
+            yield from ("--atomic", f"--force-with-lease={FENCE}:{self.fence}")
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        fence = () if self.fence is None else (f"{self.commit}:{FENCE}",)
+        return (f"{self.commit}:{self.ref}", *fence)
+
+
+def send(git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sending) -> PushResult:
+    """`push_commit`, and the fence with it."""
+    commit, branch, expected, ref = sending.commit, sending.branch, sending.expected, sending.ref
+    if not may_push(remote):
         return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
     env = _push_environment(environ, git_dir, remote)
     if expected is not None and not contains(git_dir, env, commit, expected):
         return PushResult(
             False, f"{branch} was not pushed: it would lose {expected[:12]}", ADVANCED
         )
-    lease = f"--force-with-lease={ref}:{expected or ''}"
     sent = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
-            "--recurse-submodules=no", lease, remote.url, f"{commit}:{ref}")  # fmt: skip
+            "--recurse-submodules=no", *sending.args, remote.url, *sending.refs)  # fmt: skip
     done = _talk(git_dir, env, remote, sent)
     if isinstance(done, PushResult):
         return done
     if not done.ok:
         failure = _failure(branch, done)
-        # Another run that finishes the same shipment may have been quicker by a moment.
-        there = failure.kind in _ANSWERED and _head_there(git_dir, env, remote, ref) == commit
-        return PushResult(True) if there else failure
+        if failure.kind not in _ANSWERED:
+            return replace(failure, kind=UNFENCED) if _no_atomic(sending, done) else failure
+        there = refs_on(git_dir, environ, remote, ref, FENCE)
+        return failure if isinstance(there, PushResult) else _weighed(sending, there, done, failure)
     return _verified(git_dir, env, remote, commit, ref)
+
+
+def _weighed(
+    sending: Sending, there: Mapping[str, str], done: Captured, failure: PushResult
+) -> PushResult:
+    """What a refusal means, seen beside what is on the remote now."""
+    # Another run that finishes the same shipment may have been quicker by a moment.
+    if there.get(sending.ref) == sending.commit:
+        fenced = sending.fence is None or there.get(FENCE) == sending.commit
+        return PushResult(True, kind="" if fenced else UNFENCED)
+    return _of_fence(sending, there, done) or failure
+
+
+def _no_atomic(sending: Sending, done: Captured) -> bool:
+    return sending.fence is not None and b"does not support --atomic" in done.stderr
+
+
+def _of_fence(sending: Sending, there: Mapping[str, str], done: Captured) -> PushResult | None:
+    """The answer where it was the fence that a push failed at, not the branch."""
+    if sending.fence is None or there.get(sending.ref, "") != (sending.expected or ""):
+        return None
+    if there.get(FENCE, "") != sending.fence:
+        return PushResult(False, "others shipped at the same moment", MOVED)
+    said = _statuses(redacted(text(done.stdout)))
+    if "atomic" in said.get(sending.ref, "") and "atomic" not in said.get(FENCE, "atomic"):
+        busy = push_word(said[FENCE], answered=True) == ADVANCED or "update" in said[FENCE]
+        return PushResult(False, said[FENCE], MOVED if busy else UNFENCED)
+    both = all("atomic" in said.get(ref, "") for ref in (sending.ref, FENCE))
+    return PushResult(False, "another push was at work there", MOVED) if both else None
+
+
+def _statuses(porcelain: str) -> dict[str, str]:
+    """What `git push --porcelain` says of each ref that was refused."""
+    found = re.findall(r"^!\t[^:\s]*:(\S+)\t(.*)$", porcelain, re.MULTILINE)
+    return dict(found)
+
+
+def refs_on(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, *patterns: str
+) -> dict[str, str] | PushResult:
+    """The refs of the remote that fit one of `patterns`, and where they are."""
+    env = _push_environment(environ, git_dir, remote)
+    seen = _talk(git_dir, env, remote, ("ls-remote", remote.url, *patterns))
+    if isinstance(seen, PushResult):
+        return seen
+    if not seen.ok:
+        return _failure(remote.name, seen)
+    lines = (line.partition("\t") for line in text(seen.stdout).splitlines())
+    return {ref: commit for commit, _, ref in lines}
+
+
+def fetch_refs(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, refs: Iterable[str]
+) -> PushResult:
+    """Bring what refs of the remote hold into `git_dir`, below refs of our own."""
+    env = _push_environment(environ, git_dir, remote)
+    wanted = [f"+{ref}:refs/tidegate/seen/{ref.removeprefix('refs/')}" for ref in refs]
+    if not wanted:
+        return PushResult(True)
+    args = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
+            "--no-auto-gc", remote.url, *wanted)  # fmt: skip
+    done = _talk(git_dir, env, remote, args)
+    if isinstance(done, PushResult):
+        return done
+    return PushResult(True) if done.ok else _failure(remote.name, done)
 
 
 def why_unreachable(
@@ -194,22 +294,12 @@ def why_unreachable(
     return "" if seen.ok else last_words(redacted(text(seen.stderr)))
 
 
-def _is_folder(url: str) -> bool:
-    return url.startswith(("/", "file:///")) or PurePath(url).is_absolute()
-
-
-def push_forward(
-    git_dir: Path, environ: Mapping[str, str], remote: Remote, commit: str, branch: str
-) -> PushResult:
-    """Publish `commit` as `branch` where it goes on from what is there now, as a plain push would.
-
-    The remote is asked where the branch is, and has to be there still when the push arrives.
-    """
-    env = _push_environment(environ, git_dir, remote)
-    there = _head_there(git_dir, env, remote, f"refs/heads/{branch}")
-    if isinstance(there, PushResult):
-        return there
-    return push_commit(git_dir, environ, remote, commit, branch, there or None)
+def may_push(remote: Remote) -> bool:
+    """Whether a push goes out at all: with failure points armed, to folders only."""
+    url = remote.url
+    return (
+        not failpoints.active() or url.startswith(("/", "file:///")) or PurePath(url).is_absolute()
+    )
 
 
 def _push_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote) -> dict[str, str]:
@@ -302,9 +392,13 @@ def _talk(
 def _failure(branch: str, done: Captured) -> PushResult:
     """A refusal told apart by what git and the remote say: about the branch, else in general."""
     said = redacted(text(done.stdout) + "\n" + text(done.stderr))
-    status = re.search(r"^!\t\S+\t(.*)$", said, re.MULTILINE)
+    refused = _statuses(said)
+    mine = refused.get(f"refs/heads/{branch}")
+    # Where all refs or none are moved, only the one that was in the way says what it was.
+    others = (why for why in refused.values() if "atomic" not in why)
+    status = next(others, mine) if mine is None or "atomic" in mine else mine
     told = last_words(redacted(text(done.stderr)))
-    told = f"{status[1]}: {told}" if status else told
+    told = f"{status}: {told}" if status else told
     kind = push_word(told, answered=status is not None)
     return PushResult(False, f"{_HOW[kind].format(branch=branch)}: {told}", kind)
 

@@ -11,7 +11,17 @@ from typing import Any
 
 from driver import receipt, reviews
 from driver.agent_driver import Usage
-from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Shipment, TestRun, Verdict
+from driver.outcome import (
+    BUILD,
+    OTHERS,
+    REPAIR,
+    REVIEW,
+    Attempt,
+    ItemOutcome,
+    Shipment,
+    TestRun,
+    Verdict,
+)
 from driver.pipeline import classic_receipts, phase_receipt
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.protected import is_test
@@ -79,9 +89,7 @@ class WaveReport:
             return ExitCode.NOT_ALL_SHIPPED  # asked for, and not done
         if done:
             return ExitCode.DONE
-        others_only = all(
-            item.commit or item.outcome.verdict is Verdict.LEASED_ELSEWHERE for item in self.items
-        )
+        others_only = all(item.commit or item.outcome.verdict in OTHERS for item in self.items)
         return ExitCode.STOPPED_BY_POLICY if others_only else ExitCode.NOT_ALL_SHIPPED
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
@@ -12,7 +14,7 @@ from driver.text import safe_line
 from state_store.anchors import TRAILER
 
 MAX_SUBJECT_CHARS = 72
-_OF_AN_ITEM = frozenset({"Item-Id", "Item-Slug", "Test-Command", "Work-Dir"})
+_OF_AN_ITEM = frozenset({"Item-Id", "Item-Task", "Item-Slug", "Test-Command", "Work-Dir"})
 
 
 def commit_message(
@@ -73,11 +75,24 @@ def _trailers(
 
 
 def _of_item(item: WorkItem, work_dir: str) -> Iterator[tuple[str, str]]:
-    yield "Item-Id", item.item_id or item.slug
+    yield "Item-Id", item_name(item)
+    yield "Item-Task", task_of(item)
     yield "Item-Slug", item.slug
     yield "Test-Command", command_text(item.test_command)
     if work_dir != ".":
         yield "Work-Dir", work_dir
+
+
+def item_name(item: WorkItem) -> str:
+    """What trailers call an item."""
+    return safe_line(item.item_id or item.slug).strip()
+
+
+def task_of(item: WorkItem) -> str:
+    """A name for what was asked for, the same in every tracker and checkout: other words, files or
+    another test make it another task, whatever its id is."""
+    asked = (item.prompt, sorted(item.owns_files), item.test_command)
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
 def _subject(text: str) -> str:

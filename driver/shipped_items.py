@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from driver.selection import TODO
+from driver.selection import TODO, is_open
 from driver.text import safe_line
 
 Item = Mapping[str, Any]
@@ -80,22 +80,72 @@ def _is(wave: str, commit: str, shipped: Shipped) -> bool:
     return bool(known) and wave.startswith(known)
 
 
-def shipments_in(message: str) -> list[tuple[str, str]]:
-    """The (wave, item id) of every shipment that a commit message tells of, wherever in it: who
-    squashes commits puts their messages one below the other, perhaps indented."""
-    found, wave = [], ""
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A shipment as a commit tells of it; `task` is `ship_names.task_of`, "" where it is not told,
+    `branch` where the commit was found."""
+
+    wave: str
+    item: str
+    task: str = ""
+    commit: str = ""
+    branch: str = ""
+
+
+def sightings_in(message: str, commit: str = "", branch: str = "") -> list[Sighting]:
+    """Every shipment that a commit message tells of, wherever in it: who squashes commits puts
+    their messages one below the other, perhaps indented."""
+    found, wave = list[Sighting](), ""
     for line in message.splitlines():
         name, _, value = line.strip().partition(": ")
         if name == "Wave-Id":
             wave = value
         elif name == "Item-Id" and wave:
-            found.append((wave, value))
+            found.append(Sighting(wave, value, "", commit, branch))
+        elif name == "Item-Task" and found:
+            found[-1] = replace(found[-1], task=value)
     return found
+
+
+def shipments_in(message: str) -> list[tuple[str, str]]:
+    """The (wave, item id) of each of them."""
+    return [(one.wave, one.item) for one in sightings_in(message)]
+
+
+def by_task(sightings: Iterable[Sighting]) -> dict[tuple[str, str], list[Sighting]]:
+    """The shipments by item and task. One that does not tell its task may be of an item that had
+    the id before, and is left out."""
+    found: dict[tuple[str, str], list[Sighting]] = {}
+    for one in sightings:
+        if one.task:
+            found.setdefault((one.item, one.task), []).append(one)
+    return found
+
+
+def is_noted(item: Item, wave: str) -> bool:
+    """Whether the tracker knows that this wave shipped the item: then a person wants it again."""
+    notes = item.get("notes")
+    mine = Shipped.of(item)
+    return f"[wave {wave[:8]}]" in (notes if isinstance(notes, str) else "") or (
+        mine is not None and mine.wave == wave
+    )
+
+
+def taken_over(item: Item, one: Sighting, target: str, merged: str) -> dict[str, Any]:
+    """The fields that say of an open item that another state folder's wave has shipped it: it is on
+    `one.branch`, or in the target as `merged`."""
+    if not is_open(item):
+        return {}
+    kept = Shipped(one.wave, one.commit, one.branch, target, merged=merged)
+    note = f"{item.get('notes') or ''} [wave {one.wave[:8]}]".strip()
+    status = DONE if merged else IN_PROGRESS
+    return {"status": status, "notes": note, KEY: kept.to_json()}
 
 
 class Fate(StrEnum):
     """What has become of a shipped item."""
 
+    FOUND = "found"
     MERGED = "merged"
     WAITS = "waits"
     DROPPED = "dropped"

@@ -24,6 +24,8 @@ from driver.recorder import Recorder
 from driver.recording import RecordingWriter
 from driver.reviews import is_required
 from driver.runs import run_mark
+from driver.ship_names import item_name
+from driver.shipped_items import Sighting, is_noted
 from driver.spending import Spending
 from driver.stop import Stop
 from driver.subject import Subject, digest
@@ -202,6 +204,12 @@ class Wave:
         steps = (planned.pipeline.config_hash,) if planned.pipeline.explicit else ()
         content, task = digest(ground.base, *asked, *steps), digest(item.item_id, *asked)
         return Subject(planned.slug, planned.home.key, item.repo, content, task)
+
+    def knows(self, one: Sighting) -> bool:
+        """Whether a shipment is of a wave of this state folder, or of one that the tracker names:
+        who asks for its item once more knows what they ask for."""
+        mine = (p.item for p in self.plan if item_name(p.item) == one.item)
+        return self.recorder.knows(one.wave) or any(is_noted(i.extra, one.wave) for i in mine)
 
     def scratch(self, slug: str) -> Path:
         """The folder for everything that one item's agents and tests print, made when missing."""

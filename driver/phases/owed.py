@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from driver.elsewhere import Knows, Push, ShippedElsewhereError
 from driver.git import GitError, PushResult, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import Shipment
-from driver.phases.publish import PUSH_FAILED
-from driver.remote import ADVANCED, contains, fetch_head, push_forward
+from driver.phases.publish import PUSH_FAILED, is_sealed
+from driver.remote import ADVANCED, contains, fetch_head, head_on
 from driver.repository import move_ahead
 from driver.ship_names import is_branch_of, on_the_way
 from state_store.errors import CannotRunError
@@ -57,8 +58,8 @@ class Owed:
     """An announced line, asked about once for all of its items; `onto_target` says whether waves
     may still go on to the branch that they start from. `shipment` is what this run did for it."""
 
-    def __init__(self, line: Announcement, *, onto_target: bool) -> None:
-        self._line, self._onto_target = line, onto_target
+    def __init__(self, line: Announcement, knows: Knows, *, onto_target: bool) -> None:
+        self._line, self._knows, self._onto_target = line, knows, onto_target
         self._lock = threading.Lock()
         self._answer: bool | None = None
         self._refusal: CannotRunError | None = None
@@ -94,11 +95,17 @@ class Owed:
             return True
         self._keep(ground)
         here = tip_of(repository, line.branch, ground.environ)
+        if ground.remote is not None and is_sealed(ground):
+            there = head_on(ground.git.path, ground.environ, ground.remote, line.branch)
+            return there == line.tip
         if not here or not is_ancestor(repository, line.tip, here, ground.environ):
             return False
         if ground.remote is None or here != line.tip:  # people have gone on from it
             return True
-        answer = ground.git.push(ground.remote, line.tip, line.branch, None)
+        try:
+            answer = Push(ground, ground.remote, line.tip, line.branch, self._knows).once()
+        except ShippedElsewhereError:
+            return False
         # A refusal may come after it has arrived, and people may have gone on from it there:
         # nothing else may be shipped in its place before a person has looked.
         return self._tell(ground, line.branch, answer)
@@ -106,7 +113,10 @@ class Owed:
     def _is_on_target(self, ground: RepositoryGround, target: str) -> bool:
         if not self._is_known(ground):
             return False
-        answer = self._pushed(ground, target)
+        try:
+            answer = self._pushed(ground, target)
+        except ShippedElsewhereError as others:
+            answer = PushResult(False, str(others), ADVANCED)
         if answer.kind == ADVANCED:
             self._keep(ground)
             return False
@@ -118,7 +128,7 @@ class Owed:
         remote, tip = ground.remote, self._line.tip
         if remote is None or self._is_there(ground, target):
             return PushResult(True)
-        return push_forward(ground.git.path, ground.environ, remote, tip, target)
+        return Push(ground, remote, tip, target, self._knows, onto=True).once()
 
     def _is_checked_out(self, ground: RepositoryGround, target: str) -> bool:
         """Move the branch here ahead as well. A remote that has it is enough."""

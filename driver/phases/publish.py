@@ -7,22 +7,26 @@ branch of the user's repository. Which commits these are is `ship`'s decision.
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 
+from driver.elsewhere import Push, ShippedElsewhereError
 from driver.gates import gate_word
-from driver.git import Commit, GitError, PushResult, Repository, tip_of
+from driver.git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import Shipment
 from driver.phases.integrate import Line
-from driver.remote import ADVANCED, push_forward
+from driver.remote import ADVANCED
 from driver.repository import move_ahead
 from driver.ship_names import branch_names, on_the_way
+from driver.wave_branches import HEADS
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError
 
 TARGET_ADVANCED = "target_advanced"
+_SEALED = "nothing can be written into the repository here: the branch is on the remote only"
 PUSH_FAILED = "git_push_failed"
 
 
@@ -42,8 +46,8 @@ class Cargo:
 
 
 def publish(shipment: Shipment, cargo: Cargo) -> Shipment:
-    """The shipment with what became of it. Raises LeasedElsewhereError, StoppedByPolicyError and
-    InterruptedWaveError while nothing has been published yet."""
+    """The shipment with what became of it. Raises LeasedElsewhereError, ShippedElsewhereError,
+    StoppedByPolicyError and InterruptedWaveError while nothing has been published yet."""
     onto_target = cargo.wave.shipping.mode == "current"
     try:
         return (_to_target if onto_target else _to_wave_branch)(shipment, cargo)
@@ -73,16 +77,20 @@ def failed(shipment: Shipment, error: str, detail: str) -> Shipment:
 def _to_wave_branch(shipment: Shipment, cargo: Cargo) -> Shipment:
     ground, branch = cargo.ground, _free_branch(cargo.ground, cargo.wave, cargo.tip)
     _announce(cargo, branch)
-    shipment = _kept(shipment, _keep(cargo, branch), cargo.tip)
-    notes = [_detached(ground.repository), *cargo.notes]
+    sealed = is_sealed(ground)
+    if sealed:
+        shipment = replace(shipment, branch=branch, committed=True)
+    else:
+        shipment = _kept(shipment, _keep(cargo, branch), cargo.tip)
+    notes = [_detached(ground.repository), _SEALED if sealed else "", *cargo.notes]
     if ground.remote is None:
         notes.append("no remote: the branch is in this repository only")
     else:
         shipment = _stopped(shipment, cargo) or _pushed(
-            shipment, ground.git.push(ground.remote, cargo.tip, branch, expected=None)
+            shipment, _once(cargo, ground.remote, branch, f"{HEADS}{branch}", onto=False)
         )
     if shipment.error:
-        return _saying_where(shipment)
+        return shipment if sealed else _saying_where(shipment)
     return _done(shipment, cargo, *notes)
 
 
@@ -97,7 +105,7 @@ def _to_target(shipment: Shipment, cargo: Cargo) -> Shipment:
     _announce(cargo, branch, target)
     cargo.wave.gates.check()
     if ground.remote is not None:
-        answer = push_forward(ground.git.path, ground.environ, ground.remote, cargo.tip, target)
+        answer = _once(cargo, ground.remote, target, on_the_way(cargo.tip), onto=True)
         shipment = _pushed(shipment, answer)
         if answer.kind == ADVANCED:
             shipment = replace(shipment, error=TARGET_ADVANCED)
@@ -113,9 +121,11 @@ def _announce(cargo: Cargo, branch: str, target: str | None = None) -> None:
 
     From here on this shipment is what becomes of the items: whoever finds it unfinished puts these
     commits on this branch or on to `target`, so they have to be in the user's repository before.
+    Where nothing can be written there, what did not get to the remote is proven and made anew.
     """
     repository = cargo.ground.repository
-    cargo.ground.git.keep(repository, cargo.tip, on_the_way(cargo.tip))
+    if not is_sealed(cargo.ground):
+        cargo.ground.git.keep(repository, cargo.tip, on_the_way(cargo.tip))
     entries = zip(cargo.line.entries, cargo.commits, strict=True)
     told = {cargo.wave.subject(planned): (outcome, c.commit) for (planned, outcome), c in entries}
     try:
@@ -125,12 +135,29 @@ def _announce(cargo: Cargo, branch: str, target: str | None = None) -> None:
         raise
 
 
+def _once(cargo: Cargo, remote: Remote, branch: str, kept: str, *, onto: bool) -> PushResult:
+    """Push, or take back what was announced, and the ref `kept` with it, where others have shipped
+    some of the items. Raises ShippedElsewhereError."""
+    ground = cargo.ground
+    try:
+        return Push(ground, remote, cargo.tip, branch, cargo.wave.knows, onto).once()
+    except ShippedElsewhereError:
+        ground.git.forget(ground.repository, cargo.tip, kept)
+        cargo.wave.recorder.withdrawn(cargo.tip)
+        raise
+
+
 def _free_branch(ground: RepositoryGround, wave: Wave, tip: str = "") -> str:
     names = branch_names(wave.wave_id, time.strftime("%Y-%m-%d"))
     if tip_of(ground.repository, "wave", ground.environ):
         # No name below `wave/` is free where a branch is called `wave`.
         names = (name.replace("/", "-") for name in names)
     return next(n for n in names if tip_of(ground.repository, n, ground.environ) in ("", tip))
+
+
+def is_sealed(ground: RepositoryGround) -> bool:
+    """Whether the remote is the only place where the work can be kept."""
+    return ground.remote is not None and not os.access(ground.repository.objects, os.W_OK)
 
 
 def _keep(cargo: Cargo, branch: str) -> str:
@@ -161,7 +188,7 @@ def _stopped(shipment: Shipment, cargo: Cargo) -> Shipment | None:
 
 def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
     if answer.ok:
-        return replace(shipment, pushed=True)
+        return _warned(replace(shipment, pushed=True), answer.reason)
     return replace(failed(shipment, PUSH_FAILED, answer.reason), push_error=answer.kind)
 
 

@@ -148,7 +148,7 @@ def recall(wave: Wave) -> dict[str, Remembered]:
         )
         line = Announcement.of_entry(entry) if entry and memory.commit else None
         if line is not None and wave.shipping.mode != "none":
-            fresh = Owed(line, onto_target=wave.shipping.mode == "current")
+            fresh = Owed(line, wave.knows, onto_target=wave.shipping.mode == "current")
             memory = replace(memory, owed=lines.setdefault((planned.home.key, line), fresh))
         memories[planned.slug] = memory
     return memories

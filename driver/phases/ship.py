@@ -6,10 +6,12 @@ config are watched (`tripwire`) and never written. Where the commits then go is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from driver.elsewhere import ShippedElsewhereError
+from driver.elsewhere import told as told_of
 from driver.git import CommitSpec, GitError
 from driver.ground import REPLACED, RepositoryGround
 from driver.leasing import LeasedElsewhereError
@@ -18,6 +20,8 @@ from driver.phases.hooks import AskedHooks
 from driver.phases.integrate import Entry, Integration, Line
 from driver.phases.made_commits import BATCH, batch_of, made, specs_of
 from driver.phases.publish import TARGET_ADVANCED, Cargo, branch_to_be, failed, keep, publish
+from driver.ship_names import item_name
+from driver.shipped_items import Sighting
 from driver.target import Head, look
 from driver.tripwire import TOGETHER, Stray, told, warning
 from driver.verdicts import Judgement
@@ -58,6 +62,9 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
             return _ship(integration, ground, entries, lost, wave, hooks)
         except LeasedElsewhereError:  # since we asked, and nothing has been published
             continue
+        except ShippedElsewhereError as others:
+            entries, taken = _not_theirs(entries, others.found)
+            lost += taken
         except _MovedOnError as moved:
             integration = _on(ground, wave, moved.head, integration)
 
@@ -177,6 +184,20 @@ def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list
         else:
             reason = "another run took the item over while this one was not heard of"
             lost.append(replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason))
+    return ours, lost
+
+
+def _not_theirs(
+    entries: Sequence[Entry], found: Mapping[str, Sighting]
+) -> tuple[list[Entry], list[ItemOutcome]]:
+    """The items that nobody else has shipped, and the others."""
+    theirs = {planned.slug: found.get(item_name(planned.item)) for planned, _ in entries}
+    ours = [(planned, outcome) for planned, outcome in entries if theirs[planned.slug] is None]
+    lost = [
+        replace(outcome, verdict=Verdict.SHIPPED_ELSEWHERE, reason=told_of(one))
+        for planned, outcome in entries
+        if (one := theirs[planned.slug]) is not None
+    ]
     return ours, lost
 
 

@@ -31,12 +31,13 @@ MORE_ROOMS = (32 * KIB, 64 * KIB, 96 * KIB, 128 * KIB, 256 * KIB, 1024 * KIB)
 
 @beside
 def test_a_line_gets_no_more_agents_for_being_killed(folder: Path) -> None:
-    # Without tests on the base, which run beside agents, the first process to end is the agent.
+    # Without tests on the base, which run beside agents, the first process to end after a look at
+    # the remote is the agent.
     yard = Yard(folder, slugs=("red",))
     yard.environ["TIDEGATE_VERIFY_RED_FIRST"] = "off"
     codes, agents = [], []
     for _ in range(5):
-        codes.append(yard.run("process.after_finish@1=kill").code)
+        codes.append(yard.run("process.after_finish@2=kill").code)
         agents.append(yard.dispatched()["red"])
     # Two attempts are all that a line has; one that is at its end is judged, and then a new begins.
     assert agents == [1, 1 + REPAIR_CAP, 1 + REPAIR_CAP, 3, 4]
@@ -105,7 +106,7 @@ def test_what_was_verified_and_halted_is_shipped_without_an_agent(halted: Yard) 
 def test_a_halt_while_resuming_costs_nothing_of_what_was_done(halted: Yard) -> None:
     yard = halted
     before = yard.dispatched()
-    with yard.running("git.before_init=stop") as again:
+    with yard.running("git.before_init@2=stop") as again:
         os.waitpid(again.pid, os.WUNTRACED)
         halt.halt("again", state_dir=yard.state)
         again.send_signal(signal.SIGCONT)
@@ -133,7 +134,7 @@ def test_what_was_shipped_and_not_tracked_is_only_tracked(shipped: Yard) -> None
 @beside
 def test_what_was_pushed_and_not_looked_at_is_only_tracked(folder: Path) -> None:
     yard = Yard(folder, slugs=("a",))
-    assert yard.run("git.before_ls-remote@3=kill").code == KILLED
+    assert yard.run("git.before_ls-remote@5=kill").code == KILLED
     is_only_tracked(yard)
 
 
@@ -321,7 +322,7 @@ def test_a_state_folder_that_may_not_be_written_is_told_before_any_agent(
     yard.repo.git("config", "--global", "--add", "safe.directory", "*")
     yard.state.mkdir()
     if used_before:
-        yard.run("git.before_init=kill")
+        yard.run("git.before_init@2=kill")
     owned_by(folder, 1000)
     yard.state.chmod(0o555)
     refused = yard.run(prefix=prefix)

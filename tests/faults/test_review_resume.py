@@ -102,14 +102,15 @@ def kills(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return beside_each_other(killed, selected(request, "where"), tmp_path_factory.mktemp("kills"))
 
 
-# The processes in order: build, test, review, repair, test, review, and the test of the ship.
+# The processes in order: a look at the remote, build, test, review, repair, test, review, and the
+# test of the ship.
 @pytest.mark.parametrize(
     ("where", "repairs"),
     [
-        pytest.param("process.before_start@3", 1, marks=pytest.mark.sweep),  # about to be read
-        pytest.param("process.before_start@4", 1, marks=pytest.mark.sweep),  # about to be repaired
-        ("process.after_finish@4", 2),  # repaired, and nobody has looked
-        pytest.param("process.before_start@6", 1, marks=pytest.mark.sweep),  # to be read again
+        pytest.param("process.before_start@4", 1, marks=pytest.mark.sweep),  # about to be read
+        pytest.param("process.before_start@5", 1, marks=pytest.mark.sweep),  # about to be repaired
+        ("process.after_finish@5", 2),  # repaired, and nobody has looked
+        pytest.param("process.before_start@7", 1, marks=pytest.mark.sweep),  # to be read again
         pytest.param("git.before_push", 1, marks=pytest.mark.sweep),  # approved and on its way
     ],
 )
@@ -123,7 +124,7 @@ def test_a_killed_run_goes_on_at_the_very_step(kills: Kills, where: str, repairs
 
 def test_rounds_go_on_counting_and_the_reviewer_is_told_what_it_saw_last(tmp_path: Path) -> None:
     yard = Reviewed(tmp_path)
-    assert yard.run("process.before_start@6=kill").code == KILLED
+    assert yard.run("process.before_start@7=kill").code == KILLED
     report = yard.run().report
     [record] = report["wave"]["built"]
     assert [one["number"] for one in record["attempts"]] == [2]
@@ -141,7 +142,7 @@ def test_between_review_and_repair_no_moment_costs_a_second_review(
     finished = [n for n, name in enumerate(points, 1) if name == "process.after_finish"]
     started = [n for n, name in enumerate(points, 1) if name == "process.before_start"]
     # The first points are those at which the review is written down; one of them makes it count.
-    window = [*range(finished[2] + 1, started[3] + 1)]
+    window = [*range(finished[3] + 1, started[4] + 1)]
     chosen = [f"#{point}" for point in (window if every else (window[0], window[-1]))]
     told = []
     for where, kill in beside_each_other(killed, chosen, tmp_path).items():
@@ -177,7 +178,7 @@ def test_an_approval_ships_nothing_that_is_red_by_now(tmp_path: Path) -> None:
     agent.write_text(agent.read_text().replace("'good\\nflaw\\n'", "'good\\n'"))
     yard.track(yard.item("a", **{**more, "testCmd": test}))
     # Approved and noted; the ship is what it does not come to.
-    assert yard.run("process.before_start@4=kill;git.before_push=kill").code == KILLED
+    assert yard.run("process.before_start@5=kill;git.before_push=kill").code == KILLED
     path = entry_path(yard.state, "a")
     for left in path.parent.glob("together.*"):
         left.unlink()

@@ -170,7 +170,7 @@ def test_after_a_kill_the_next_run_waits_for_nobody(folder: Path) -> None:
 @beside
 def test_a_holder_that_died_between_claim_and_wave_is_not_waited_for(folder: Path) -> None:
     yard = Yard(folder, slugs=SLUGS, config=LONG)
-    yard.run("git.before_init=kill")
+    yard.run("git.before_init@2=kill")
     assert not leases_are_over(yard)
     assert yard.run().code == 0
     assert yard.wrong() == []

@@ -34,6 +34,7 @@ def test_the_trailers_say_what_a_later_run_looks_for() -> None:
     assert message.split("\n\n")[1].splitlines() == [
         "Wave-Id: wave-1",
         "Item-Id: 7",
+        "Item-Task: 3f906ac8794e9d76",
         "Item-Slug: s",
         "Test-Command: pytest 'a b'",
         "Proved-Tree: beef",
