@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.attempts import opened
-from driver.cycle_context import Cycle
+from driver.cycle_context import Cycle, place_of
 from driver.leasing import LeasedElsewhereError, Leases
 from driver.progress import Progress
 from driver.runs import clear_up
@@ -33,8 +33,7 @@ from tools.settings import Settings
 
 def resource(item: Mapping[str, Any], repo: Path | None) -> str:
     """What an item's lease is called; it is built in `repo` where it names none itself."""
-    place = Path(item["repo"]) if item.get("repo") else repo
-    return resource_of(str(place.resolve()) if place else None, item["slug"])
+    return resource_of(place_of(item, repo), item["slug"])
 
 
 @dataclass(frozen=True)

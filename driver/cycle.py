@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +20,7 @@ from driver.cycle_context import (
     Cycle,
     CycleRequest,
     git_of,
+    place_of,
     settled,
     wave_options,
     wave_request,
@@ -49,7 +49,7 @@ from driver.wave_bridge import adapted
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_id import id_of
-from state_store.journal import load_entries
+from state_store.journal import Key, entries_about, load_entries
 
 RunWave = Callable[..., dict[str, Any]]
 Intake = tuple[Selection, dict[str, Any]]
@@ -189,17 +189,15 @@ def _run_claimed(
 def _terms(cycle: Cycle, manifest: Mapping[str, Any], results: WaveResults) -> Terms:
     """What the results are noted with. What was shipped is shipped, also where the journal, which
     knows the branches that earlier waves published, cannot be read."""
-    entries: Mapping[Any, dict[str, Any]] = {}
+    journal: Mapping[Key, dict[str, Any]] = {}
     if results.shipped:
         with suppress(TidegateError):
-            entries, _ = load_entries(cycle.state_dir)
+            journal, _ = load_entries(cycle.state_dir)
     shipments = {}
     for item in manifest["items"]:
-        place = Path(item["repo"]) if item.get("repo") else cycle.repo
-        entry = entries.get((item.get("repo"), item["slug"])) or {}
-        shipments[item["slug"]] = results.shipment(
-            item["slug"], str(place.resolve()) if place else "", entry
-        )
+        slug, place = item["slug"], place_of(item, cycle.repo)
+        entries = entries_about(journal, slug, item.get("repo"), place)
+        shipments[slug] = results.shipment(slug, place, entries)
     limits = cycle.settings.limits
     patience = Patience(
         limits.max_attempts_per_item, limits.retry_backoff_s, limits.retry_backoff_max_s

@@ -109,6 +109,17 @@ def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path
     return entries, tuple(unreadable)
 
 
+def entries_about(
+    entries: Mapping[Key, dict[str, Any]], slug: str, repo: str | None, place: str | None
+) -> list[dict[str, Any]]:
+    """An item's entries out of `load_entries`, the latest first. It may have named its repository
+    in one wave and not in another: `repo` is what it names now, `place` where that is. One without
+    a repository can be about another item of that slug, somewhere else."""
+    names = dict.fromkeys((repo, place, None))
+    found = [entries[name, slug] for name in names if (name, slug) in entries]
+    return sorted(found, key=lambda entry: float(entry["timestamp"]), reverse=True)
+
+
 def _files(folder: Path) -> list[Path]:
     try:
         names = os.listdir(folder)  # noqa: PTH208 - Path.glob hides that a folder is unreadable
