@@ -16,7 +16,7 @@ from state_store.api import StateAPI
 from state_store.errors import TidegateError
 from state_store.export import export_buildlog, export_state_md
 
-INTAKE, DISPATCH, TRACKER, IDLE = "intake", "dispatch", "tracker", "idle"
+TRACKER, IDLE = "tracker", "idle"  # beside those that a report can end in
 STATE_MD, BUILDLOG_MD = "STATE.md", "BUILDLOG.md"
 
 
