@@ -59,11 +59,13 @@ class WaveRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A request that passed the pre-flight."""
+    """A request that passed the pre-flight; `target` is the branch to start from, None for the one
+    that is checked out."""
 
     items: tuple[Planned, ...]
     settings: Settings
     survey: Survey
+    target: str | None
 
 
 def wave_id_of(manifest: object) -> str:
@@ -86,14 +88,14 @@ def check(request: WaveRequest, *, dry: bool = False) -> tuple[Planned, ...]:
     for top in _tops(plan):
         plan.survey.check_repository(top, plan.settings.ship.remote)
     if dry:
-        _check_target(request, plan)
+        _check_target(plan)
     return plan.items
 
 
-def _check_target(request: WaveRequest, plan: _Plan) -> None:
-    if target := _target(request, plan):
+def _check_target(plan: _Plan) -> None:
+    if plan.target is not None:
         for top in _tops(plan):
-            plan.survey.check_target(top, plan.settings.ship.remote, target)
+            plan.survey.check_target(top, plan.settings.ship.remote, plan.target)
 
 
 def _tops(plan: _Plan) -> set[Path]:
@@ -103,7 +105,7 @@ def _tops(plan: _Plan) -> set[Path]:
 def _check_able(request: WaveRequest, plan: _Plan) -> None:
     """Raise InputError and CannotRunError where agents cannot work, or their work not be shipped
     as it is to be."""
-    _check_target(request, plan)
+    _check_target(plan)
     check_ready(request.driver)
     for top in _tops(plan) if request.shipping.mode != "none" else ():
         plan.survey.check_signing(top, plan.settings.ship.sign)
@@ -116,9 +118,9 @@ def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
     check_integration(settings.verify.integration)
     survey = options.survey or Survey(settings.environ)
     items = preflight(manifest, request.driver, shipping, base_dir, survey)
-    target = shipping.target or settings.ship.target
+    target = shipping.target or settings.ship.target or None
     items = with_pipelines(items, settings, survey, options.from_phase, target)
-    return _Plan(items, settings, survey)
+    return _Plan(items, settings, survey, target)
 
 
 @contextlib.contextmanager
@@ -165,12 +167,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
 
 
 def _ground_work(request: WaveRequest, plan: _Plan, started: Started, mark: str) -> GroundWork:
-    places, target = _own_places(request), _target(request, plan)
-    return GroundWork(plan.items, plan.settings, started, mark, places, target)
-
-
-def _target(request: WaveRequest, plan: _Plan) -> str | None:
-    return request.shipping.target or plan.settings.ship.target
+    places = _own_places(request)
+    return GroundWork(plan.items, plan.settings, started, mark, places, plan.target)
 
 
 def _recorder(request: WaveRequest, wave_id: str, memory: Memory) -> Recorder:
