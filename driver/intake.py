@@ -20,7 +20,7 @@ from driver.in_base import absent
 from driver.opening import check
 from driver.phases.owed import OwedItems
 from driver.phases.preflight import PreflightError
-from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
+from driver.selection import Selection, Skipped, filter_todo_items, name_of, select_disjoint
 from driver.text import counted
 from driver.tracker import tracker_problems
 from driver.wave_bridge import build_manifest_item
@@ -126,7 +126,7 @@ def _check_own_checkout(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> Non
 
 def _broken(item: Mapping[str, Any], problems: Sequence[str]) -> Skipped:
     reason, _, detail = problems[0].partition(": ")
-    return Skipped(str(item.get("id") or item.get("slug") or ""), reason, detail=detail)
+    return Skipped(name_of(item), reason, detail=detail)
 
 
 def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any]:
