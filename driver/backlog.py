@@ -18,7 +18,7 @@ from driver.cycle_context import Cycle, place_of
 from driver.leasing import LeasedElsewhereError, Leases
 from driver.progress import Progress
 from driver.runs import clear_up
-from driver.selection import CLAIMED, CONFLICT, LEASED_ELSEWHERE, TODO, Selection, Skipped
+from driver.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
 from driver.subject import resource_of
 from driver.tracker import Edit
 from state_store import events
@@ -27,6 +27,7 @@ from state_store.api import StateAPI
 from state_store.errors import TidegateError
 from state_store.ingest import sync_tracker
 from state_store.item_id import id_of
+from state_store.item_status import CLAIMED, TODO
 from state_store.write_api import STATE_DB_FILENAME
 from tools.settings import Settings
 

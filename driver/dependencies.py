@@ -11,22 +11,14 @@ from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import Any
 
-from driver.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped, is_open
+from driver.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped
 from state_store.errors import InputError
 from state_store.item_id import id_of
+from state_store.item_status import is_finished, is_open
 
 Item = Mapping[str, Any]
 
 KEY = "dependsOn"
-# What ships becomes in_progress, what was merged done; what is done may be filed away. Whether
-# its commit is where a wave starts from is `in_base`'s to say.
-FINISHED = frozenset({"in_progress", "done", "archived"})
-
-
-def is_finished(item: Item) -> bool:
-    """True for an item that is shipped, done or filed away."""
-    status = item.get("status")
-    return isinstance(status, str) and status in FINISHED
 
 
 def needed(items: Sequence[Item]) -> list[Item]:

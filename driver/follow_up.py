@@ -19,12 +19,12 @@ from driver.cycle_context import Cycle, by_repository
 from driver.git import open_repository
 from driver.landed import Outlook, UnaskedError
 from driver.leasing import LeasedElsewhereError
-from driver.selection import CLAIMED
 from driver.shipped_items import Facts, Fate, Landed, Shipped, fate, is_shipped, settled
 from driver.state_folder import prepare_state_dir
 from driver.tracker import Edit
 from state_store.errors import TidegateError
 from state_store.item_id import id_of
+from state_store.item_status import CLAIMED
 
 Item = Mapping[str, Any]
 

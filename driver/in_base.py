@@ -18,8 +18,9 @@ from driver.git import Repository, open_repository, tip_of
 from driver.git_command import user_environment
 from driver.landed import Outlook, UnaskedError, landed_in
 from driver.remote import contains
-from driver.shipped_items import IN_PROGRESS, KEY, Landed, Shipped
+from driver.shipped_items import KEY, Landed, Shipped
 from state_store.item_id import id_of
+from state_store.item_status import IN_PROGRESS
 from tools.settings import Settings
 
 Item = Mapping[str, Any]

@@ -21,10 +21,9 @@ from driver.manifest import ItemProblem, ownership_problems
 from driver.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
 from driver.packing import EXACT_CANDIDATES, Packing, TooHardError
 from state_store.item_id import id_of
+from state_store.item_status import is_open
 
 Item = Mapping[str, Any]
-
-TODO, CLAIMED = "todo", "claimed"
 
 OVERLAP = "overlap"
 MAX_ITEMS = "max_items"
@@ -94,12 +93,6 @@ def select_disjoint(
     chosen, exact = queue.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
     return Selection(selected, tuple(queue.left_out(chosen, max_count)), exact)
-
-
-def is_open(item: Item) -> bool:
-    """Whether an item is to be done. One that is claimed is: whether somebody does work on it is
-    the lease's word, not the tracker's, or whoever dies at work would take it along."""
-    return item.get("status") in (TODO, CLAIMED)
 
 
 def filter_todo_items(items: Iterable[Item]) -> list[Item]:

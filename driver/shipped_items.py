@@ -12,13 +12,12 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from driver.selection import TODO
 from driver.text import safe_line
+from state_store.item_status import DONE, IN_PROGRESS, TODO
 
 Item = Mapping[str, Any]
 
 KEY = "shipped"
-IN_PROGRESS, DONE = "in_progress", "done"
 _NOTED = re.compile(r"\[wave ([^\s\]]+)\]")
 
 

@@ -15,12 +15,12 @@ from typing import Any
 from driver.attempts import Patience, after_try, no_wait, opened
 from driver.backlog import Backlog
 from driver.outcome import Verdict
-from driver.selection import is_open
-from driver.shipped_items import IN_PROGRESS, KEY, Shipped
+from driver.shipped_items import KEY, Shipped
 from driver.text import without_remedy
 from driver.tracker import Edit
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
+from state_store.item_status import IN_PROGRESS, is_open
 
 # These say why even where nobody has worked.
 _TOLD = (Verdict.UNDECIDED, Verdict.OVER_BUDGET)
