@@ -12,6 +12,7 @@ from driver.text import safe_line
 from state_store.anchors import TRAILER
 
 MAX_SUBJECT_CHARS = 72
+ON_THE_WAY = "refs/tidegate/"
 _OF_AN_ITEM = frozenset({"Item-Id", "Item-Slug", "Test-Command", "Work-Dir"})
 
 
@@ -87,7 +88,7 @@ def _subject(text: str) -> str:
 
 def on_the_way(tip: str) -> str:
     """The ref that keeps a line of commits in the user's repository until its branch does."""
-    return f"refs/tidegate/{tip}"
+    return f"{ON_THE_WAY}{tip}"
 
 
 def branch_names(wave_id: str, date: str) -> Iterator[str]:

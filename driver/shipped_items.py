@@ -21,6 +21,11 @@ KEY = "shipped"
 _NOTED = re.compile(r"\[wave ([^\s\]]+)\]")
 
 
+def note_of(wave_id: str) -> str:
+    """What an item's notes say of a wave that shipped it."""
+    return f"[wave {wave_id[:8]}]"
+
+
 @dataclass(frozen=True, slots=True)
 class Shipped:
     """What is known of an item's last shipment; "" is unknown. `wave` may be the first characters

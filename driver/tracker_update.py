@@ -15,7 +15,7 @@ from typing import Any
 from driver.attempts import Patience, after_try, no_wait, opened
 from driver.backlog import Backlog
 from driver.outcome import Verdict
-from driver.shipped_items import KEY, Shipped
+from driver.shipped_items import KEY, Shipped, note_of
 from driver.text import without_remedy
 from driver.tracker import Edit
 from driver.wave_results import WaveResults
@@ -91,7 +91,7 @@ def _unasked(results: WaveResults, record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _in_progress(terms: Terms, slug: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    note = f"{item.get('notes') or ''} [wave {terms.wave_id[:8]}]".strip()
+    note = f"{item.get('notes') or ''} {note_of(terms.wave_id)}".strip()
     # Whoever moved the item on while the wave ran knows more than the wave.
     status = IN_PROGRESS if is_open(item) else item.get("status")
     cured = {"lastError": None} if item.get("lastError") else {}

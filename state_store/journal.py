@@ -19,6 +19,7 @@ from state_store.errors import CannotRunError
 from state_store.files import BadFileError, PreparedFile, read_json, write_json_atomic
 
 FOLDER = "journal"
+SHIPPING = "shipping"  # the phase of what is announced and not yet said to be published
 _MAX_SLUG = 200
 _MAX_BASENAME = 20  # with the slug and both hashes a name stays under 255 bytes
 _MAX_BYTES = 2**20

@@ -22,9 +22,7 @@ from driver.remote import ADVANCED, contains, fetch_head, push_forward
 from driver.repository import move_ahead
 from driver.ship_names import is_branch_of, on_the_way
 from state_store.errors import CannotRunError
-from state_store.journal import entries_about, load_entries
-
-SHIPPING = "shipping"
+from state_store.journal import SHIPPING, entries_about, load_entries
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.protected import refusal
 from driver.reviews import Review, ReviewWord, from_json
 from driver.saved_work import REVIEWED, WORK, of_step, origin_of
+from driver.shipped_items import note_of
 from driver.subject import Subject
 from driver.target import are_there, conflicts
 from driver.verdicts import of_changes
@@ -95,7 +96,7 @@ def remembered(
 
 def _heard(entry: Mapping[str, Any], subject: Subject, notes: str) -> bool:
     """Whether an entry is about another task, or one that the tracker has closed since."""
-    told = f"[wave {str(entry.get('waveId'))[:8]}]" in notes
+    told = note_of(str(entry.get("waveId"))) in notes
     return told or entry.get("task") != subject.task
 
 

@@ -64,7 +64,9 @@ def repository(**more: Any) -> dict[str, Any]:
         ),
     ],
 )  # fmt: skip
-def test_what_is_told_last(wave: dict[str, Any], lines: list[str]) -> None:
+def test_the_last_lines_say_what_shipped_and_where_everything_else_is(
+    wave: dict[str, Any], lines: list[str]
+) -> None:
     assert list(closing_lines(wave)) == lines
     assert list(closing_lines({"phase": "dispatch", "wave": wave})) == lines
 
