@@ -15,7 +15,7 @@ def record(slug: str, verdict: str = "verified", **more: Any) -> dict[str, Any]:
 
 
 def repository(**more: Any) -> dict[str, Any]:
-    return {"repo": "/r", "branch": "wave/1", "sha": "5" * 40, **more}
+    return {"repo": "/r", "branch": "wave/1", "sha": "5" * 40, "pushed": True, **more}
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,22 @@ def repository(**more: Any) -> dict[str, Any]:
             ["shipped 1 of 1 item", "branch wave/1: pushed",
              "look: git -C /r log --stat HEAD..wave/1"],
             id="shipped",
+        ),
+        pytest.param(
+            {"built": [record("a")], "shipped": ["a"],
+             "base": [{"repo": "/r", "branch": "main", "commit": "b" * 40}],
+             "shipped_repos": [repository(branch="main", onto="c" * 40)]},
+            ["shipped 1 of 1 item", "branch main: pushed",
+             "look: git -C /r log --stat cccccccccccc..main"],
+            id="shipped on to the branch that HEAD is on: what is new there is not beyond HEAD",
+        ),
+        pytest.param(
+            {"built": [record("a")], "shipped": ["a"],
+             "base": [{"repo": "/r", "branch": "main", "commit": "b" * 40}],
+             "shipped_repos": [repository(branch="main", pushed=False)]},
+            ["shipped 1 of 1 item", "branch main: in this repository only",
+             "look: git -C /r log --stat bbbbbbbbbbbb..main"],
+            id="what an earlier run announced, completed where there is no remote",
         ),
         pytest.param(
             {"built": [record("a")], "shipped": ["a"], "pull_requests": [
