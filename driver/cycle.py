@@ -92,9 +92,7 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
         check_before_start(cycle.state_dir, cycle.settings)
         _check_startable(cycle, *planned)
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
-        with Backlog.opened(
-            cycle.state_dir, cycle.tracker, cycle.settings, cycle.progress
-        ) as backlog:
+        with Backlog.opened(cycle) as backlog:
             status = CycleStatus(backlog.api, cycle.state_dir, wave_id, cycle.progress)
             with status.shown():
                 status.enter(INTAKE)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.backlog import ACTOR
 from driver.progress import Progress
 from state_store import events
 from state_store.api import StateAPI
@@ -44,7 +45,7 @@ class CycleStatus:
         payload = {"phase": phase, "cycle": self.wave_id}
         self._told(
             lambda: self.api.append(
-                events.ORCHESTRATOR_STATUS, events.PHASE_CHANGED, payload, "scheduler"
+                events.ORCHESTRATOR_STATUS, events.PHASE_CHANGED, payload, ACTOR
             )
         )
 

@@ -129,9 +129,8 @@ def _detail(outlook: Outlook, shipped: Shipped, what: Fate, merged: str) -> str:
 def _write(cycle: Cycle, edits: Mapping[str, tuple[Item, Edit]], look: _Look) -> set[str]:
     """Write the edits of items that nobody else has; the ids that were."""
     prepare_state_dir(cycle.state_dir, cycle.environ)
-    settings, progress = cycle.settings, cycle.progress
     try:
-        with Backlog.opened(cycle.state_dir, cycle.tracker, settings, progress) as backlog:
+        with Backlog.opened(cycle) as backlog:
             free = {
                 name: (resource(item, cycle.repo), edit)
                 for name, (item, edit) in edits.items()
