@@ -28,7 +28,7 @@ def closing_lines(report: Json) -> tuple[str, ...]:
         *(_unshipped(record) for record in open_items),
         *_left_out(report),
         *_warnings(report),
-        *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo, wave)),
+        *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo)),
         *requests,
     )
 
@@ -71,23 +71,14 @@ def _left_out(report: Json) -> Iterator[str]:
         yield f"left for a later wave: {waiting}"
 
 
-def _shipment(repo: Json, wave: Json) -> Iterator[str]:
+def _shipment(repo: Json) -> Iterator[str]:
     branch, warning = repo.get("branch"), repo.get("warning")
     if not branch or not repo.get("sha"):
         return
     where = "pushed" if repo.get("pushed") else "in this repository only"
     state = "kept, not shipped" if repo.get("error") else warning or where
     yield f"branch {branch}: {state}"
-    new = f"{_before(repo, wave)}..{branch}"
-    yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", new)
-
-
-def _before(repo: Json, wave: Json) -> str:
-    """What `git log` has to leave out to show what is new: HEAD, unless that has moved along."""
-    started = (repo["repo"], repo["branch"])
-    bases = (b for b in wave.get("base") or () if (b["repo"], b["branch"]) == started)
-    base = next(bases, None)
-    return str(repo.get("onto") or base["commit"])[:12] if base else "HEAD"
+    yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"HEAD..{branch}")
 
 
 def _request(one: Json) -> str:

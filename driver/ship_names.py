@@ -12,7 +12,6 @@ from driver.text import safe_line
 from state_store.anchors import TRAILER
 
 MAX_SUBJECT_CHARS = 72
-ON_THE_WAY = "refs/tidegate/"
 _OF_AN_ITEM = frozenset({"Item-Id", "Item-Slug", "Test-Command", "Work-Dir"})
 
 
@@ -84,6 +83,9 @@ def _of_item(item: WorkItem, work_dir: str) -> Iterator[tuple[str, str]]:
 def _subject(text: str) -> str:
     line = safe_line(" ".join(text.split()))
     return line if len(line) <= MAX_SUBJECT_CHARS else line[: MAX_SUBJECT_CHARS - 3] + "..."
+
+
+ON_THE_WAY = "refs/tidegate/"
 
 
 def on_the_way(tip: str) -> str:

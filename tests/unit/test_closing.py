@@ -30,28 +30,19 @@ def repository(**more: Any) -> dict[str, Any]:
             id="shipped",
         ),
         pytest.param(
-            {"built": [record("a")], "shipped": ["a"],
-             "base": [{"repo": "/r", "branch": "main", "commit": "b" * 40}],
-             "shipped_repos": [repository(branch="main", onto="c" * 40)]},
-            ["shipped 1 of 1 item", "branch main: pushed",
-             "look: git -C /r log --stat cccccccccccc..main"],
-            id="shipped on to the branch that HEAD is on: what is new there is not beyond HEAD",
-        ),
-        pytest.param(
-            {"built": [record("a")], "shipped": ["a"],
-             "base": [{"repo": "/r", "branch": "main", "commit": "b" * 40}],
-             "shipped_repos": [repository(branch="main", pushed=False)]},
-            ["shipped 1 of 1 item", "branch main: in this repository only",
-             "look: git -C /r log --stat bbbbbbbbbbbb..main"],
-            id="what an earlier run announced, completed where there is no remote",
-        ),
-        pytest.param(
             {"built": [record("a")], "shipped": ["a"], "pull_requests": [
                 {"branch": "wave/1", "pr": {"url": "https://f/1", "state": "draft"}},
                 {"branch": "wave/0", "pr": None, "prError": "gh is not installed"}]},
             ["shipped 1 of 1 item", "pull request of wave/1: https://f/1 (draft)",
              "no pull request of wave/0: gh is not installed"],
             id="proposed",
+        ),
+        pytest.param(
+            {"built": [record("a")], "shipped": ["a"],
+             "shipped_repos": [repository(pushed=False)]},
+            ["shipped 1 of 1 item", "branch wave/1: in this repository only",
+             "look: git -C /r log --stat HEAD..wave/1"],
+            id="what an earlier run announced, completed where there is no remote",
         ),
         pytest.param(
             {"built": [record("a", savedWork="/s/a.patch")], "shipped": None},
