@@ -14,12 +14,12 @@ from enum import Enum
 from typing import Any
 
 from driver.outcome import Verdict
-from driver.selection import CLAIMED, TODO, WAITS_FOR_ITS_TIME, Skipped, is_open, seconds_of
+from driver.selection import WAITS_FOR_ITS_TIME, Skipped, seconds_of
 from state_store.item_id import id_of
+from state_store.item_status import BLOCKED, CLAIMED, TODO, is_open
 
 Item = Mapping[str, Any]
 
-BLOCKED = "blocked"
 NEXT = "nextAttemptAt"
 NO_TIME = "invalid_nextAttemptAt"
 

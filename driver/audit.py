@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from driver.attempts import BLOCKED
 from driver.outcome import RunKind, Verdict
-from driver.selection import CLAIMED, TODO
 from driver.text import bounded, counted, safe_line
 from state_store.findings import PREFIX
 from state_store.item_id import id_of
+from state_store.item_status import BLOCKED, CLAIMED, PROPOSED, TODO
 
 View = Mapping[str, Any]
 
@@ -29,7 +28,6 @@ UNMETERED_BACKEND = "unmetered_backend"
 RED_BASELINE = "red_baseline"
 STALE_CLAIM = "stale_claim"
 
-PROPOSED = "proposed"  # the status of an item that nothing runs
 
 _UNDONE = (TODO, CLAIMED, BLOCKED)
 _TOO_OFTEN = 3

@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from driver.audit import PROPOSED, Finding, Past, audit, red_alone
+from driver.audit import Finding, Past, audit, red_alone
 from driver.backlog import Backlog
 from driver.living import is_gone
 from state_store import coordination, events
 from state_store.api import StateAPI
 from state_store.errors import TidegateError
 from state_store.findings import record_findings
+from state_store.item_status import PROPOSED
 from state_store.projections import iso_time, project_agent_traces
 
 WAVES = 20

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from driver.attempts import opened
-from driver.cycle_context import Cycle
+from driver.cycle_context import Cycle, place_of
 from driver.leasing import LeasedElsewhereError, Leases
-from driver.progress import Progress
 from driver.runs import clear_up
-from driver.selection import CLAIMED, CONFLICT, LEASED_ELSEWHERE, TODO, Selection, Skipped
+from driver.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
 from driver.subject import resource_of
 from driver.tracker import Edit
 from state_store import events
@@ -27,14 +26,15 @@ from state_store.api import StateAPI
 from state_store.errors import TidegateError
 from state_store.ingest import sync_tracker
 from state_store.item_id import id_of
+from state_store.item_status import CLAIMED, TODO
 from state_store.write_api import STATE_DB_FILENAME
-from tools.settings import Settings
+
+ACTOR = "scheduler"
 
 
 def resource(item: Mapping[str, Any], repo: Path | None) -> str:
     """What an item's lease is called; it is built in `repo` where it names none itself."""
-    place = Path(item["repo"]) if item.get("repo") else repo
-    return resource_of(str(place.resolve()) if place else None, item["slug"])
+    return resource_of(place_of(item, repo), item["slug"])
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,16 @@ class Backlog:
 
     @classmethod
     @contextmanager
-    def opened(
-        cls, state_dir: Path, tracker: Path, settings: Settings, progress: Progress
-    ) -> Iterator[Backlog]:
+    def opened(cls, cycle: Cycle) -> Iterator[Backlog]:
         """Open the store and clear up after the dead; leases taken meanwhile are given back at
         the end."""
         with ExitStack() as stack:
-            api = stack.enter_context(StateAPI(state_dir / STATE_DB_FILENAME))
-            check_kept(api.store, state_dir)
-            for line in clear_up(state_dir, settings.environ):
-                progress.say(line)
-            leases = stack.enter_context(Leases(api.store, settings.limits.lease_s))
-            yield cls(api, leases, tracker)
+            api = stack.enter_context(StateAPI(cycle.state_dir / STATE_DB_FILENAME))
+            check_kept(api.store, cycle.state_dir)
+            for line in clear_up(cycle.state_dir, cycle.environ):
+                cycle.progress.say(line)
+            leases = stack.enter_context(Leases(api.store, cycle.settings.limits.lease_s))
+            yield cls(api, leases, cycle.tracker)
 
     def sync(self) -> dict[str, Skipped]:
         """Bring file and store together; the items, by id, on which the two contradict each other
@@ -114,7 +112,7 @@ class Backlog:
                     unknown.append(item_id)
                 elif fields := dict(edit(item)):
                     changed = {**fields, "id": item_id}
-                    transaction.append(events.TRACKER, events.ITEM_UPDATED, changed, "scheduler")
+                    transaction.append(events.TRACKER, events.ITEM_UPDATED, changed, ACTOR)
         return unknown
 
 

@@ -78,7 +78,8 @@ def _shipment(repo: Json) -> Iterator[str]:
     branch, warning = repo.get("branch"), repo.get("warning")
     if not branch or not repo.get("sha"):
         return
-    state = "kept, not shipped" if repo.get("error") else warning or "pushed"
+    where = "pushed" if repo.get("pushed") else "in this repository only"
+    state = "kept, not shipped" if repo.get("error") else warning or where
     yield f"branch {branch}: {state}"
     yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"HEAD..{branch}")
 

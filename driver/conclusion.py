@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from driver.gates import CEILING, REFUSED, GateClosedError, gate_word, way_on
@@ -107,22 +108,26 @@ def _item_report(
     commit = shipped or outcome.shipped_as
     patch = work_patch(planned, wave)
     if commit:
-        with contextlib.suppress(OSError):  # a copy of what is shipped is no loss
-            for copy in (patch, *patch.parent.glob(STEPS)):
-                copy.unlink(missing_ok=True)
-    failed = shipment is not None and _is_to_ship(outcome) and not commit
+        _drop_copies(patch)
     return ItemReport(
         planned=planned,
         outcome=outcome,
         commit=commit,
-        ship_error=shipment.detail or shipment.error if failed and shipment else None,
+        ship_error=None if commit else _ship_error(outcome, shipment),
         ship_warning=_warning(outcome, shipment, commit),
         saved_work=str(patch) if patch.exists() else None,
     )
 
 
-def _is_to_ship(outcome: ItemOutcome) -> bool:
-    return outcome.verdict is Verdict.VERIFIED and outcome.publish
+def _drop_copies(patch: Path) -> None:
+    with contextlib.suppress(OSError):  # a copy of what is shipped is no loss
+        for copy in (patch, *patch.parent.glob(STEPS)):
+            copy.unlink(missing_ok=True)
+
+
+def _ship_error(outcome: ItemOutcome, shipment: Shipment | None) -> str | None:
+    is_to_ship = outcome.verdict is Verdict.VERIFIED and outcome.publish
+    return shipment.detail or shipment.error if shipment and is_to_ship else None
 
 
 def _warning(outcome: ItemOutcome, shipment: Shipment | None, commit: str | None) -> str | None:

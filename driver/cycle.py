@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from driver import cycle_status
 from driver.attempts import Patience
 from driver.auditing import audited
 from driver.backlog import Backlog, refused_claims, resource
@@ -21,11 +19,14 @@ from driver.cycle_context import (
     Cycle,
     CycleRequest,
     git_of,
+    place_of,
     settled,
     wave_options,
     wave_request,
 )
 from driver.cycle_report import (
+    DISPATCH,
+    INTAKE,
     MANIFEST,
     concluded,
     cycle_report,
@@ -33,7 +34,7 @@ from driver.cycle_report import (
     nothing_to_do,
     stopped,
 )
-from driver.cycle_status import CycleStatus
+from driver.cycle_status import TRACKER, CycleStatus
 from driver.dry_run import describe_dry_run
 from driver.follow_up import follow_up
 from driver.gates import GateClosedError, check_before_start, check_halt
@@ -44,13 +45,14 @@ from driver.proof_terms import changed_terms, proof_terms
 from driver.recording import RecordingWriter
 from driver.requests_left import requests_left
 from driver.selection import Selection, Skipped
+from driver.shipped_items import Shipped
 from driver.state_folder import prepare_state_dir
 from driver.tracker_update import Terms, update_tracker
 from driver.wave_bridge import adapted
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_id import id_of
-from state_store.journal import load_entries
+from state_store.journal import Key, entries_about, load_entries
 
 RunWave = Callable[..., dict[str, Any]]
 Intake = tuple[Selection, dict[str, Any]]
@@ -71,24 +73,16 @@ def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
     `run_wave` is `wave_loop.run_wave`, or a function with exactly the source's parameters.
     """
     wave_id = str(uuid.uuid4())
+    followed: dict[str, Any] = {}
     try:
         cycle = settled(request)
         check_halt(cycle.state_dir)
         followed = {} if cycle.dry_run else follow_up(cycle)
+        return _wave(cycle, run_wave, wave_id) | followed
     except GateClosedError as closed:
-        return stopped(wave_id, closed)
+        return stopped(wave_id, closed) | followed
     except TidegateError as error:
-        return failed(wave_id, error)
-    return _run(cycle, run_wave, wave_id) | followed
-
-
-def _run(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
-    try:
-        return _wave(cycle, run_wave, wave_id)
-    except GateClosedError as closed:
-        return stopped(wave_id, closed)
-    except TidegateError as error:
-        return failed(wave_id, error)
+        return failed(wave_id, error) | followed
 
 
 def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
@@ -99,12 +93,10 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
         check_before_start(cycle.state_dir, cycle.settings)
         _check_startable(cycle, *planned)
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
-        with Backlog.opened(
-            cycle.state_dir, cycle.tracker, cycle.settings, cycle.progress
-        ) as backlog:
+        with Backlog.opened(cycle) as backlog:
             status = CycleStatus(backlog.api, cycle.state_dir, wave_id, cycle.progress)
             with status.shown():
-                status.enter(cycle_status.INTAKE)
+                status.enter(INTAKE)
                 claimed = _claimed(cycle, wave_id, backlog)
                 report = _run_claimed(cycle, run_wave, backlog, status, *claimed)
             report |= checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
@@ -177,13 +169,13 @@ def _run_claimed(
     manifest: Mapping[str, Any],
 ) -> dict[str, Any]:
     wave_id = str(manifest["wave_id"])
-    status.enter(cycle_status.DISPATCH)
+    status.enter(DISPATCH)
     places = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
     with backlog.claimed(places):
         cycle.reader.forget()
         terms = proof_terms(cycle.tracker)
         results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
-    status.enter(cycle_status.TRACKER)
+    status.enter(TRACKER)
     warning = changed_terms(terms, proof_terms(cycle.tracker))
     if warning:
         cycle.progress.say(warning)
@@ -196,24 +188,30 @@ def _run_claimed(
 
 
 def _terms(cycle: Cycle, manifest: Mapping[str, Any], results: WaveResults) -> Terms:
-    """What the results are noted with. What was shipped is shipped, also where the journal, which
-    knows the branches that earlier waves published, cannot be read."""
-    entries: Mapping[Any, dict[str, Any]] = {}
-    if results.shipped:
-        with suppress(TidegateError):
-            entries, _ = load_entries(cycle.state_dir)
-    shipments = {}
-    for item in manifest["items"]:
-        place = Path(item["repo"]) if item.get("repo") else cycle.repo
-        entry = entries.get((item.get("repo"), item["slug"])) or {}
-        shipments[item["slug"]] = results.shipment(
-            item["slug"], str(place.resolve()) if place else "", entry
-        )
+    """What the results are noted with."""
     limits = cycle.settings.limits
     patience = Patience(
         limits.max_attempts_per_item, limits.retry_backoff_s, limits.retry_backoff_max_s
     )
+    shipments = _shipments(cycle, manifest, results)
     return Terms(str(manifest["wave_id"]), shipments, patience, datetime.now(UTC))
+
+
+def _shipments(
+    cycle: Cycle, manifest: Mapping[str, Any], results: WaveResults
+) -> dict[str, Shipped | None]:
+    """By slug. What was shipped is shipped, also where the journal, which knows the branches that
+    earlier waves published, cannot be read."""
+    journal: Mapping[Key, dict[str, Any]] = {}
+    if results.shipped:
+        with suppress(TidegateError):
+            journal, _ = load_entries(cycle.state_dir)
+    shipments = {}
+    for item in manifest["items"]:
+        slug, place = item["slug"], place_of(item, cycle.repo)
+        entries = entries_about(journal, slug, item.get("repo"), place)
+        shipments[slug] = results.shipment(slug, place, entries)
+    return shipments
 
 
 def _run_wave(

@@ -110,12 +110,26 @@ def by_repository(
     """The items by the top of their repository, without those whose repository is not there."""
     found: dict[Path, list[Mapping[str, Any]]] = {}
     for item in items:
-        named = item.get("repo")
-        folder = Path(named) if isinstance(named, str) and named else cycle.repo
+        named = named_repo(item)
+        folder = Path(named) if named else cycle.repo
         top = cycle.survey.top_of(folder) if folder and folder.is_absolute() else None
         if top is not None:
             found.setdefault(top, []).append(item)
     return found
+
+
+def named_repo(item: Mapping[str, Any]) -> str | None:
+    """What an item, which nobody may have checked yet, names as its repository."""
+    named = item.get("repo")
+    return named if isinstance(named, str) and named else None
+
+
+def place_of(item: Mapping[str, Any], repo: Path | None) -> str | None:
+    """The repository that an item is built in, `repo` where it names none itself, as leases and
+    reports call it."""
+    named = named_repo(item)
+    place = Path(named) if named else repo
+    return str(place.resolve()) if place else None
 
 
 def wave_request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:

@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.backlog import ACTOR
 from driver.progress import Progress
 from state_store import events
 from state_store.api import StateAPI
 from state_store.errors import TidegateError
 from state_store.export import export_buildlog, export_state_md
 
-INTAKE, DISPATCH, TRACKER, IDLE = "intake", "dispatch", "tracker", "idle"
+TRACKER, IDLE = "tracker", "idle"  # beside those that a report can end in
 STATE_MD, BUILDLOG_MD = "STATE.md", "BUILDLOG.md"
 
 
@@ -44,7 +45,7 @@ class CycleStatus:
         payload = {"phase": phase, "cycle": self.wave_id}
         self._told(
             lambda: self.api.append(
-                events.ORCHESTRATOR_STATUS, events.PHASE_CHANGED, payload, "scheduler"
+                events.ORCHESTRATOR_STATUS, events.PHASE_CHANGED, payload, ACTOR
             )
         )
 

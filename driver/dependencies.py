@@ -5,28 +5,20 @@ A dependency is named by its id or, where no item has that id, by its slug.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import Any
 
-from driver.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped, is_open
+from driver.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped
 from state_store.errors import InputError
 from state_store.item_id import id_of
+from state_store.item_status import is_finished, is_open
 
 Item = Mapping[str, Any]
 
 KEY = "dependsOn"
-# What ships becomes in_progress, what was merged done; what is done may be filed away. Whether
-# its commit is where a wave starts from is `in_base`'s to say.
-FINISHED = frozenset({"in_progress", "done", "archived"})
-
-
-def is_finished(item: Item) -> bool:
-    """True for an item that is shipped, done or filed away."""
-    status = item.get("status")
-    return isinstance(status, str) and status in FINISHED
 
 
 def needed(items: Sequence[Item]) -> list[Item]:
@@ -41,16 +33,13 @@ def needed(items: Sequence[Item]) -> list[Item]:
 
 
 def waiting(
-    items: Sequence[Item],
-    finished: Callable[[Item], bool] = is_finished,
-    absent: Mapping[str, str] = MappingProxyType({}),
+    items: Sequence[Item], absent: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Skipped]:
     """The items to do, by id, that must not be begun yet, and why.
 
-    `finished` says whether others can build on an item; `absent`, by id, why not on one that is
-    finished: what the next wave starts from does not have it. Raises InputError for items that
-    wait for each other and for a `dependsOn` that is no text, number or list of them; only items
-    that are to do are judged.
+    `absent` says, by id, why nobody can build on a finished item: what the next wave starts from
+    does not have it. Raises InputError for items that wait for each other and for a `dependsOn`
+    that is no text, number or list of them; only items that are not finished are judged.
     """
     if not any(KEY in item for item in items):
         return {}  # a long backlog without dependencies costs one look at each item
@@ -59,7 +48,7 @@ def waiting(
     problems: list[str] = []
     for item in items:
         name = id_of(item)
-        if name is None or KEY not in item or finished(item):
+        if name is None or KEY not in item or is_finished(item):
             continue
         named = _named(item[KEY])
         if named is None:
@@ -69,7 +58,7 @@ def waiting(
     problems += _cycles(known, needs)
     if problems:
         raise InputError(problems)
-    ready = _Ready(known, finished, absent)
+    ready = _Ready(known, absent)
     todo = (name for item in items if is_open(item) and (name := id_of(item)) is not None)
     answers = {name: _wait(name, needs.get(name, ()), ready) for name in todo}
     return {name: skipped for name, skipped in answers.items() if skipped}
@@ -101,12 +90,11 @@ def _named(value: object) -> list[str] | None:
 @dataclass(frozen=True, slots=True)
 class _Ready:
     known: _Known
-    finished: Callable[[Item], bool]
     absent: Mapping[str, str]
 
     def lacking(self, item: Item) -> str:
         """Why nobody can build on an item yet; "" when they can."""
-        if not self.finished(item):
+        if not is_finished(item):
             return f"whose status is {item.get('status')!r}"
         return self.absent.get(id_of(item) or "", "")
 

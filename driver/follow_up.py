@@ -21,7 +21,6 @@ from driver.git import open_repository
 from driver.landed import Outlook, UnaskedError
 from driver.leasing import LeasedElsewhereError
 from driver.manifest import check_item
-from driver.selection import CLAIMED, is_open
 from driver.ship_names import item_name, task_of
 from driver.shipped_items import (
     Facts,
@@ -41,6 +40,7 @@ from driver.tracker import Edit
 from state_store.errors import TidegateError
 from state_store.events import wave_stream
 from state_store.item_id import id_of
+from state_store.item_status import CLAIMED, is_open
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 
@@ -181,9 +181,8 @@ def _detail(outlook: Outlook, shipped: Shipped, what: Fate, merged: str) -> str:
 def _write(cycle: Cycle, edits: Mapping[str, tuple[Item, Edit]], look: _Look) -> set[str]:
     """Write the edits of items that nobody else has; the ids that were."""
     prepare_state_dir(cycle.state_dir, cycle.environ)
-    settings, progress = cycle.settings, cycle.progress
     try:
-        with Backlog.opened(cycle.state_dir, cycle.tracker, settings, progress) as backlog:
+        with Backlog.opened(cycle) as backlog:
             free = {
                 name: (resource(item, cycle.repo), edit)
                 for name, (item, edit) in edits.items()

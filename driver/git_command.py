@@ -137,6 +137,18 @@ def user_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return with_config(kept | _QUIET | {"SSH_ASKPASS_REQUIRE": "never"}, _INERT_CONFIG)
 
 
+def frozen_environment(
+    environ: Mapping[str, str], git_dir: Path, config: Iterable[tuple[str, str]]
+) -> dict[str, str]:
+    """For a git dir of ours where git starts the user's own programs, to log in or to sign: these
+    see the user's variables, and of the user's configuration `config`, as it was at the start."""
+    users = user_environment(environ)
+    config_free = {name: v for name, v in users.items() if not name.startswith("GIT_CONFIG_")}
+    sealed = private_environment({}, git_dir)
+    kept = {name: v for name, v in sealed.items() if name not in ("HOME", "XDG_CONFIG_HOME")}
+    return with_config(config_free | kept, config)
+
+
 def _is_for_git(name: str) -> bool:
     if _USERS_GIT.fullmatch(name):
         return True

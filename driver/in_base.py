@@ -7,7 +7,7 @@ once into each repository, and only where an item that is to do depends on a fin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from driver.git import Repository, open_repository, tip_of
 from driver.git_command import user_environment
 from driver.landed import Outlook, UnaskedError, landed_in
 from driver.remote import contains
-from driver.shipped_items import IN_PROGRESS, KEY, Landed, Shipped
+from driver.shipped_items import KEY, Landed, Shipped
 from state_store.item_id import id_of
+from state_store.item_status import IN_PROGRESS
 from tools.settings import Settings
 
 Item = Mapping[str, Any]
@@ -59,17 +60,26 @@ def absent(cycle: Cycle, items: Sequence[Item]) -> dict[str, str]:
 def _start_of(repository: Repository, settings: Settings) -> Iterator[_Start]:
     """What is checked out, or the head of `[ship] target`, as far as it is on the remote."""
     here, target = repository, settings.ship.target
-    if not target:
-        at = (here.branch or "HEAD", here.head, here.shallow)
-        yield _Start(*at, here.git_dir, user_environment(settings.environ))
-        return
-    try:
-        with Outlook.opened(here, settings) as outlook:
-            tip, git = outlook.tip(target), outlook.private
-            yield _Start(target, tip, here.shallow, git.path, git.env)
-    except UnaskedError:  # then the wave starts from what is here
-        at = (target, tip_of(here, target, settings.environ) or here.head, here.shallow)
-        yield _Start(*at, here.git_dir, user_environment(settings.environ))
+    with ExitStack() as stack:
+        try:
+            outlook = stack.enter_context(Outlook.opened(here, settings)) if target else None
+            start = _there(here, outlook, target or "") if outlook else _here(here, settings)
+        except UnaskedError:  # then the wave starts from what is here
+            start = _here(here, settings)
+        yield start
+
+
+def _there(repository: Repository, outlook: Outlook, target: str) -> _Start:
+    git = outlook.private
+    return _Start(target, outlook.tip(target), repository.shallow, git.path, git.env)
+
+
+def _here(repository: Repository, settings: Settings) -> _Start:
+    target, environ = settings.ship.target, settings.environ
+    known = tip_of(repository, target, environ) if target else ""
+    branch, commit = target or repository.branch or "HEAD", known or repository.head
+    git_dir, env = repository.git_dir, user_environment(environ)
+    return _Start(branch, commit, repository.shallow, git_dir, env)
 
 
 def _absent_from(start: _Start, items: Sequence[Item]) -> Iterator[tuple[str, str]]:

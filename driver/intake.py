@@ -6,7 +6,7 @@ Reads the tracker and looks whether homes exist; nothing is made. The choice its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,13 +14,13 @@ from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.attempts import resting
-from driver.cycle_context import TOOL_CHECKOUT, Cycle, wave_request
+from driver.cycle_context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.dependencies import waiting
 from driver.in_base import absent
 from driver.opening import check
-from driver.phases.owed import owed_items
+from driver.phases.owed import OwedItems
 from driver.phases.preflight import PreflightError
-from driver.selection import Selection, Skipped, filter_todo_items, select_disjoint
+from driver.selection import Selection, Skipped, filter_todo_items, name_of, select_disjoint
 from driver.text import counted
 from driver.tracker import tracker_problems
 from driver.wave_bridge import build_manifest_item
@@ -86,16 +86,13 @@ def _select_at_home(
 
 def _owed(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> list[str]:
     """The ids of those that are built and on their way: they go first, and wait for nothing."""
-    owed = owed_items(cycle.state_dir)
-    default_repo = str(cycle.repo) if cycle.repo else None
-    return [str(id_of(item)) for item in items if owed and _is_owed(item, owed, default_repo)]
-
-
-def _is_owed(
-    item: Mapping[str, Any], owed: Collection[tuple[str | None, str]], default_repo: str | None
-) -> bool:
-    slug, repo = str(item.get("slug")), item.get("repo")
-    return (repo, slug) in owed or (not repo and (default_repo, slug) in owed)
+    owed = OwedItems(cycle.state_dir)
+    called_so = (item for item in items if str(item.get("slug")) in owed.slugs)
+    return [
+        str(id_of(item))
+        for item in called_so
+        if owed.has(item["slug"], named_repo(item), place_of(item, cycle.repo))
+    ]
 
 
 def _homeless(cycle: Cycle, item: Mapping[str, Any]) -> Skipped | None:
@@ -129,7 +126,7 @@ def _check_own_checkout(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> Non
 
 def _broken(item: Mapping[str, Any], problems: Sequence[str]) -> Skipped:
     reason, _, detail = problems[0].partition(": ")
-    return Skipped(str(item.get("id") or item.get("slug") or ""), reason, detail=detail)
+    return Skipped(name_of(item), reason, detail=detail)
 
 
 def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any]:

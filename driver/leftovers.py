@@ -250,7 +250,7 @@ def _reported(wave: PastWave) -> Iterator[tuple[str, str, str, str]]:
 def _announced(wave: PastWave, known: Mapping[str, Json]) -> Iterator[tuple[str, str, str, str]]:
     """What a run was about to publish when it was killed."""
     for folder, entry in known.items():
-        if entry.get("phase") == "shipping" and entry.get("branch") and entry.get("tip"):
+        if entry.get("phase") == journal.SHIPPING and entry.get("branch") and entry.get("tip"):
             top = entry.get("repo") or _top_of(wave.folder / folder / WORK)
             why = "its run was killed while it published"
             yield str(entry["branch"]), str(entry["tip"]), str(top or ""), why

@@ -15,8 +15,8 @@ from typing import Any
 
 from driver.agent_driver import ROLE_VERIFY, AgentDriver
 from driver.backend_config import of_reviewer, review_driver_from
-from driver.gates import Gates, check_before_start, halt_command
-from driver.git import Repository
+from driver.first_lines import first_lines
+from driver.gates import Gates, check_before_start
 from driver.ground import RepositoryGround
 from driver.grounds import GroundWork, Started, parallel_tests
 from driver.leasing import Leases
@@ -29,11 +29,11 @@ from driver.phases.snapshot import take_snapshot
 from driver.recorder import Recorder
 from driver.reviews import is_required
 from driver.runs import clear_up, noted, run_mark
+from driver.saved_work import WORK
 from driver.spending import Spending, told_in_this_wave
 from driver.spending import opened as spending_of
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
-from driver.text import counted
 from driver.wave_context import Performer, Planned, Shipping, Wave, WaveOptions
 from state_store.anchors import check_kept
 from state_store.api import StateAPI
@@ -59,11 +59,13 @@ class WaveRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A request that passed the pre-flight."""
+    """A request that passed the pre-flight; `target` is the branch to start from, None for the one
+    that is checked out."""
 
     items: tuple[Planned, ...]
     settings: Settings
     survey: Survey
+    target: str | None
 
 
 def wave_id_of(manifest: object) -> str:
@@ -86,14 +88,14 @@ def check(request: WaveRequest, *, dry: bool = False) -> tuple[Planned, ...]:
     for top in _tops(plan):
         plan.survey.check_repository(top, plan.settings.ship.remote)
     if dry:
-        _check_target(request, plan)
+        _check_target(plan)
     return plan.items
 
 
-def _check_target(request: WaveRequest, plan: _Plan) -> None:
-    if target := _target(request, plan):
+def _check_target(plan: _Plan) -> None:
+    if plan.target is not None:
         for top in _tops(plan):
-            plan.survey.check_target(top, plan.settings.ship.remote, target)
+            plan.survey.check_target(top, plan.settings.ship.remote, plan.target)
 
 
 def _tops(plan: _Plan) -> set[Path]:
@@ -103,7 +105,7 @@ def _tops(plan: _Plan) -> set[Path]:
 def _check_able(request: WaveRequest, plan: _Plan) -> None:
     """Raise InputError and CannotRunError where agents cannot work, or their work not be shipped
     as it is to be."""
-    _check_target(request, plan)
+    _check_target(plan)
     check_ready(request.driver)
     for top in _tops(plan) if request.shipping.mode != "none" else ():
         plan.survey.check_signing(top, plan.settings.ship.sign)
@@ -116,9 +118,9 @@ def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
     check_integration(settings.verify.integration)
     survey = options.survey or Survey(settings.environ)
     items = preflight(manifest, request.driver, shipping, base_dir, survey)
-    target = shipping.target or settings.ship.target
+    target = shipping.target or settings.ship.target or None
     items = with_pipelines(items, settings, survey, options.from_phase, target)
-    return _Plan(items, settings, survey)
+    return _Plan(items, settings, survey, target)
 
 
 @contextlib.contextmanager
@@ -165,12 +167,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
 
 
 def _ground_work(request: WaveRequest, plan: _Plan, started: Started, mark: str) -> GroundWork:
-    places, target = _own_places(request), _target(request, plan)
-    return GroundWork(plan.items, plan.settings, started, mark, places, target)
-
-
-def _target(request: WaveRequest, plan: _Plan) -> str | None:
-    return request.shipping.target or plan.settings.ship.target
+    places = _own_places(request)
+    return GroundWork(plan.items, plan.settings, started, mark, places, plan.target)
 
 
 def _recorder(request: WaveRequest, wave_id: str, memory: Memory) -> Recorder:
@@ -182,7 +180,7 @@ def _begin(wave: Wave, memory: Memory, cleanup: contextlib.ExitStack) -> None:
     cleanup.callback(wave.baselines.close, wave)
     take_snapshot(wave)
     memory.begin([planned.slug for planned in wave.plan])
-    _announce(wave, wave.state_dir)
+    _announce(wave)
 
 
 @contextlib.contextmanager
@@ -281,34 +279,12 @@ def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
     return noted(wave.run_dir, wave.wave_id, folders)
 
 
-def _announce(wave: Wave, state_dir: Path | None) -> None:
+def _announce(wave: Wave) -> None:
     others = [wave.reviewer] if wave.reviewer else []
     for driver in {wave.driver, *(one.driver for one in (*others, *wave.performers.values()))}:
         driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
-    for line in _first_lines(wave, state_dir):
+    for line in first_lines(wave):
         wave.recorder.say(line)
-    for ground in wave.grounds.values():
-        if isinstance(ground, RepositoryGround):
-            wave.recorder.say(_base_line(ground.repository))
-
-
-def _first_lines(wave: Wave, state_dir: Path | None) -> Iterator[str]:
-    caps = wave.driver.probe_capabilities()
-    items = counted(len(wave.plan), "item")
-    tier = caps.recommended_verification_tier
-    stop = f"; or anywhere: {halt_command(state_dir, 'set', 'REASON')}" if state_dir else ""
-    told = f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
-    yield f"{told}; to stop it, press Ctrl-C here{stop}"
-    if wave.reviewer and any(map(wave.wants_review, wave.plan)):
-        model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
-        yield f"what needs a review is read by backend {wave.reviewer.driver.name}{model}"
-    yield f"prompts and outputs of agents and tests: {wave.run_dir}"
-
-
-def _base_line(repository: Repository) -> str:
-    where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
-    depth = ", a shallow clone" if repository.shallow else ""
-    return f"{repository.top}: builds on {where} at {repository.head[:12]}{depth}"
 
 
 @contextlib.contextmanager
@@ -324,7 +300,7 @@ def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        if not any(folder.glob("*/work.patch")):
+        if not any(folder.glob(f"*/{WORK}")):
             shutil.rmtree(folder, ignore_errors=True)
 
 

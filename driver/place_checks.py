@@ -24,6 +24,7 @@ from driver.text import typed
 from driver.tracker import tracker_problems, validate_item
 from driver.workspace_root import workspace_root
 from state_store.errors import CannotRunError, InputError, TidegateError
+from state_store.item_status import is_open
 from state_store.schema import look
 from state_store.tracker_file import read_tracker_file
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
@@ -174,7 +175,7 @@ def check_tracker(path: Path) -> Check:
         items = read_tracker_file(path).entries
     except InputError as error:
         return failed_as("tracker", error)
-    todo = [item for item in items if item.get("status") == "todo"]
+    todo = list(filter(is_open, items))
     told = f"{path}: {len(todo)} of {len(items)} items to do"
     problems = [*tracker_problems(items), *(p for item in todo for p in validate_item(item))]
     if not problems:

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from driver.selection import is_open
 from driver.tracker import load_tracker_items
 from state_store.item_id import id_of
+from state_store.item_status import is_open
 
 _TERMS = (
     "testCmd",

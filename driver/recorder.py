@@ -324,7 +324,7 @@ class Recorder:
         if self._state_dir is None:
             return None
         whole = [
-            journal.entry_of(s.slug, "shipping", self._entry(s, data), s.repo)
+            journal.entry_of(s.slug, journal.SHIPPING, self._entry(s, data), s.repo)
             for s, data in entries.items()
         ]
         return journal.prepared_together(self._state_dir, f"shipping-{tip}", whole)

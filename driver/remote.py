@@ -13,19 +13,17 @@ from pathlib import Path, PurePath
 
 from driver.git_command import (
     NETWORK_TIMEOUT_S,
+    frozen_environment,
     last_words,
-    private_environment,
     raw,
-    records,
     redacted,
     run_git,
     talking,
     text,
     user_environment,
-    with_config,
 )
 from driver.process import Captured, Command, Ending, Processes
-from driver.repository import Repository
+from driver.repository import Repository, configured
 from state_store import failpoints
 from state_store.errors import InputError
 
@@ -107,7 +105,7 @@ def find_remote(
     """
     env = user_environment(environ)
     at = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}")
-    settings = _settings(run_git((*at, "config", "-z", "--list"), cwd=repo.top, env=env).stdout)
+    settings = configured(repo, environ)
     chosen = _choose(repo, settings, name)
     if chosen is None:
         return None
@@ -116,12 +114,6 @@ def find_remote(
     frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
     address = dict(settings)[f"remote.{chosen}.url"]
     return Remote(chosen, _absolute(url, repo.top), frozen, processes or Processes(), address)
-
-
-def _settings(listing: bytes) -> list[tuple[str, str]]:
-    pairs = (record.partition("\n") for record in records(listing))
-    # A key without "=" is a true boolean; only a value spelled out survives the environment.
-    return [(key, value if gap else "true") for key, gap, value in pairs]
 
 
 def _choose(repo: Repository, settings: Sequence[tuple[str, str]], name: str | None) -> str | None:
@@ -303,15 +295,9 @@ def may_push(remote: Remote) -> bool:
 
 
 def _push_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote) -> dict[str, str]:
-    # Credential helpers and ssh are the user's programs and need the user's variables; nothing
-    # of an agent runs in this call. Configuration comes only from the start of the wave.
-    users = user_environment(environ)
-    config_free = {name: v for name, v in users.items() if not name.startswith("GIT_CONFIG_")}
-    sealed = private_environment({}, git_dir)
-    kept = {name: v for name, v in sealed.items() if name not in ("HOME", "XDG_CONFIG_HOME")}
-    env = with_config(config_free | kept, remote.config)
-    command = users.get("GIT_SSH_COMMAND") or dict(remote.config).get("core.sshcommand") or "ssh"
-    if PurePath(command.split()[0]).stem == "ssh" and "GIT_SSH" not in users:
+    env = frozen_environment(environ, git_dir, remote.config)
+    command = env.get("GIT_SSH_COMMAND") or dict(remote.config).get("core.sshcommand") or "ssh"
+    if PurePath(command.split()[0]).stem == "ssh" and "GIT_SSH" not in env:
         env["GIT_SSH_COMMAND"] = f"{command} -oBatchMode=yes"
     return env
 
@@ -342,6 +328,14 @@ def head_on(git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: s
     return "" if isinstance(there, PushResult) else there
 
 
+def head_of(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str
+) -> str | PushResult:
+    """The same, but why it cannot be asked."""
+    env = _push_environment(environ, git_dir, remote)
+    return _head_there(git_dir, env, remote, f"refs/heads/{branch}")
+
+
 def heads_on(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, timeout_s: float
 ) -> dict[str, str] | PushResult:
@@ -351,17 +345,9 @@ def heads_on(
     if isinstance(seen, PushResult):
         return seen
     if not seen.ok:
-        return PushResult(False, last_words(redacted(text(seen.stderr))), "unreachable")
+        return PushResult(False, last_words(redacted(text(seen.stderr))), UNREACHABLE)
     lines = (line.partition("\t") for line in text(seen.stdout).splitlines())
     return {ref.removeprefix("refs/heads/"): commit for commit, _, ref in lines}
-
-
-def head_of(
-    git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str
-) -> str | PushResult:
-    """The same, but why it cannot be asked."""
-    env = _push_environment(environ, git_dir, remote)
-    return _head_there(git_dir, env, remote, f"refs/heads/{branch}")
 
 
 def contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str) -> bool:

@@ -11,11 +11,11 @@ from typing import Any
 
 from driver import receipt, reviews
 from driver.agent_driver import Usage
+from driver.bill import sum_usage, token_totals, usages_of, uses_of
 from driver.outcome import (
     BUILD,
     OTHERS,
     REPAIR,
-    REVIEW,
     Attempt,
     ItemOutcome,
     Shipment,
@@ -197,17 +197,6 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
     }
 
 
-def usages_of(outcome: ItemOutcome) -> list[Usage]:
-    """What this run was billed for an item, a dispatch each."""
-    looks = reviews.of_this_run(outcome.reviews)
-    steps = phase_receipt.of_this_run(outcome.phases)
-    return [
-        *(attempt.usage for attempt in outcome.attempts),
-        *(look.usage for look in looks),
-        *(step.usage for step in steps if step.role == phase_receipt.WORKER),
-    ]
-
-
 def _phases(item: ItemReport) -> tuple[PhaseReceipt, ...]:
     """What each phase did; of a line in the classic order, what its attempts and reviews say."""
     outcome, pipeline = item.outcome, item.planned.pipeline
@@ -255,58 +244,9 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def sum_usage(usages: Iterable[Usage]) -> Usage:
-    """The sum of what is known of each field; None where nothing at all is known."""
-    known = list(usages)
-    return Usage(
-        _sum([usage.input_tokens for usage in known]),
-        _sum([usage.output_tokens for usage in known]),
-        _sum([usage.cost_usd for usage in known]),
-        _sum([usage.undivided_tokens for usage in known]),
-    )
-
-
-def _sum(values: Sequence[Any]) -> Any:
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) if numbers else None
-
-
 def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
     """Phase and usage of every dispatch; by what items tell where no books were kept."""
-    if report.uses is not None:
-        return report.uses
-    outcomes = [item.outcome for item in report.items]
-    attempts = [attempt for outcome in outcomes for attempt in outcome.attempts]
-    looks = [look for outcome in outcomes for look in reviews.of_this_run(outcome.reviews)]
-    steps = [one for outcome in outcomes for one in phase_receipt.of_this_run(outcome.phases)]
-    return [
-        *((step.phase, step.usage) for step in steps if step.role == phase_receipt.WORKER),
-        *((attempt.phase, attempt.usage) for attempt in attempts),
-        *((REVIEW, look.usage) for look in looks),
-    ]
-
-
-def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
-    """Tokens by phase. Where `unmetered` is not 0 the sums of tokens say "at least", where
-    `unpriced` is not, that of the cost."""
-    build = sum_usage(usage for phase, usage in uses if phase not in (REPAIR, REVIEW))
-    repair = sum_usage(usage for phase, usage in uses if phase == REPAIR)
-    verify = sum_usage(usage for phase, usage in uses if phase == REVIEW)
-    total = sum_usage([build, repair, verify])
-    return {
-        "buildIn": build.input_tokens or 0,
-        "buildOut": build.output_tokens or 0,
-        "repairIn": repair.input_tokens or 0,
-        "repairOut": repair.output_tokens or 0,
-        "verifyIn": verify.input_tokens or 0,
-        "verifyOut": verify.output_tokens or 0,
-        "totalIn": total.input_tokens or 0,
-        "totalOut": total.output_tokens or 0,
-        "total": _sum([usage.total_tokens for _, usage in uses]) or 0,
-        "costUsd": total.cost_usd,
-        "unmetered": sum(usage.total_tokens is None for _, usage in uses),
-        "unpriced": sum(usage.cost_usd is None for _, usage in uses),
-    }
+    return report.uses if report.uses is not None else uses_of(i.outcome for i in report.items)
 
 
 def proposed_json(proposed: Proposed) -> dict[str, Any]:

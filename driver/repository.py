@@ -20,6 +20,7 @@ from driver.git_command import (
     GitError,
     c_quoted,
     raw,
+    records,
     run_git,
     text,
     user_environment,
@@ -72,6 +73,15 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
         shallow=shallow,
         objects=common_dir / "objects",
     )
+
+
+def configured(repo: Repository, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The user's git configuration as it holds there, in order: of a key the last value wins."""
+    at = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}", "config", "-z", "--list")
+    listed = run_git(at, cwd=repo.top, env=user_environment(environ)).stdout
+    pairs = (record.partition("\n") for record in records(listed))
+    # A key without "=" is a true boolean; only a value spelled out survives the environment.
+    return [(key, value if gap else "true") for key, gap, value in pairs]
 
 
 def check_complete(repo: Repository, environ: Mapping[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from driver.backlog import Backlog
+from driver.backlog import ACTOR, Backlog
 from driver.cycle_context import Cycle
 from driver.forge import NONE
 from driver.phases.propose import propose_left
@@ -15,8 +15,6 @@ from driver.stop import Stop
 from state_store.errors import ExitCode
 from state_store.events import PULL_REQUEST, wave_stream
 
-_ACTOR = "scheduler"
-
 
 def requests_left(cycle: Cycle) -> dict[str, Any]:
     """Ask for them; the cycle report's keys about it, {} where none is left.
@@ -25,10 +23,10 @@ def requests_left(cycle: Cycle) -> dict[str, Any]:
     """
     if cycle.settings.ship.pr == NONE or not all_open(cycle.state_dir):
         return {}
-    with Backlog.opened(cycle.state_dir, cycle.tracker, cycle.settings, cycle.progress) as backlog:
+    with Backlog.opened(cycle) as backlog:
 
         def record(wave: str, step: Mapping[str, Any]) -> None:
-            backlog.api.append(wave_stream(wave), PULL_REQUEST, dict(step), actor=_ACTOR)
+            backlog.api.append(wave_stream(wave), PULL_REQUEST, dict(step), actor=ACTOR)
 
         stop = cycle.options.stop if cycle.options else Stop()
         asked = propose_left(cycle.settings, cycle.state_dir, stop, cycle.progress.say, record)

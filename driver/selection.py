@@ -21,10 +21,9 @@ from driver.manifest import ItemProblem, ownership_problems
 from driver.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
 from driver.packing import EXACT_CANDIDATES, Packing, TooHardError
 from state_store.item_id import id_of
+from state_store.item_status import is_open
 
 Item = Mapping[str, Any]
-
-TODO, CLAIMED = "todo", "claimed"
 
 OVERLAP = "overlap"
 MAX_ITEMS = "max_items"
@@ -88,18 +87,12 @@ def select_disjoint(
     oldest. Where that is too hard to find (see `_Queue.best`), items are taken in order as they
     fit. `default_repo` is the repository of the items that name none, so that both spellings meet.
     """
-    ranked = [(0 if _name(item) in first else _level(item), item) for item in items]
+    ranked = [(0 if name_of(item) in first else _level(item), item) for item in items]
     ranked.sort(key=lambda pair: (pair[0], order_key(pair[1])))
     queue = _Queue([item for _, item in ranked], [level for level, _ in ranked], default_repo)
     chosen, exact = queue.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
     return Selection(selected, tuple(queue.left_out(chosen, max_count)), exact)
-
-
-def is_open(item: Item) -> bool:
-    """Whether an item is to be done. One that is claimed is: whether somebody does work on it is
-    the lease's word, not the tracker's, or whoever dies at work would take it along."""
-    return item.get("status") in (TODO, CLAIMED)
 
 
 def filter_todo_items(items: Iterable[Item]) -> list[Item]:
@@ -191,16 +184,16 @@ class _Queue:
         """Every item that is not chosen; what comes after a full wave is not looked into."""
         taken = OwnershipMap()
         for number in chosen:
-            taken.add(_name(self.items[number]), None, self.paths(number))
+            taken.add(name_of(self.items[number]), None, self.paths(number))
         last = max(chosen, default=-1) if len(chosen) >= limit else len(self.items)
         selected = set(chosen)
         for number, item in enumerate(self.items):
             if number not in selected:
                 why = self._why_not(taken, number) if number <= last else None
-                yield why or Skipped(_name(item), MAX_ITEMS)
+                yield why or Skipped(name_of(item), MAX_ITEMS)
 
     def _why_not(self, taken: OwnershipMap, number: int) -> Skipped | None:
-        item, name = self.items[number], _name(self.items[number])
+        item, name = self.items[number], name_of(self.items[number])
         if problem := self.problem(number):
             return Skipped(name, problem.reason, detail=problem.text)
         for owned in self.paths(number):
@@ -265,7 +258,8 @@ def _as_written(item: Item, default_repo: str | None, *paths: str) -> list[str]:
     return [path.removeprefix(f"{top}/") for path in paths]
 
 
-def _name(item: Item) -> str:
+def name_of(item: Item) -> str:
+    """What an item that is left out is called: its id, else its slug."""
     return id_of(item) or str(item.get("slug") or "")
 
 

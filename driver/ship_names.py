@@ -100,9 +100,12 @@ def _subject(text: str) -> str:
     return line if len(line) <= MAX_SUBJECT_CHARS else line[: MAX_SUBJECT_CHARS - 3] + "..."
 
 
+ON_THE_WAY = "refs/tidegate/"
+
+
 def on_the_way(tip: str) -> str:
     """The ref that keeps a line of commits in the user's repository until its branch does."""
-    return f"refs/tidegate/{tip}"
+    return f"{ON_THE_WAY}{tip}"
 
 
 def branch_names(wave_id: str, date: str) -> Iterator[str]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from driver import receipt
+from driver.bill import sum_usage, usages_of
 from driver.outcome import BASELINE, PROOF, ItemOutcome, Shipment, TestRun
 from driver.prompts import command_text
 from driver.pull_request import ItemTold, ShipmentTold
-from driver.report import sum_usage, usages_of
 from driver.reviews import Review, from_json, review_word
 from driver.runners.summary import Counts
 from driver.wave_context import Planned, Wave

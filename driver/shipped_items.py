@@ -12,14 +12,18 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from driver.selection import TODO, is_open
 from driver.text import safe_line
+from state_store.item_status import DONE, IN_PROGRESS, TODO, is_open
 
 Item = Mapping[str, Any]
 
 KEY = "shipped"
-IN_PROGRESS, DONE = "in_progress", "done"
 _NOTED = re.compile(r"\[wave ([^\s\]]+)\]")
+
+
+def note_of(wave_id: str) -> str:
+    """What an item's notes say of a wave that shipped it."""
+    return f"[wave {wave_id[:8]}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,12 @@ from pathlib import Path
 from driver.commits import Commit, CommitSpec
 from driver.git_command import (
     GitError,
-    private_environment,
+    frozen_environment,
     raw,
-    records,
     run_git,
     text,
-    user_environment,
-    with_config,
 )
-from driver.repository import Repository, lay_git_dir
+from driver.repository import Repository, configured, lay_git_dir
 from state_store.errors import CannotRunError
 
 ALWAYS, NEVER = "always", "never"
@@ -75,15 +72,8 @@ class Signer:
         return text(done.stdout).strip()
 
     def _environment(self, git_dir: Path) -> dict[str, str]:
-        users = user_environment(self.environ)
-        plain = {
-            name: value
-            for name, value in users.items()
-            if name not in _PROMPTS and not name.startswith("GIT_CONFIG_")
-        }
-        sealed = private_environment({}, git_dir)
-        kept = {name: v for name, v in sealed.items() if name not in ("HOME", "XDG_CONFIG_HOME")}
-        return with_config(plain | kept, self.config)
+        unprompted = {name: v for name, v in self.environ.items() if name not in _PROMPTS}
+        return frozen_environment(unprompted, git_dir, self.config)
 
 
 def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer | None:
@@ -93,10 +83,7 @@ def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer
     """
     if sign == NEVER:
         return None
-    at = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}", "config", "-z", "--list")
-    listed = run_git(at, cwd=repo.top, env=user_environment(environ)).stdout
-    pairs = [record.partition("\n") for record in records(listed)]
-    last = {key: value if gap else "true" for key, gap, value in pairs}
+    last = dict(configured(repo, environ))
     if sign != ALWAYS and last.get("commit.gpgsign", "false").lower() not in _YES:
         return None
     asked = {key: value for key, value in last.items() if _ASKED.fullmatch(key)}

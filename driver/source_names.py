@@ -15,6 +15,7 @@ from driver.agent_driver import AgentDriver
 from driver.gates import GateClosedError, check_halt
 from driver.manifest import check_item
 from driver.ownership import OwnershipError, parse_owned
+from driver.shipped_items import note_of
 from driver.tracker import rewrite_items
 from driver.wave_bridge import build_manifest_item
 from state_store import journal
@@ -150,7 +151,7 @@ def _write_tracker_status_atomic(
     def change(item: Mapping[str, Any]) -> Mapping[str, Any]:
         if id_of(item) not in wanted:
             return {}
-        return {"status": status, "notes": f"{item.get('notes') or ''} [wave {wave_id[:8]}]"}
+        return {"status": status, "notes": f"{item.get('notes') or ''} {note_of(wave_id)}"}
 
     try:
         written = rewrite_items(Path(path), change, expected_hash)

@@ -30,8 +30,9 @@ from driver.model_table import PRICES, Price, cost_of
 from state_store.api import StateAPI
 from state_store.errors import InputError, TidegateError
 from state_store.kept_spend import Purpose, Reserved
-from tools import budget, ceilings
-from tools.budget import Budget, OverBudgetError, Used
+from tools import budget, ceilings, charges
+from tools.budget import Budget, OverBudgetError
+from tools.charges import Used
 from tools.settings import Settings
 
 _LOOK_AGAIN_S = 0.5
@@ -117,7 +118,7 @@ class Spending:
         for mark in list(self._open):
             left = self._open.pop(mark, None)
             if left is not None:
-                self._book(left[0], _UNMETERED, left[1], Used(verdict=budget.HUNG))
+                self._book(left[0], _UNMETERED, left[1], Used(verdict=charges.HUNG))
         again, self._unbooked = self._unbooked, []
         if self.budget and again:
             self.budget.problem = None
@@ -322,7 +323,7 @@ def _used(usage: Usage, result: WorkerResult | None, seconds: float) -> Used:
 def _verdict(result: WorkerResult | None) -> str:
     """The ledger's word for how a dispatch ended; whether its work is any good comes later."""
     if result is None or result.failure == FAILURE_TIMED_OUT:
-        return budget.HUNG
+        return charges.HUNG
     if result.ok:
-        return budget.OK
-    return budget.EMPTY if result.failure == FAILURE_COULD_NOT_RUN else budget.FAILED
+        return charges.OK
+    return charges.EMPTY if result.failure == FAILURE_COULD_NOT_RUN else charges.FAILED

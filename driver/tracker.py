@@ -14,10 +14,10 @@ from typing import Any
 
 from driver.manifest import check_item
 from driver.ownership import comparison_key
-from driver.selection import is_open
 from state_store.errors import InputError
 from state_store.files import replace_unchanged
 from state_store.item_id import id_of
+from state_store.item_status import is_open
 from state_store.locks import locked
 from state_store.merge import Change, Item
 from state_store.tracker_base import digest_of

@@ -15,12 +15,12 @@ from typing import Any
 from driver.attempts import Patience, after_try, no_wait, opened
 from driver.backlog import Backlog
 from driver.outcome import Verdict
-from driver.selection import is_open
-from driver.shipped_items import IN_PROGRESS, KEY, Shipped
+from driver.shipped_items import KEY, Shipped, note_of
 from driver.text import without_remedy
 from driver.tracker import Edit
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
+from state_store.item_status import IN_PROGRESS, is_open
 
 # These say why even where nobody has worked.
 _TOLD = (Verdict.UNDECIDED, Verdict.OVER_BUDGET)
@@ -93,7 +93,7 @@ def _unasked(results: WaveResults, record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _in_progress(terms: Terms, slug: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    note = f"{item.get('notes') or ''} [wave {terms.wave_id[:8]}]".strip()
+    note = f"{item.get('notes') or ''} {note_of(terms.wave_id)}".strip()
     # Whoever moved the item on while the wave ran knows more than the wave.
     status = IN_PROGRESS if is_open(item) else item.get("status")
     cured = {"lastError": None} if item.get("lastError") else {}

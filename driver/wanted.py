@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from driver.selection import NOT_ASKED_FOR, TODO, Skipped, is_open
+from driver.selection import NOT_ASKED_FOR, Skipped, name_of
 from state_store.errors import InputError
 from state_store.item_id import id_of
+from state_store.item_status import TODO, is_open
 
 Item = Mapping[str, Any]
 
@@ -40,7 +41,7 @@ class Wanted:
             if self.takes(item):
                 asked.append(item)
             else:
-                others.append(Skipped(id_of(item) or str(item.get("slug") or ""), NOT_ASKED_FOR))
+                others.append(Skipped(name_of(item), NOT_ASKED_FOR))
         return asked, others
 
     def check_names(self, items: Sequence[Item]) -> None:

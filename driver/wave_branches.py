@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from driver.git import Repository, is_ancestor, tip_of
 from driver.git_command import private_environment, run_git, text, user_environment
-from driver.ship_names import is_branch_of
+from driver.ship_names import ON_THE_WAY, is_branch_of
 from state_store.anchors import TRAILER, Anchor, parsed
 
 HEADS = "refs/heads/"
 _PREFIXES = (f"{HEADS}wave/", f"{HEADS}wave-*")
-ON_THE_WAY = "refs/tidegate/"
 _USUAL = ("main", "master")
 
 

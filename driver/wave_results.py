@@ -5,7 +5,7 @@ The dict of docs/formats.md is read here once; a replaced `run_wave` may leave o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,14 +37,17 @@ class WaveResults:
         """The ids of the selected items that were left behind."""
         return tuple(found for slug, found in self.ids.items() if slug not in self.shipped)
 
-    def shipment(self, slug: str, place: str, entry: Mapping[str, Any]) -> Shipped | None:
+    def shipment(
+        self, slug: str, place: str | None, entries: Iterable[Mapping[str, Any]]
+    ) -> Shipped | None:
         """What to keep of a shipment, None where no commit is told; `place` is its repository,
-        `entry` the journal's of it, which knows a line that an earlier wave published."""
+        `entries` the journal's of the item: one may know a line that an earlier wave published."""
         record = self.built.get(slug) or {}
         commit = _text(record.get("commit"))
         if not commit:
             return None
-        mine = entry if entry.get("commit") == commit else {}
+        known = (entry for entry in entries if entry.get("commit") == commit)
+        mine: Mapping[str, Any] = next(known, {})
         bases = self.told.get("base") or ()
         mine_only = (b for b in bases if len(bases) == 1 or b.get("repo") == place)
         base: Mapping[str, Any] = next(mine_only, {})

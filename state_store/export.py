@@ -14,6 +14,7 @@ from state_store.api import StateAPI
 from state_store.events import WAVE_PREFIX
 from state_store.files import write_text_atomic
 from state_store.ingest import export_tracker
+from state_store.item_status import ARCHIVED, BLOCKED, CLAIMED, DONE, IN_PROGRESS, TODO
 
 __all__ = [
     "buildlog",
@@ -30,7 +31,7 @@ View = Mapping[str, Any]
 _KEPT = "view:buildlog"  # the snapshot that has the sections
 _FORMAT = 1  # to be raised with every change of what a section says
 
-_STATUS_ORDER = ("claimed", "in_progress", "todo", "failed", "blocked", "done", "archived")
+_STATUS_ORDER = (CLAIMED, IN_PROGRESS, TODO, "failed", BLOCKED, DONE, ARCHIVED)
 
 
 def export_state_md(api: StateAPI, out_path: Path | str) -> None:

@@ -17,6 +17,7 @@ from state_store import events as names
 from state_store import tracker_base
 from state_store.files import replace_unchanged, write_json_atomic
 from state_store.item_id import id_of
+from state_store.item_status import ARCHIVED
 from state_store.locks import locked
 from state_store.merge import Item, Items, Merge, MergeConflict, agreed, merge
 from state_store.projections import tracker_document
@@ -118,7 +119,7 @@ def export_tracker(api: HasStore, out_path: Path | str, *, archived: bool = True
     keeps what people wrote there. Raises CannotRunError when it cannot be written.
     """
     where = real_path(Path(out_path))
-    items = [i for i in api.store.items() if archived or i.get("status") != "archived"]
+    items = [i for i in api.store.items() if archived or i.get("status") != ARCHIVED]
     write_json_atomic(where, tracker_document(items))
     version, _ = api.store.head(names.TRACKER)
     tracker_base.save_base(api.store, where, version, _by_id(items))

@@ -19,6 +19,7 @@ from state_store.errors import CannotRunError
 from state_store.files import BadFileError, PreparedFile, read_json, write_json_atomic
 
 FOLDER = "journal"
+SHIPPING = "shipping"  # the phase of what is announced and not yet said to be published
 _MAX_SLUG = 200
 _MAX_BASENAME = 20  # with the slug and both hashes a name stays under 255 bytes
 _MAX_BYTES = 2**20
@@ -107,6 +108,17 @@ def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path
             if key not in entries or entries[key]["timestamp"] <= entry["timestamp"]:
                 entries[key] = entry
     return entries, tuple(unreadable)
+
+
+def entries_about(
+    entries: Mapping[Key, dict[str, Any]], slug: str, repo: str | None, place: str | None
+) -> list[dict[str, Any]]:
+    """An item's entries out of `load_entries`, the latest first. It may have named its repository
+    in one wave and not in another: `repo` is what it names now, `place` where that is. One without
+    a repository can be about another item of that slug, somewhere else."""
+    names = dict.fromkeys((repo, place, None))
+    found = [entries[name, slug] for name in names if (name, slug) in entries]
+    return sorted(found, key=lambda entry: float(entry["timestamp"]), reverse=True)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from state_store.item_status import ARCHIVED, CLAIMED
+
 Item = Mapping[str, Any]
 Items = Mapping[str, Item]
 
@@ -26,10 +28,9 @@ class Absent(Enum):
 
 
 ABSENT = Absent.ABSENT
-ARCHIVED = "archived"
 GROWING_TEXTS = frozenset({"notes"})
 # That a machine works on an item is no decision: it gives way to whatever a person says.
-PASSING = {"status": "claimed"}
+PASSING = {"status": CLAIMED}
 FILE, STORE = "file", "store"
 
 

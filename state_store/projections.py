@@ -13,6 +13,7 @@ from typing import Any
 
 from state_store import events as names
 from state_store.item_id import id_of
+from state_store.item_status import ARCHIVED
 
 Row = Mapping[str, Any]
 View = dict[str, Any]
@@ -135,7 +136,7 @@ def _fields_removed(item: View, payload: Row, _event: Row) -> View:
 
 def _archived(item: View, payload: Row, event: Row) -> View:
     at = payload.get("completed_at") or iso_time(event["ts"])
-    return item | {"status": "archived", "completed_at": at}
+    return item | {"status": ARCHIVED, "completed_at": at}
 
 
 _TRACKER: dict[str, Callable[[View, Row, Row], View]] = {

@@ -19,6 +19,7 @@ from state_store import tracker_base
 from state_store.errors import InputError, TidegateError
 from state_store.ingest import SyncReport, sync_tracker
 from state_store.item_id import id_of
+from state_store.item_status import ARCHIVED, DONE, TODO
 from state_store.projections import iso_time, tracker_document
 from state_store.store import EventStore
 
@@ -27,7 +28,7 @@ TRACKER_FILENAME = "tracker.json"
 
 _DEFAULTS: Mapping[str, Any] = {
     "priority": "P1",
-    "status": "todo",
+    "status": TODO,
     "lane": "proposed",
     "source": None,
     "tags": (),
@@ -35,7 +36,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "pr_link": None,
     "completed_at": None,
 }
-_CLOSED = ("done", "archived")
+_CLOSED = (DONE, ARCHIVED)
 
 
 class WriteConflict(TidegateError):

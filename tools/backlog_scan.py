@@ -12,6 +12,7 @@ from typing import Any
 
 from state_store.errors import InputError
 from state_store.files import read_text
+from state_store.item_status import is_finished
 from state_store.tracker_file import read_tracker_file
 
 Item = Mapping[str, Any]
@@ -19,7 +20,6 @@ Item = Mapping[str, Any]
 Overlaps = Callable[[Sequence[Item]], Iterable[tuple[int, int, str]]]
 
 MISSING, STALE, OVERLAP = "missing_ownership", "stale_reference", "ownership_overlap"
-_OVER = frozenset({"done", "archived", "in_progress"})
 _VERDICT = 6
 
 
@@ -31,7 +31,7 @@ def scan(tracker: Path, work_dir: Path, ledger: Path | None, overlaps: Overlaps)
     except InputError as error:
         empty = {"items": [], "ledger_stats": {}, "summary": "the tracker could not be read"}
         return {"success": False, "error": str(error), **empty}
-    todo = [item for item in entries if item.get("status") not in _OVER]
+    todo = [item for item in entries if not is_finished(item)]
     flags = [_flags(item, work_dir) for item in todo]
     for later, earlier, what in overlaps(todo):
         flags[later].append({"type": OVERLAP, "detail": f"{what}: {_called(todo[earlier])} too"})

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,11 @@ from state_store.store import EventStore, Transaction
 from state_store.write_api import STATE_DB_FILENAME
 from tools import ceilings
 from tools.ceilings import DAILY, MICRO, WAVE, Decision, Estimate, Fit, Limits, Period
+from tools.charges import Used, billed, charge_of, in_full
 from tools.ledger_rows import NOTHING_ELSEWHERE, Elsewhere
 from tools.ledger_writer import LedgerWriter
 from tools.overruns import beyond
 
-OK, FAILED, EMPTY, HUNG = "OK", "FAILED", "EMPTY", "HUNG"
 ACTOR = "budget"
 HOLD_S = 7200.0
 
@@ -37,25 +37,6 @@ class OverBudgetError(StoppedByPolicyError):
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
         super().__init__(decision.reason)
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """What a backend says of a dispatch, believed only where it is a number; None is unknown.
-
-    `usd` in USD; `verdict` is one of the ledger's words. `least_tokens` and `least_usd` are what is
-    known of a use whose whole is not.
-    """
-
-    tokens_in: Any = None
-    tokens_out: Any = None
-    tokens: Any = None
-    usd: Any = None
-    least_tokens: Any = 0
-    least_usd: Any = 0.0
-    seconds: float = 0.0
-    verdict: str = OK
-    model: str | None = None
 
 
 @dataclass
@@ -269,7 +250,7 @@ class Budget:
     ) -> bool:
         booked = transaction.spend.settle(reserved, charge, transaction.now.wall_s)
         if booked:
-            told = _event(reserved, charge, usd)
+            told = billed(reserved, charge, usd)
             transaction.append(events.AGENT_TRACES, events.AGENT_BILLED, told, actor=ACTOR)
         return booked
 
@@ -282,35 +263,6 @@ def _with_more(period: Period, tokens: int, usd: int) -> Period:
         reserved_usd=total.reserved_usd + usd,
     )
     return replace(period, total=held)
-
-
-def charge_of(reserved: Reserved, used: Used) -> Charge:
-    """What counts of a use; more than was reserved where that much is known."""
-    entered, left = ceilings.counted(used.tokens_in), ceilings.counted(used.tokens_out)
-    total = entered + left if entered is not None and left is not None else None
-    if total is None:
-        total = ceilings.counted(used.tokens)
-    usd = ceilings.priced(used.usd)
-    told = ceilings.counted(used.least_tokens) or 0
-    at_least = max(reserved.tokens, told, (entered or 0) + (left or 0))
-    least_usd = max(reserved.usd, ceilings.priced(used.least_usd) or 0)
-    return Charge(
-        tokens=at_least if total is None else total,
-        usd=least_usd if usd is None else usd,
-        tokens_in=entered,
-        tokens_out=left,
-        metered=total is not None,
-        priced=usd is not None,
-        seconds=used.seconds,
-        verdict=used.verdict,
-        model=used.model or reserved.purpose.model,
-    )
-
-
-def in_full(use: OpenUse) -> Charge:
-    """The charge for a reservation whose holder ended without a word."""
-    reserved = use.reserved
-    return charge_of(reserved, Used(verdict=HUNG))
 
 
 def read_totals(state_dir: Path, wave: str) -> tuple[Total, Total]:
@@ -338,26 +290,6 @@ def _without_price(purpose: Purpose) -> str:
         f"the price of {purpose.model or 'the model'} is unknown and money is limited: name the "
         f"model and its price under [prices], or set [limits] allow_unpriced = true"
     )
-
-
-def _event(reserved: Reserved, charge: Charge, usd: Any) -> Mapping[str, Any]:
-    """`cost_usd` is what was told, to the last digit; what counts is in whole micro-USD."""
-    purpose = reserved.purpose
-    known_usd = float(usd) if charge.priced else None
-    return {
-        "agent_id": events.agent_id(purpose.wave, purpose.item, purpose.phase, purpose.number),
-        **{k: v for k, v in asdict(purpose).items() if k != "number"},
-        "attempt": purpose.number,
-        "model": charge.model or None,
-        "tokens_in": charge.tokens_in,
-        "tokens_out": charge.tokens_out,
-        "tokens": charge.tokens if charge.metered else None,
-        "cost_usd": known_usd,
-        "charged_tokens": charge.tokens,
-        "charged_usd": charge.usd / MICRO,
-        "duration_s": round(charge.seconds, 3),
-        "stamp": reserved.stamp,
-    }
 
 
 def _told(total: Total, limits: ceilings.Ceilings, minutes: float) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Any
 
 MAX_SLUG = 60
-TODO, PROPOSED = "todo", "proposed"
 
 _PRIORITY_WORDS = {
     "p0": "P1", "p1": "P1", "p2": "P2", "p3": "P3", "p4": "P3", "p5": "P3",

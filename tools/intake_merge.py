@@ -18,10 +18,11 @@ from typing import Any
 from state_store.errors import InputError
 from state_store.files import make_folder, replace_unchanged, write_json_atomic
 from state_store.item_id import id_of
+from state_store.item_status import PROPOSED, TODO
 from state_store.locks import locked
 from state_store.merge import Change
 from state_store.tracker_file import read_tracker_file, real_path, with_changes
-from tools.drafts import PROPOSED, TODO, Draft, slug_of
+from tools.drafts import Draft, slug_of
 
 Item = Mapping[str, Any]
 Problems = Callable[[Item], Sequence[str]]

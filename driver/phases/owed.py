@@ -23,9 +23,7 @@ from driver.remote import ADVANCED, contains, fetch_head, head_on
 from driver.repository import move_ahead
 from driver.ship_names import is_branch_of, on_the_way
 from state_store.errors import CannotRunError
-from state_store.journal import load_entries
-
-SHIPPING = "shipping"
+from state_store.journal import SHIPPING, entries_about, load_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +46,19 @@ class Announcement:
         return cls(branch, tip, target)
 
 
-def owed_items(state_dir: Path) -> frozenset[tuple[str | None, str]]:
-    """(repo, slug) of the items whose shipment was announced, and not said to be done."""
-    entries, _ = load_entries(state_dir)
-    return frozenset(key for key, entry in entries.items() if entry.get("phase") == SHIPPING)
+class OwedItems:
+    """The items whose shipment was announced, and not said to be done; `slugs` are theirs, and
+    perhaps those of others that are called alike."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._entries, _ = load_entries(state_dir)
+        found = self._entries.values()
+        self.slugs = {entry["slug"] for entry in found if entry.get("phase") == SHIPPING}
+
+    def has(self, slug: str, repo: str | None, place: str | None) -> bool:
+        """Whether an item is one; `repo` is what it names, `place` its repository."""
+        latest = entries_about(self._entries, slug, repo, place)[:1]
+        return any(entry.get("phase") == SHIPPING for entry in latest)
 
 
 class Owed:

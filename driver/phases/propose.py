@@ -25,7 +25,7 @@ from driver.stop import Stop
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.failpoints import failpoint
-from state_store.journal import load_entries
+from state_store.journal import entries_about, load_entries
 from state_store.locks import locked
 from tools.known_secrets import scan_known_values, secrets_of
 from tools.settings import Settings
@@ -198,10 +198,12 @@ def _found(wave: Wave, ground: RepositoryGround, own: Pairs) -> Iterator[Line]:
     entries, _ = load_entries(wave.state_dir)
     lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
     for planned, outcome in own:
-        entry = entries.get((planned.item.repo, planned.slug), {})
-        place = tuple(str(entry.get(name) or "") for name in ("branch", "tip", "waveId"))
-        if outcome.shipped_as and entry.get("commit") == outcome.shipped_as and all(place):
-            lines.setdefault(place, {})[planned.slug] = entry
+        subject = wave.subject(planned)
+        for entry in entries_about(entries, subject.slug, subject.repo, subject.place):
+            place = tuple(str(entry.get(name) or "") for name in ("branch", "tip", "waveId"))
+            if outcome.shipped_as and entry.get("commit") == outcome.shipped_as and all(place):
+                lines.setdefault(place, {})[planned.slug] = entry
+                break
     repository = ground.repository
     for (branch, tip, wave_id), items in lines.items():
         if not is_ancestor(repository, tip, repository.head, ground.environ):

@@ -28,12 +28,15 @@ from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.protected import refusal
 from driver.reviews import Review, ReviewWord, from_json
 from driver.saved_work import REVIEWED, WORK, of_step, origin_of
+from driver.shipped_items import note_of
 from driver.subject import Subject
 from driver.target import are_there, conflicts
 from driver.verdicts import of_changes
 from driver.wave_context import Planned, Wave
 from state_store.errors import CannotRunError, TidegateError
-from state_store.journal import load_entries, safe_slug
+from state_store.journal import Key, entries_about, load_entries, safe_slug
+
+Entries = Mapping[Key, dict[str, Any]]
 
 RESUME = "resume"
 _NONE = nullcontext()
@@ -93,7 +96,7 @@ def remembered(
 
 def _heard(entry: Mapping[str, Any], subject: Subject, notes: str) -> bool:
     """Whether an entry is about another task, or one that the tracker has closed since."""
-    told = f"[wave {str(entry.get('waveId'))[:8]}]" in notes
+    told = note_of(str(entry.get("waveId"))) in notes
     return told or entry.get("task") != subject.task
 
 
@@ -136,11 +139,12 @@ def recall(wave: Wave) -> dict[str, Remembered]:
     lines: dict[tuple[str, Announcement], Owed] = {}
     memories = {}
     for planned in wave.plan:
-        entry = entries.get((planned.item.repo, planned.slug))
+        subject = wave.subject(planned)
+        entry = _entry_about(entries, subject)
         notes = str(planned.item.extra.get("notes") or "")
         memory = remembered(
             entry,
-            wave.subject(planned),
+            subject,
             wave.state_dir,
             notes,
             stepwise=wave.is_stepwise(planned),
@@ -152,6 +156,18 @@ def recall(wave: Wave) -> dict[str, Remembered]:
             memory = replace(memory, owed=lines.setdefault((planned.home.key, line), fresh))
         memories[planned.slug] = memory
     return memories
+
+
+def _entry_about(entries: Entries, subject: Subject) -> dict[str, Any] | None:
+    """The latest entry of an item, and of its namesakes only what is about the same task."""
+    return next(
+        (
+            entry
+            for entry in entries_about(entries, subject.slug, subject.repo, subject.place)
+            if entry.get("repo") == subject.repo or entry.get("task") == subject.task
+        ),
+        None,
+    )
 
 
 def make_up(wave: Wave, memories: Mapping[str, Remembered]) -> None:

@@ -34,7 +34,8 @@ from pathlib import Path
 from driver.living import holder_name, is_gone
 from state_store.kept_spend import Purpose, Reserved
 from state_store.store import EventStore
-from tools.budget import Budget, OverBudgetError, Used
+from tools.budget import Budget, OverBudgetError
+from tools.charges import Used
 from tools.ceilings import Ceilings, Limits
 
 state, seed, ceiling = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])

@@ -22,8 +22,9 @@ from tests.support.beside import beside
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response, says
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts
 from tools import cost_ceiling, fleet_ledger, halt, wave_ledger_hook
-from tools.budget import Budget, Used
+from tools.budget import Budget
 from tools.ceilings import Limits
+from tools.charges import Used
 
 SLUGS = [f"i{number}" for number in range(8)]
 

@@ -115,6 +115,7 @@ def test_where_all_is_well_nothing_fails_and_nothing_is_changed(place: Place) ->
         ("[", "fail", "tracker.json"),
         ("[]", "ok", "0 of 0 items to do"),
         ('[{"id": "A", "slug": "a", "status": "todo"}]', "warn", "1 of 1 items to do; "),
+        ('[{"id": "A", "slug": "a", "status": "claimed"}]', "warn", "1 of 1 items to do; "),
     ],
 )
 def test_the_backlog_is_looked_at(place: Place, text: str | None, level: str, says: str) -> None:

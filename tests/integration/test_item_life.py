@@ -47,7 +47,9 @@ def with_remote(project: Project) -> Path:
     return remote
 
 
-def test_a_life_from_todo_to_done_and_back(project: Project) -> None:
+def test_what_ships_is_done_once_merged_and_to_do_again_once_its_branch_is_deleted(
+    project: Project,
+) -> None:
     seen = project.home / "seen.json"
     copies = f"DO open({str(seen)!r}, 'w').write(open({str(project.tracker)!r}).read())"
     project.track(

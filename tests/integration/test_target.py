@@ -140,4 +140,4 @@ def test_what_an_agent_commits_in_the_users_checkout_is_nobodys_base(scene: Scen
     report, _ = scene.play({"a": rogue, "b": writes(b__txt="b\n")}, items, git=git)
     assert at(scene.repo, "topic") != topic
     for slug in report["shipped"]:
-        assert scene.repo.git("rev-parse", f"{built(report)[slug]['commit']}^") == topic
+        assert scene.repo.git("merge-base", built(report)[slug]["commit"], "topic") == topic

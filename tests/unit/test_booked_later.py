@@ -13,8 +13,9 @@ from state_store.kept_spend import Charge, Reserved
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import ScriptedDriver
-from tools.budget import Budget, Used
+from tools.budget import Budget
 from tools.ceilings import Limits
+from tools.charges import Used
 
 
 class OnceBusy(Budget):

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from state_store.kept_spend import Purpose, Reserved, Total
-from tools.budget import Used, charge_of
 from tools.ceilings import (
     DAILY,
     WAVE,
@@ -22,6 +21,7 @@ from tools.ceilings import (
     percentile_90,
     priced,
 )
+from tools.charges import Used, charge_of
 
 NAN, ENDLESS = float("nan"), float("inf")
 

@@ -15,7 +15,7 @@ def record(slug: str, verdict: str = "verified", **more: Any) -> dict[str, Any]:
 
 
 def repository(**more: Any) -> dict[str, Any]:
-    return {"repo": "/r", "branch": "wave/1", "sha": "5" * 40, **more}
+    return {"repo": "/r", "branch": "wave/1", "sha": "5" * 40, "pushed": True, **more}
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,13 @@ def repository(**more: Any) -> dict[str, Any]:
             ["shipped 1 of 1 item", "pull request of wave/1: https://f/1 (draft)",
              "no pull request of wave/0: gh is not installed"],
             id="proposed",
+        ),
+        pytest.param(
+            {"built": [record("a")], "shipped": ["a"],
+             "shipped_repos": [repository(pushed=False)]},
+            ["shipped 1 of 1 item", "branch wave/1: in this repository only",
+             "look: git -C /r log --stat HEAD..wave/1"],
+            id="what an earlier run announced, completed where there is no remote",
         ),
         pytest.param(
             {"built": [record("a", savedWork="/s/a.patch")], "shipped": None},
@@ -64,7 +71,9 @@ def repository(**more: Any) -> dict[str, Any]:
         ),
     ],
 )  # fmt: skip
-def test_what_is_told_last(wave: dict[str, Any], lines: list[str]) -> None:
+def test_the_last_lines_say_what_shipped_and_where_everything_else_is(
+    wave: dict[str, Any], lines: list[str]
+) -> None:
     assert list(closing_lines(wave)) == lines
     assert list(closing_lines({"phase": "dispatch", "wave": wave})) == lines
 

@@ -83,6 +83,7 @@ def test_no_dependency_is_none(value: Any) -> None:
     assert told(an_item("a", dependsOn=value)) == {}
 
 
-def test_the_caller_says_what_others_can_build_on() -> None:
+def test_what_is_finished_and_not_where_waves_start_from_is_waited_for() -> None:
     items = [an_item("a", "in_progress"), an_item("b", dependsOn="a")]
-    assert waiting(items, lambda item: item["status"] == "done")["b"].clash == "a"
+    left = waiting(items, absent={"a": "which is in no commit"})["b"]
+    assert (left.clash, left.detail) == ("a", "waits for 'a', which is in no commit")

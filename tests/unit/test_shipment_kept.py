@@ -43,4 +43,4 @@ def test_a_shipment_is_kept_as_the_wave_that_made_it_tells(
 ) -> None:
     built = [{"slug": "a", "commit": "c1", **record}]
     results = WaveResults.of({**TOLD, **told, "built": built, "shipped": ["a"]}, SELECTION)
-    assert results.shipment("a", "/s", entry) == kept
+    assert results.shipment("a", "/s", [entry]) == kept

@@ -124,5 +124,7 @@ def test_an_item_that_a_person_takes_up_again_is_no_longer_a_shipment() -> None:
         ({}, None),
     ],
 )
-def test_what_the_tracker_has_of_a_shipment(item: dict[str, Any], shipped: Shipped | None) -> None:
+def test_a_shipment_is_known_by_its_record_else_by_the_notes(
+    item: dict[str, Any], shipped: Shipped | None
+) -> None:
     assert Shipped.of(item) == shipped

@@ -1,0 +1,77 @@
+"""What a wave was billed: the usage of its dispatches, by item and by phase. Pure.
+
+What nobody knows stays None, and makes a sum a part of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from driver import reviews
+from driver.agent_driver import Usage
+from driver.outcome import REPAIR, REVIEW, ItemOutcome
+from driver.pipeline import phase_receipt
+
+
+def usages_of(outcome: ItemOutcome) -> list[Usage]:
+    """What this run was billed for an item, a dispatch each."""
+    looks = reviews.of_this_run(outcome.reviews)
+    steps = phase_receipt.of_this_run(outcome.phases)
+    return [
+        *(attempt.usage for attempt in outcome.attempts),
+        *(look.usage for look in looks),
+        *(step.usage for step in steps if step.role == phase_receipt.WORKER),
+    ]
+
+
+def uses_of(outcomes: Iterable[ItemOutcome]) -> list[tuple[str, Usage]]:
+    """Phase and usage of every dispatch, as items tell."""
+    known = list(outcomes)
+    attempts = [attempt for outcome in known for attempt in outcome.attempts]
+    looks = [look for outcome in known for look in reviews.of_this_run(outcome.reviews)]
+    steps = [one for outcome in known for one in phase_receipt.of_this_run(outcome.phases)]
+    return [
+        *((step.phase, step.usage) for step in steps if step.role == phase_receipt.WORKER),
+        *((attempt.phase, attempt.usage) for attempt in attempts),
+        *((REVIEW, look.usage) for look in looks),
+    ]
+
+
+def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
+    """Tokens by phase. Where `unmetered` is not 0 the sums of tokens say "at least", where
+    `unpriced` is not, that of the cost."""
+    build = sum_usage(usage for phase, usage in uses if phase not in (REPAIR, REVIEW))
+    repair = sum_usage(usage for phase, usage in uses if phase == REPAIR)
+    verify = sum_usage(usage for phase, usage in uses if phase == REVIEW)
+    total = sum_usage([build, repair, verify])
+    return {
+        "buildIn": build.input_tokens or 0,
+        "buildOut": build.output_tokens or 0,
+        "repairIn": repair.input_tokens or 0,
+        "repairOut": repair.output_tokens or 0,
+        "verifyIn": verify.input_tokens or 0,
+        "verifyOut": verify.output_tokens or 0,
+        "totalIn": total.input_tokens or 0,
+        "totalOut": total.output_tokens or 0,
+        "total": _sum([usage.total_tokens for _, usage in uses]) or 0,
+        "costUsd": total.cost_usd,
+        "unmetered": sum(usage.total_tokens is None for _, usage in uses),
+        "unpriced": sum(usage.cost_usd is None for _, usage in uses),
+    }
+
+
+def sum_usage(usages: Iterable[Usage]) -> Usage:
+    """The sum of what is known of each field; None where nothing at all is known."""
+    known = list(usages)
+    return Usage(
+        _sum([usage.input_tokens for usage in known]),
+        _sum([usage.output_tokens for usage in known]),
+        _sum([usage.cost_usd for usage in known]),
+        _sum([usage.undivided_tokens for usage in known]),
+    )
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
