@@ -151,7 +151,7 @@ def dispatched(
         used = result.usage = added(used, result.usage)
         if not left or not _may_end_better(result):
             break
-        again = f"{call.told or call.phase} did not come to its end ({result.error}); once more"
+        again = f"{call.heard} did not come to its end ({result.error}); once more"
         wave.recorder.say(f"{planned.slug}: {again}")
         wave.gates.check_money()
         call.performer.gates.check_backend()
@@ -292,7 +292,7 @@ def _record(planned: Planned, place: Place, wave: Wave, sent: Dispatched, seen: 
     wave.options.recording.write(
         Recorded(
             item=planned.slug,
-            phase=sent.call.phase,
+            phase=sent.call.heard,
             number=sent.call.number,
             prompt=sent.call.prompt,
             ok=said.ok,

@@ -119,7 +119,7 @@ def _note(at: Placed, sent: Dispatched) -> None:
     at.wave.options.recording.write(
         Recorded(
             item=at.planned.slug,
-            phase=call.phase,
+            phase=call.heard,
             number=call.number,
             prompt=call.prompt,
             ok=said.ok,
