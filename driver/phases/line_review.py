@@ -41,6 +41,8 @@ def _judged(line: Line, found: Review, phase: Phase) -> Judgement | None:
     cap = line.cap if phase.repair else 0
     number = max(line.last.number, 1)
     judgement = judge(found, gate_green=True, number=number, repair_cap=cap)
+    if judgement is None:
+        line.books.to_address(found)
     if found.recalled and judgement is not None and judgement.verdict is Verdict.VERIFIED:
         known = Started(line.tree()).receipt(phase, READER, COMPLETED, reason=found.said)
         line.record(phase, known, line.last)
@@ -60,12 +62,10 @@ def _asked(line: Line, phase: Phase) -> Judgement | None:
     approved = judgement is not None and judgement.verdict is Verdict.VERIFIED
     status = COMPLETED if approved else (STALLED if judgement else REPAIR)
     receipt = started.receipt(phase, READER, status, work=line.last, reason=found.said)
-    line.note(reviewed(receipt, found))
     stands = judgement or Judgement(Verdict.FAILED, f"a reviewer asks for changes: {found.said}")
-    outcome = outcome_of(planned, stands.verdict, stands.reason, trail)
-    final = judgement is not None and judgement.verdict is Verdict.FAILED
-    wave.recorder.reviewed(wave.subject(planned), found, outcome, final)
-    wave.recorder.phased(wave.subject(planned), trail.phases[-1], None)
+    reason = stands.reason or line.last.reason
+    outcome = outcome_of(planned, stands.verdict, reason, trail)
+    line.books.read(reviewed(receipt, found), found, outcome, judgement)
     return judgement
 
 

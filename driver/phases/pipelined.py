@@ -1,7 +1,7 @@
-"""One item through the steps of its pipeline, each written down as soon as it is over.
+"""One item through the steps of its pipeline; the classic order is one of them.
 
-What a step leaves is a tree, its patch and a receipt; a run that is killed goes on behind the last
-receipt. Whatever changed the tree, it is proven before anything rests on it: before the next agent
+What a step leaves is a tree, and what is written down of it (`line_books`) is what a run that was
+killed goes on from. Whatever changed the tree, it is proven before anything rests on it: before the next agent
 behind a gate, before a review, and at the end.
 """
 
@@ -61,7 +61,6 @@ def _walk(line: Line, first: int) -> Judgement:
     if first and steps[0].kind == SETUP and (ended := set_up(line.at, steps[0])[1]):
         return ended  # the place is a new one
     for phase in steps[first:]:
-        line.wave.gates.check()
         if not _is_wanted(line, phase):
             continue
         if phase.kind not in (SETUP, AGENT) and not line.trail.attempts:
@@ -102,6 +101,7 @@ def _unclean(line: Line, phase: Phase) -> Judgement | None:
 
 
 def _set_up(line: Line, phase: Phase) -> Judgement | None:
+    line.wave.gates.check()
     done, ended = set_up(line.at, phase)
     line.record(phase, done)
     return ended
