@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from state_store.api import StateAPI
+from state_store.events import AUDIT_FINDINGS_RECORDED
 from state_store.export import export_buildlog, export_state_md
 from state_store.ingest import ingest_tracker_json
 from tests.support.beside import beside_on
@@ -148,7 +149,8 @@ def test_another_process_sees_every_event_once_and_in_order(scene: Scene) -> Non
 
 def phases(project: Project) -> list[str]:
     with StateAPI(project.state / DATABASE) as api:
-        return [event["payload"]["phase"] for event in api.get("orchestrator_status")]
+        told = api.get("orchestrator_status")
+        return [e["payload"]["phase"] for e in told if e["type"] != AUDIT_FINDINGS_RECORDED]
 
 
 def test_a_cycle_tells_its_phases_and_an_idle_one_tells_nothing(project: Project) -> None:
