@@ -1,8 +1,8 @@
 """One item through the steps of its pipeline; the classic order is one of them.
 
 What a step leaves is a tree, and what is written down of it (`line_books`) is what a run that was
-killed goes on from. Whatever changed the tree, it is proven before anything rests on it: before the next agent
-behind a gate, before a review, and at the end.
+killed goes on from. Whatever changed the tree, it is proven before anything rests on it: before the
+next agent behind a gate, before a review, and at the end.
 """
 
 from __future__ import annotations
