@@ -62,16 +62,26 @@ def _walk(line: Line, first: int) -> Judgement:
         return ended  # the place is a new one
     for phase in steps[first:]:
         line.wave.gates.check()
+        if course.is_finished(phase, line.trail.phases, line.tree()):
+            continue
         if not _is_wanted(line, phase):
             continue
         if phase.kind not in (SETUP, AGENT) and not line.trail.attempts:
             return Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
-        ended = _unclean(line, phase) or _STEPS[phase.kind](line, phase)
+        ended = line.unclean(phase) or _STEPS[phase.kind](line, phase)
         if ended is not None:
             return ended
     if not line.trail.attempts:
         return Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
-    return line.green() or approved(line)
+    return line.green() or _owed(line) or approved(line)
+
+
+def _owed(line: Line) -> Judgement | None:
+    """Work is not believed without a gate that a person has passed over."""
+    if not line.passed_over:
+        return None
+    why = f"gate {line.passed_over[0].name} was skipped, and has to let the work pass"
+    return Judgement(Verdict.UNDECIDED, why)
 
 
 def _is_wanted(line: Line, phase: Phase) -> bool:
@@ -85,20 +95,8 @@ def _is_wanted(line: Line, phase: Phase) -> bool:
     if answer != RUN:
         line.record(phase, Started().receipt(phase, TESTER, SKIPPED, reason="skipped by user"))
         line.publish = line.publish and phase.kind != PUBLISH
+        line.passed_over += [phase] if phase.kind == GATE else []
     return answer == RUN
-
-
-def _unclean(line: Line, phase: Phase) -> Judgement | None:
-    """What changed in the item's place since it was last looked at, where that is asked."""
-    if not phase.requires_clean_tree:
-        return None
-    known = line.last.changes if line.trail.attempts else ()
-    paths = course.changed_between(known, line.at.place.observe().changes)
-    if not paths:
-        return None
-    why = f"phase {phase.name} wants a clean tree, and these changed: {', '.join(paths[:20])}"
-    line.record(phase, Started().receipt(phase, TESTER, STALLED, reason=why))
-    return Judgement(Verdict.REFUSED, why)
 
 
 def _set_up(line: Line, phase: Phase) -> Judgement | None:
@@ -165,6 +163,9 @@ def _take(line: Line, before: Attempt, done: Attempt) -> None:
 
 def _read(line: Line, phase: Phase) -> Judgement | None:
     done, ended = read_only(line.at, phase, line.last, line.number)
+    if paths := line.strayed():  # or the next agent would pass for who wrote them
+        why = f"phase {phase.name} may only read, and these changed: {', '.join(paths[:20])}"
+        done, ended = replace(done, status=STALLED, reason=why), Judgement(Verdict.REFUSED, why)
     line.record(phase, done, line.last, number=1)
     return ended
 
