@@ -14,7 +14,8 @@ from driver.phases.gate import Examination
 from driver.phases.line_books import books_of
 from driver.phases.phase_prompt import mending_prompt
 from driver.phases.phase_records import Started, call_of
-from driver.pipeline.definition import GATE, Phase
+from driver.pipeline import course
+from driver.pipeline.definition import Phase
 from driver.pipeline.phase_receipt import (
     COMPLETED,
     MENDER,
@@ -33,13 +34,15 @@ from driver.wave_context import Placed
 
 @dataclass
 class Line:
-    """An item on its way. `open` work has not been proven as it is; `gates` are those it passed;
-    `number` counts the dispatches at its work, `looks` the examinations of the last."""
+    """An item on its way. `open` work has not been proven as it is; `gates` are those it passed,
+    `passed_over` those that a person skipped; `number` counts the dispatches at its work, `looks`
+    the examinations of the last."""
 
     at: Placed
     trail: Trail
     number: int
     gates: list[Phase] = field(default_factory=list)
+    passed_over: list[Phase] = field(default_factory=list)
     looks: int = 0
     open: bool = field(init=False)
     publish: bool = True
@@ -108,7 +111,7 @@ class Line:
 
     def examine(self) -> None:
         """Have the work proven by the item's test and all gates it has passed."""
-        phase = self.gates[-1] if self.gates else Phase(GATE, GATE)
+        phase = self.gates[-1] if self.gates else self.pipeline.bare_proof
         self.looks += 1
         label = f"{self.last.number}" + (f"-{self.looks}" if self.looks > 1 else "")
         commands = [command for gate in self.gates for command in gate.commands]
@@ -127,6 +130,21 @@ class Line:
         decided = [one for one in self.trail.reviews if one.word != ReviewWord.UNDECIDED]
         approved = decided and decided[-1].word == ReviewWord.APPROVED
         return decided[-1] if approved else None
+
+    def strayed(self) -> tuple[str, ...]:
+        """The paths that changed in the item's place since its files were last collected."""
+        known = self.last.changes if self.trail.attempts else ()
+        return course.changed_between(known, self.at.place.observe().changes)
+
+    def unclean(self, phase: Phase) -> Judgement | None:
+        """What changed behind the back of a phase that asks for a clean tree, as its end."""
+        paths = self.strayed() if phase.requires_clean_tree else ()
+        if not paths:
+            return None
+        changed = ", ".join(paths[:20])
+        why = f"phase {phase.name} wants a clean tree, and these changed: {changed}"
+        self.record(phase, Started().receipt(phase, TESTER, STALLED, reason=why))
+        return Judgement(Verdict.REFUSED, why)
 
     def tree(self) -> str | None:
         """The tree of the work; None where there is none."""

@@ -31,8 +31,8 @@ def review_step(line: Line, phase: Phase) -> Judgement | None:
         judgement = _judged(line, found, phase) if found else _asked(line, phase)
         if judgement is not None:
             return None if judgement.verdict is Verdict.VERIFIED else judgement
-        _address(line, phase, line.trail.reviews[-1] if found is None else found)
-        if (ended := line.mended()) is not None:
+        found = line.trail.reviews[-1] if found is None else found
+        if (ended := _address(line, phase, found) or line.mended()) is not None:
             return ended
 
 
@@ -69,12 +69,15 @@ def _asked(line: Line, phase: Phase) -> Judgement | None:
     return judgement
 
 
-def _address(line: Line, phase: Phase, found: Review) -> None:
+def _address(line: Line, phase: Phase, found: Review) -> Judgement | None:
     """The first of the review's repairs; the gates behind it are what follows any change."""
     agent = line.pipeline.called(phase.repair[0])
+    if (ended := line.unclean(agent)) is not None:
+        return ended
     place = line.at.place
     prompt = phase_prompt(line.at.planned, place, line.wave, agent, line.last, found)
     line.work(agent, agent.name, prompt, MENDER)
+    return None
 
 
 def approved(line: Line) -> Judgement:
