@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, WorkerResult
+from driver.agent_driver import FAILURE_AGENT, Usage, WorkerResult
 from tests.support.waves import BILLED, Agent, Scene, ScriptedDriver, Step, item, writes
+from tools.halt import clear_halt, halt
 
 QUIET = '[verify]\nred_first = "off"\ncanary = false\n'
 IMPLEMENT = {"name": "implement", "kind": "agent"}
@@ -173,3 +174,29 @@ def test_what_is_no_prompt_is_told_before_anything_is_spent(
     report, driver = scene.play({"a": [GOOD]}, [made])
     assert (report["exit_code"], driver.requests) == (2, [])
     assert report["error"] == f"item 'a': prompts/p.md {problem}"
+
+
+@pytest.mark.parametrize("phase", [PR, DOCS])
+def test_a_halt_between_two_tries_is_obeyed_and_the_first_is_on_the_items_bill(
+    scene: Scene, phase: Mapping[str, Any]
+) -> None:
+    def halts(agent: Agent) -> WorkerResult:
+        halt("enough", scene.state)
+        return WorkerResult("", failure=FAILURE_AGENT, error="it fell over", usage=BILLED)
+
+    made = one(IMPLEMENT, GATE, {**phase, "retries": 3}, PUBLISH, **FREE)
+    report, driver, record = played(scene, [GOOD, halts, answers("told")], made)
+    assert (record["verdict"], report["shipped"], len(driver.requests)) == ("halted", [], 2)
+    assert record["usage"]["totalTokens"] == 200 == report["tokens"]["total"]
+    clear_halt(scene.state)
+    report, driver, _ = played(scene, [answers("told")], made, resume=True)
+    assert (phases_asked(driver), report["shipped"]) == ([phase["name"]], ["a"])
+
+
+def test_of_several_tries_all_that_is_known_is_on_the_bill(scene: Scene) -> None:
+    def unmetered(agent: Agent) -> WorkerResult:
+        return WorkerResult("", failure=FAILURE_AGENT, error="it fell over", usage=Usage())
+
+    made = one(IMPLEMENT, GATE, {**PR, "retries": 1}, PUBLISH, **FREE)
+    report, _, record = played(scene, [GOOD, unmetered, answers("told")], made)
+    assert record["usage"]["totalTokens"] == 200 == report["tokens"]["total"]
