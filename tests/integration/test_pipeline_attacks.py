@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from driver.agent_driver import FAILURE_AGENT, Usage, WorkerResult
+from tests.support.forges import fake_gh
 from tests.support.waves import BILLED, Agent, Scene, ScriptedDriver, Step, item, writes
 from tools.halt import clear_halt, halt
 
@@ -200,3 +202,27 @@ def test_of_several_tries_all_that_is_known_is_on_the_bill(scene: Scene) -> None
     made = one(IMPLEMENT, GATE, {**PR, "retries": 1}, PUBLISH, **FREE)
     report, _, record = played(scene, [GOOD, unmetered, answers("told")], made)
     assert record["usage"]["totalTokens"] == 200 == report["tokens"]["total"]
+
+
+def test_a_later_agent_that_takes_all_of_the_work_away_has_overstepped(scene: Scene) -> None:
+    def removes(agent: Agent) -> None:
+        (agent.folder / "a.txt").unlink()
+
+    made = one(IMPLEMENT, GATE, DOCS, PUBLISH, **FREE)
+    _, _, record = played(scene, [GOOD, removes], made)
+    assert record["verdict"] == "refused"
+    assert record["error"] == "phase docs: changed outside its writes: a.txt"
+
+
+def test_a_pull_request_tells_the_approval_that_later_documents_came_after(tmp_path: Path) -> None:
+    gh = fake_gh(tmp_path / "gh")
+    environ = {"PATH": f"{gh.bin}{os.pathsep}{os.environ['PATH']}", "GH_TOKEN": "t-of-the-user"}
+    config = f'{QUIET}[ship]\npr = "draft"\n'
+    scene = Scene(tmp_path, {"base.txt": "x\n"}, remote=True, config=config, environ=environ)
+    assert scene.remote
+    scene.repo.git("remote", "set-url", "origin", "https://github.com/acme/widgets.git")
+    scene.repo.git("remote", "set-url", "--push", "origin", str(scene.remote.path))
+    made = one(IMPLEMENT, GATE, REVIEW, DOCS, PUBLISH)
+    report, _, _ = played(scene, [GOOD, says(), writes(README__md="told\n")], made)
+    assert report["pull_requests"], report
+    assert "| approved |" in gh.created[0]["body"]
