@@ -11,13 +11,15 @@ from pathlib import Path
 from driver import verdicts, wave_bridge
 from driver.agent_driver import (
     FAILURE_AGENT,
+    FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     FAILURE_TIMED_OUT,
     ROLE_WORKER,
+    Usage,
     WorkerResult,
 )
-from driver.backends.usage import NOTHING_SPENT, added
 from driver.belief import of_no_change
+from driver.gates import GateClosedError
 from driver.ground import Observed, Place
 from driver.outcome import (
     MODE_NESTED,
@@ -32,7 +34,9 @@ from driver.phases.watched import Strays, watched
 from driver.protected import refusal
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.recorded import Recorded, RecordedFile
+from driver.report import sum_usage
 from driver.saved_work import WORK, Origin, headed
+from driver.stop import InterruptedWaveError
 from driver.text import without_remedy
 from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement
@@ -112,17 +116,27 @@ def work_patch(planned: Planned, wave: Wave) -> Path:
 def dispatched(
     planned: Planned, wave: Wave, call: Call, send: Callable[[Call], WorkerResult]
 ) -> Dispatched:
-    """The dispatch that counts: the first that came to its end, or the last there may be."""
-    started, used = time.monotonic(), NOTHING_SPENT
-    for left in range(call.retries, -1, -1):
-        result = _dispatched_once(planned, wave, call, send)
-        used = result.usage = added(used, result.usage)
-        if not left or not _may_end_better(result):
+    """The dispatch that counts: the first that came to its end, or the last there may be; its use
+    is what is known of all of them."""
+    started, used = time.monotonic(), list[Usage]()
+    result = _dispatched_once(planned, wave, call, send)
+    used.append(result.usage)
+    for _ in range(call.retries):
+        if not _may_end_better(result):
             break
         again = f"{call.heard} did not come to its end ({result.error}); once more"
         wave.recorder.say(f"{planned.slug}: {again}")
-        wave.gates.check_money()
-        call.performer.gates.check_backend()
+        try:
+            wave.gates.check_money()
+            call.performer.gates.check_backend()
+            result = _dispatched_once(planned, wave, call, send)
+        except (GateClosedError, InterruptedWaveError) as stopped:
+            # Not raised: the use of the tries before would be told by nobody.
+            why = f"{result.error}; not tried again: {stopped}"
+            result = replace(result, failure=FAILURE_CANCELLED, error=why)
+            break
+        used.append(result.usage)
+    result.usage = sum_usage(used)
     return Dispatched(call, result, time.monotonic() - started)
 
 

@@ -132,11 +132,11 @@ def _further(line: Line, phase: Phase) -> Judgement | None:
     started = Started(before.tree, prompt, line.wave.performer(phase).driver)
     done = worked(planned, place, line.wave, call)
     paths = course.changed_between(before.changes, done.changes)
-    ended = None
-    if not is_unproven(done):
-        ended = Judgement(done.verdict, f"phase {phase.name}: {done.reason}")
-    elif problem := course.overstepped(phase, paths):
+    ended, problem = None, course.overstepped(phase, paths)
+    if problem and (is_unproven(done) or done.verdict is Verdict.NO_CHANGE):
         ended = Judgement(Verdict.REFUSED, problem)
+    elif not is_unproven(done):
+        ended = Judgement(done.verdict, f"phase {phase.name}: {done.reason}")
     else:
         _take(line, before, done)
     status, why = (STALLED, ended.reason) if ended else (COMPLETED, "")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, WorkerResult
+from driver.agent_driver import FAILURE_AGENT, Usage, WorkerResult
+from tests.support.forges import fake_gh
 from tests.support.waves import BILLED, Agent, Scene, ScriptedDriver, Step, item, writes
+from tools.halt import clear_halt, halt
 
 QUIET = '[verify]\nred_first = "off"\ncanary = false\n'
 IMPLEMENT = {"name": "implement", "kind": "agent"}
@@ -173,3 +176,53 @@ def test_what_is_no_prompt_is_told_before_anything_is_spent(
     report, driver = scene.play({"a": [GOOD]}, [made])
     assert (report["exit_code"], driver.requests) == (2, [])
     assert report["error"] == f"item 'a': prompts/p.md {problem}"
+
+
+@pytest.mark.parametrize("phase", [PR, DOCS])
+def test_a_halt_between_two_tries_is_obeyed_and_the_first_is_on_the_items_bill(
+    scene: Scene, phase: Mapping[str, Any]
+) -> None:
+    def halts(agent: Agent) -> WorkerResult:
+        halt("enough", scene.state)
+        return WorkerResult("", failure=FAILURE_AGENT, error="it fell over", usage=BILLED)
+
+    made = one(IMPLEMENT, GATE, {**phase, "retries": 3}, PUBLISH, **FREE)
+    report, driver, record = played(scene, [GOOD, halts, answers("told")], made)
+    assert (record["verdict"], report["shipped"], len(driver.requests)) == ("halted", [], 2)
+    assert record["usage"]["totalTokens"] == 200 == report["tokens"]["total"]
+    clear_halt(scene.state)
+    report, driver, _ = played(scene, [answers("told")], made, resume=True)
+    assert (phases_asked(driver), report["shipped"]) == ([phase["name"]], ["a"])
+
+
+def test_of_several_tries_all_that_is_known_is_on_the_bill(scene: Scene) -> None:
+    def unmetered(agent: Agent) -> WorkerResult:
+        return WorkerResult("", failure=FAILURE_AGENT, error="it fell over", usage=Usage())
+
+    made = one(IMPLEMENT, GATE, {**PR, "retries": 1}, PUBLISH, **FREE)
+    report, _, record = played(scene, [GOOD, unmetered, answers("told")], made)
+    assert record["usage"]["totalTokens"] == 200 == report["tokens"]["total"]
+
+
+def test_a_later_agent_that_takes_all_of_the_work_away_has_overstepped(scene: Scene) -> None:
+    def removes(agent: Agent) -> None:
+        (agent.folder / "a.txt").unlink()
+
+    made = one(IMPLEMENT, GATE, DOCS, PUBLISH, **FREE)
+    _, _, record = played(scene, [GOOD, removes], made)
+    assert record["verdict"] == "refused"
+    assert record["error"] == "phase docs: changed outside its writes: a.txt"
+
+
+def test_a_pull_request_tells_the_approval_that_later_documents_came_after(tmp_path: Path) -> None:
+    gh = fake_gh(tmp_path / "gh")
+    environ = {"PATH": f"{gh.bin}{os.pathsep}{os.environ['PATH']}", "GH_TOKEN": "t-of-the-user"}
+    config = f'{QUIET}[ship]\npr = "draft"\n'
+    scene = Scene(tmp_path, {"base.txt": "x\n"}, remote=True, config=config, environ=environ)
+    assert scene.remote
+    scene.repo.git("remote", "set-url", "origin", "https://github.com/acme/widgets.git")
+    scene.repo.git("remote", "set-url", "--push", "origin", str(scene.remote.path))
+    made = one(IMPLEMENT, GATE, REVIEW, DOCS, PUBLISH)
+    report, _, _ = played(scene, [GOOD, says(), writes(README__md="told\n")], made)
+    assert report["pull_requests"], report
+    assert "| approved |" in gh.created[0]["body"]
