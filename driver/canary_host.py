@@ -11,7 +11,10 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 _MAX_READ = 20
-_DECIDES_NAMES = ("pytestmark", "load_tests", "setUpModule", "setup_module", "__test__")
+_DECIDES_NAMES = (
+    *("pytestmark", "load_tests", "setUpModule", "setup_module", "__test__"),
+    "pytest_generate_tests",
+)
 _ENDS_LOADING = ("skip", "importorskip", "SkipTest")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)

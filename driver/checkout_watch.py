@@ -275,8 +275,9 @@ def _content(path: Path) -> bytes:
         elif stat.S_ISREG(seen.st_mode) and seen.st_size <= _HASHED_WHOLE:
             body = hashlib.sha256(path.read_bytes()).digest()
         else:  # a folder, a pipe that would hang, or too big to read before every wave
-            size = (seen.st_size, seen.st_mtime_ns) if stat.S_ISREG(seen.st_mode) else ()
-            body = repr(size).encode()
+            times = (seen.st_mtime_ns, seen.st_ctime_ns)  # the latter nobody can set back
+            told = (seen.st_size, *times) if stat.S_ISREG(seen.st_mode) else ()
+            body = repr(told).encode()
     except FileNotFoundError:
         return b"missing"
     except OSError as trouble:

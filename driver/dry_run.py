@@ -8,7 +8,7 @@ from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_from
-from driver.manifest import WorkItem, parse_manifest
+from driver.manifest import parse_manifest
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, Phase
 from driver.pipeline.prompt_files import Told, own_prompt, rendered
 from driver.prompts import build_prompt, command_text
@@ -35,13 +35,9 @@ def describe_dry_run(
         "backend": driver.describe(),
         "agent_command": list(driver.command_line()),
         "manifest": dict(manifest),
-        "prompts": {item.slug: _prompt(item, with_rules) for item in parsed.items},
+        "prompts": {i.slug: build_prompt(i, with_rules=with_rules) for i in parsed.items},
         **({"pipelines": {one.slug: _pipeline(driver, one) for one in plan}} if plan else {}),
     }
-
-
-def _prompt(item: WorkItem, with_rules: bool) -> str:
-    return build_prompt(item, with_rules=with_rules)
 
 
 def _pipeline(driver: AgentDriver, planned: Planned) -> list[dict[str, Any]]:

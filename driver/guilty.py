@@ -1,6 +1,6 @@
 """Which of several items break together, found by asking for tests on the trees of subsets. Pure.
 
-Items are numbers in the order of their commits, the first kept in preference. How a tree is made
+Of items the first in the order of their commits are kept in preference. How a tree is made
 and tested, and when a red test is believed, is the asker's. What could not be told blames nobody.
 """
 
@@ -8,63 +8,16 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 
-Items = frozenset[int]
+from driver.blame import Answer, Ask, Blame, Found, Items, Question
+from driver.fewest import smallest_guilty
 
 _VICTIMS_AT_ONCE = 8  # of more, most have the same cause, and every one costs a test in every run
 _CONFIRMED_EACH = 2  # two victims of one suspect show already that the suspect has to go
 _FEW = 3  # so few victims serve each other as company in every run, and are told apart one by one
 _SHORT_LINE = 8  # a longer one is searched by halves: one item after the other takes too long
-_EXACT_MEMBERS = 12
-
-
-class Answer(Enum):
-    """What a test said of a tree; the last two say nothing of the items."""
-
-    GREEN = auto()
-    RED = auto()
-    SILENT = auto()
-    FLAKY = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One test, by its number, on the tree of `items`."""
-
-    items: Items
-    test: int
-
-
-Ask = Callable[[Sequence[Question]], Mapping[Question, Answer]]
-
-
-@dataclass(frozen=True, slots=True)
-class Blame:
-    """Why `item` is left out: what `test` said of the tree of `items`.
-
-    These are as few as are red together, none where the test is red without any item.
-    """
-
-    item: int
-    test: int
-    answer: Answer
-    items: Items
-
-    @property
-    def company(self) -> tuple[int, ...]:
-        """The others of `items`, in order."""
-        return tuple(sorted(self.items - {self.item}))
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Who stays, in order, and why the others do not."""
-
-    kept: tuple[int, ...]
-    blamed: tuple[Blame, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,39 +292,3 @@ def _spell(reds: Sequence[bool], number: int) -> int:
     """The number that has the digits of `number` where the run was red, and others elsewhere."""
     differing = sum(1 << digit for digit, red in enumerate(reds) if not red)
     return number ^ differing
-
-
-def smallest_guilty(cores: Sequence[Items]) -> Items:
-    """The fewest items without which none of `cores` is whole, of equals the last in order.
-
-    Exact where not too many cores hang together, else whoever is in most of them goes first.
-    """
-    parts = _parts(cores)
-    return frozenset[int]().union(*map(_exact_or_greedy, parts))
-
-
-def _parts(cores: Iterable[Items]) -> list[list[Items]]:
-    """The cores in groups that share no item."""
-    parts: list[list[Items]] = []
-    for core in cores:
-        joined = [part for part in parts if any(core & other for other in part)]
-        parts = [part for part in parts if part not in joined]
-        parts.append([core, *itertools.chain.from_iterable(joined)])
-    return parts
-
-
-def _exact_or_greedy(cores: Sequence[Items]) -> Items:
-    members = sorted(frozenset[int]().union(*cores), reverse=True)
-    if len(members) > _EXACT_MEMBERS:
-        return _greedy(cores)
-    sizes = range(1, len(members) + 1)
-    sets = (frozenset(s) for size in sizes for s in itertools.combinations(members, size))
-    return next(chosen for chosen in sets if all(chosen & core for core in cores))
-
-
-def _greedy(cores: Sequence[Items]) -> Items:
-    chosen = frozenset[int]()
-    while left := [core for core in cores if not core & chosen]:
-        members = sorted(frozenset[int]().union(*left))
-        chosen |= {max(members, key=lambda item: (sum(item in core for core in left), item))}
-    return chosen

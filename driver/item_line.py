@@ -1,4 +1,7 @@
-"""The way of one item from its place to its verdict; it waits for no other item."""
+"""One item from what an earlier run has left of it to its verdict; it waits for no other item.
+
+Owns where it begins and how it ends; the steps between are `phases.pipelined`'s.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,11 @@ from driver.gates import CEILING, BackendClosedError, GateClosedError
 from driver.ground import Place
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
-from driver.phases.build import build, may_repair, of_trouble, save
+from driver.phases.build import is_unproven, of_trouble, save
 from driver.phases.pipelined import follow
 from driver.phases.recovery import Remembered, published, recover
-from driver.phases.repair import address, repair
-from driver.phases.review import review
-from driver.phases.taking_up import begin_at, carry_over
-from driver.review_verdict import judge
-from driver.reviews import Review, ReviewWord, settled_by
-from driver.saved_work import REVIEWED
+from driver.phases.taking_up import Start, begin_at, begin_proven, carry_over
+from driver.reviews import ReviewWord, settled_by
 from driver.stop import InterruptedWaveError
 from driver.trail import Trail, outcome_of, settle
 from driver.verdicts import Judgement, of_ignored, review_missing
@@ -55,59 +54,52 @@ def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Ite
     wave.recorder.taken(wave.subject(planned))
     trail.reviews.extend(memory.reviews)
     wave.recorder.recall(planned.slug, trail.reviews)
-    if wave.is_stepwise(planned):
-        return _stepwise(planned, wave, trail, memory)
-    earned = recover(planned, wave, memory)
-    if earned is not None and _is_done(planned, wave, earned, trail):
-        return replace(earned, reviews=tuple(trail.reviews))
-    if earned is None and memory.attempts > planned.policy.repair_cap:
-        reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
-        return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, trail))
-    if earned is None:
-        wave.gates.check_dispatch()
-        _check_reviewers_price(planned, wave)
-        wave.baselines.begin(planned, wave)
-    place = _placed(planned, wave)
+    start = _start(planned, wave, trail, memory)
+    if isinstance(start, ItemOutcome):
+        return start
+    place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
         if (ignored := of_ignored(place.ignored())) is not None:
             nothing = outcome_of(planned, ignored.verdict, ignored.reason, Trail())
             return settle(planned, wave, nothing)
-        if earned is None:
-            trail.attempts.append(build(planned, place, wave, number=memory.attempts + 1))
-        else:
-            trail.attempts.append(_taken_up(planned, place, wave, earned))
-        return _to_its_end(planned, place, wave, trail)
-    finally:
-        _leave(planned, place, wave)
-
-
-def _placed(planned: Planned, wave: Wave) -> Place:
-    return wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
-
-
-def _stepwise(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> ItemOutcome:
-    """Through the steps of its pipeline, from where an earlier run has left it."""
-    if (known := published(planned, wave, memory)) is not None:
-        return replace(known, reviews=tuple(trail.reviews), phases=memory.phases)
-    start = begin_at(planned, wave, memory)
-    if start.work is None and memory.attempts > planned.policy.repair_cap:
-        reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
-        return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, trail))
-    carry_over(planned, wave, memory)
-    trail.phases.extend(start.phases)
-    wave.recorder.recall_phases(planned.slug, start.phases)
-    place = _placed(planned, wave)
-    try:
-        if (ignored := of_ignored(place.ignored())) is not None:
-            nothing = outcome_of(planned, ignored.verdict, ignored.reason, Trail())
-            return settle(planned, wave, nothing)
-        if start.work is not None and start.work.tree is not None:
-            place.put(start.work.tree)
-            save(planned, place, wave, start.work.tree)
+        if start.work is not None:
+            _bring_back(planned, place, wave, start.work)
             trail.attempts.append(start.work)
         return follow(Placed(planned, place, wave), trail, start)
     finally:
         _leave(planned, place, wave)
+
+
+def _start(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Start | ItemOutcome:
+    """Where an earlier run has left the item; its outcome where nothing is to be done any more."""
+    if wave.is_stepwise(planned):
+        if (known := published(planned, wave, memory)) is not None:
+            return replace(known, reviews=tuple(trail.reviews), phases=memory.phases)
+        start = begin_at(planned, wave, memory)
+    else:
+        earned = recover(planned, wave, memory)
+        if earned is not None and _is_done(planned, wave, earned, trail):
+            return replace(earned, reviews=tuple(trail.reviews))
+        start = begin_proven(planned, earned, memory)
+    if start.work is None and memory.attempts > planned.policy.repair_cap:
+        reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
+        return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, trail))
+    if start.work is None:
+        wave.gates.check_dispatch()
+        _check_reviewers_price(planned, wave)
+        wave.baselines.begin(planned, wave)
+    carry_over(planned, wave, memory)
+    if start.phases:
+        trail.phases.extend(start.phases)
+        wave.recorder.recall_phases(planned.slug, start.phases)
+    return start
+
+
+def _bring_back(planned: Planned, place: Place, wave: Wave, work: Attempt) -> None:
+    """Put an earlier run's work where it may be worked on further."""
+    if work.tree is not None:
+        place.put(work.tree)
+        save(planned, place, wave, work.tree)
 
 
 def _missing_review(planned: Planned, wave: Wave) -> Judgement | None:
@@ -122,8 +114,8 @@ def _missing_review(planned: Planned, wave: Wave) -> Judgement | None:
 
 def _check_reviewers_price(planned: Planned, wave: Wave) -> None:
     """Raise GateClosedError where the review of the work would be refused for its price."""
-    if wave.reviewer is not None and wave.wants_review(planned):
-        reviewer = wave.reviewer
+    reviewer = wave.reviewer_of(planned)
+    if reviewer is not None and wave.wants_review(planned):
         wave.spending.require_price(
             reviewer.driver, planned.slug, phase=REVIEW, model=reviewer.model
         )
@@ -136,55 +128,6 @@ def _is_done(planned: Planned, wave: Wave, earned: ItemOutcome, trail: Trail) ->
     known = settled_by(trail.reviews, earned.tree)
     approved = known is not None and known.word is ReviewWord.APPROVED
     return approved or not wave.wants_review(planned)
-
-
-def _taken_up(planned: Planned, place: Place, wave: Wave, earned: ItemOutcome) -> Attempt:
-    """Put an earlier run's work, which was proven again, where it may be worked on further."""
-    [again] = earned.attempts
-    if again.tree is not None:
-        place.put(again.tree)
-        save(planned, place, wave, again.tree)
-    return again
-
-
-def _to_its_end(planned: Planned, place: Place, wave: Wave, trail: Trail) -> ItemOutcome:
-    """Repaired and reviewed until nothing more is to be done, or nobody may do more."""
-    cap, attempts = planned.policy.repair_cap, trail.attempts
-    while True:
-        while may_repair(attempts[-1], cap):
-            attempts.append(repair(planned, place, wave, attempts[-1]))
-        last = attempts[-1]
-        if not _is_green(last) or not wave.wants_review(planned):
-            return outcome_of(planned, last.verdict, last.reason, trail)
-        found = settled_by(trail.reviews, last.tree) or _asked(planned, place, wave, trail)
-        judgement = judge(found, gate_green=_is_green(last), number=last.number, repair_cap=cap)
-        if judgement is not None:
-            reason = judgement.reason or last.reason
-            return outcome_of(planned, judgement.verdict, reason, trail)
-        save(planned, place, wave, found.tree, REVIEWED)
-        wave.gates.check_dispatch()
-        wave.baselines.begin(planned, wave)
-        attempts.append(address(planned, place, wave, last, found))
-
-
-def _is_green(work: Attempt) -> bool:
-    return work.verdict is Verdict.VERIFIED
-
-
-def _asked(planned: Planned, place: Place, wave: Wave, trail: Trail) -> Review:
-    """A new review of the last attempt, written down with where the item stands after it."""
-    last, cap = trail.attempts[-1], planned.policy.repair_cap
-    found = review(planned, place, wave, last, tuple(trail.reviews))
-    trail.reviews.append(found)
-    wave.gates.stop.check()  # a reviewer that was ended by us has said nothing
-    judgement = judge(found, gate_green=_is_green(last), number=last.number, repair_cap=cap)
-    stands = judgement or Judgement(Verdict.FAILED, f"a reviewer asks for changes: {found.said}")
-    outcome = outcome_of(planned, stands.verdict, stands.reason or last.reason, trail)
-    if judgement is None:
-        save(planned, place, wave, found.tree, REVIEWED)
-    final = judgement is not None and judgement.verdict is not Verdict.UNDECIDED
-    wave.recorder.reviewed(wave.subject(planned), found, outcome, final)
-    return found
 
 
 def _leave(planned: Planned, place: Place, wave: Wave) -> None:
@@ -201,9 +144,12 @@ def abandoned(planned: Planned, wave: Wave, trail: Trail) -> ItemOutcome:
     begun = wave.recorder.started(planned.slug)
     known = [*trail.attempts]
     so_far = Trail(known, [*trail.reviews], [*trail.phases])
-    if begun is None or begun[1] <= max((one.number for one in known), default=0):
+    if known and is_unproven(known[-1]):
+        known[-1] = replace(known[-1], verdict=Verdict.HALTED, reason=reason)
+    elif begun is None or begun[1] <= max((one.number for one in known), default=0):
         return outcome_of(planned, Verdict.HALTED, reason, so_far)
-    known.append(Attempt(begun[1], begun[0], Verdict.HALTED, reason))
+    else:
+        known.append(Attempt(begun[1], begun[0], Verdict.HALTED, reason))
     return settle(planned, wave, outcome_of(planned, Verdict.HALTED, reason, so_far))
 
 

@@ -387,6 +387,8 @@ def _outcome_entry(outcome: ItemOutcome) -> dict[str, Any]:
         "attempt": _counted(last) if last else 0,
         "error": outcome.reason or None,
         "tree": outcome.tree,
+        "approvedTree": outcome.approved_tree,
+        "afterApproval": list(outcome.after_approval),
         "proven": last is not None and last.verdict is Verdict.VERIFIED,
         "filesWritten": [change.path for change in outcome.changes],
         "evidence": receipt.evidence(last),

@@ -71,7 +71,7 @@ def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: Line) -> Ite
         repairs=outcome.repairs,
         tokens=usage.total_tokens,
         cost_usd=usage.cost_usd,
-        **_reviewed(wave, planned, outcome.reviews, outcome.tree),
+        **_reviewed(wave, planned, outcome.reviews, outcome.approved_tree or outcome.tree),
         reason=outcome.reason,
         notes=_notes(wave, planned),
         commit=line.commits.get(planned.slug),
@@ -86,7 +86,7 @@ def _as_journaled(
     receipts = (entry.get("evidence") or {}).get("receipts") or ()
     runs = [run for run in map(receipt.from_json, receipts) if run is not None]
     last = {run.purpose: run for run in runs}
-    repairs = entry.get("repairs")
+    repairs, read = entry.get("repairs"), entry.get("approvedTree") or entry.get("tree")
     return replace(
         told,
         **_runs(last.get(PROOF), last.get(BASELINE)),
@@ -94,7 +94,7 @@ def _as_journaled(
         repairs=repairs if isinstance(repairs, int) else 0,
         tokens=None,
         cost_usd=None,
-        **_reviewed(wave, planned, from_json(entry.get("reviews")), entry.get("tree")),
+        **_reviewed(wave, planned, from_json(entry.get("reviews")), read),
     )
 
 

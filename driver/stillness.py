@@ -46,15 +46,23 @@ class Stillness:
             return None
         try:
             seen = snapshot(self._top, most=_MOST, without=self._apart)
+            folders = [self._moved(path) for path, told in seen.items() if len(told) == 1]
         except TooManyError:
             self._too_many = True
             return None
         except OSError:
             return None
-        settled = newest_of(seen) + _TICK_NS < self._now_ns()
+        newest = max([newest_of(seen), *(max(times[:2]) for times in folders)])
+        settled = newest + _TICK_NS < self._now_ns()
         if not settled or any(path.endswith("/.git") for path in seen):
             return None
-        return seen, [_signature(path) for path in self._files]
+        return seen, folders, [_signature(path) for path in self._files]
+
+    def _moved(self, path: str) -> tuple[int, int, int]:
+        """Another folder that stood here for a moment, while git looked, has left no other trace:
+        a rename changes the times of no file within."""
+        seen = os.lstat(self._top / path)
+        return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino
 
 
 def _signature(path: Path) -> object:

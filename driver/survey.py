@@ -78,3 +78,12 @@ class Survey:
         at = f"refs/heads/{branch}" if branch else "HEAD"
         found = run_git(("cat-file", "blob", f"{at}:{path}"), cwd=top, env=env, accept=(0, 1, 128))
         return text(found.stdout) if found.ok else None
+
+    def committed_as(self, top: Path, path: str, branch: str | None = None) -> tuple[str, int]:
+        """Mode and size of the same file; ("", 0) where there is none, and no size of a folder."""
+        env = user_environment(self.environ)
+        at = f"refs/heads/{branch}" if branch else "HEAD"
+        asked = ("--literal-pathspecs", "ls-tree", "-l", "-z", "--full-tree", at, "--", path)
+        found = run_git(asked, cwd=top, env=env, accept=(0, 1, 128))
+        told = text(found.stdout).partition("\t")[0].split()
+        return (told[0], int(told[3]) if told[3].isdigit() else 0) if len(told) == 4 else ("", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from driver.guilty import Answer, Blame, Items
+from driver.blame import Answer, Blame, Items
 from driver.outcome import RunKind, TestRun
 from driver.test_counts import Allowance, Counts, judge_counts
 

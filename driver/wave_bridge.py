@@ -68,6 +68,11 @@ class Call:
         works = self.phase in (BUILD, REPAIR)
         return f"agent-{self.number}" if works else f"{self.phase}-{self.number}"
 
+    @property
+    def heard(self) -> str:
+        """The phase as its agent hears it; a replay knows the dispatch again by that."""
+        return self.told or self.phase
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReviewCall:
@@ -166,7 +171,7 @@ def _request(planned: Planned, wave: Wave, call: Call) -> WorkerRequest:
         environment={
             RUN_VARIABLE: wave.mark,
             "TIDEGATE_ITEM": item.slug,
-            "TIDEGATE_PHASE": call.told or call.phase,
+            "TIDEGATE_PHASE": call.heard,
             "TIDEGATE_ATTEMPT": str(call.number),
         },
         timeout_s=call.timeout_s,

@@ -11,34 +11,32 @@ from pathlib import Path
 from driver import verdicts, wave_bridge
 from driver.agent_driver import (
     FAILURE_AGENT,
+    FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     FAILURE_TIMED_OUT,
     ROLE_WORKER,
+    Usage,
     WorkerResult,
 )
-from driver.backends.usage import NOTHING_SPENT, added
 from driver.belief import of_no_change
+from driver.bill import sum_usage
+from driver.gates import GateClosedError
 from driver.ground import Observed, Place
 from driver.outcome import (
-    BUILD,
     MODE_NESTED,
-    REPAIR,
     REPAIRABLE,
     Attempt,
     Change,
     Evidence,
-    TestRun,
     Verdict,
 )
 from driver.phases.disclosure import disclosed
-from driver.phases.prove import Asked, prove
 from driver.phases.watched import Strays, watched
-from driver.phases.weigh import Weighed, weigh
-from driver.prompts import build_prompt
 from driver.protected import refusal
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.recorded import Recorded, RecordedFile
 from driver.saved_work import WORK, Origin, headed
+from driver.stop import InterruptedWaveError
 from driver.text import without_remedy
 from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement
@@ -61,63 +59,37 @@ class Dispatched:
     duration_s: float
 
 
-Judged = tuple[Judgement, TestRun | None, Evidence]
-Judge = Callable[[Planned, Place, Wave, Dispatched, Observed, Strays], Judged]
-
-
-def build(planned: Planned, place: Place, wave: Wave, *, number: int = 1) -> Attempt:
-    """The first attempt; a line that was interrupted goes on counting with `number`."""
-    return attempt(planned, place, wave, number=number, prompt=first_prompt(planned, wave))
-
-
-def first_prompt(planned: Planned, wave: Wave) -> str:
-    """What the agent is told first; a backend that sees no files has the rules in its own words."""
-    with_rules = wave.driver.probe_capabilities().worker_filesystem_access
-    return build_prompt(planned.item, with_rules=with_rules)
-
-
-def attempt(planned: Planned, place: Place, wave: Wave, *, number: int, prompt: str) -> Attempt:
-    """Dispatch with `prompt` and judge. Raises GateClosedError or InterruptedWaveError before
-    anything is spent; once an agent ran, every trouble is part of the answer."""
-    phase = BUILD if number == 1 else REPAIR
-    agent = Performer(wave.driver, wave.gates)
-    call = Call(number, phase, prompt, agent, planned.item.model)
-    done = _attempted(planned, place, wave, call, _judge)
-    reviewed_next = done.verdict is Verdict.VERIFIED and wave.wants_review(planned)
-    final = not (reviewed_next or may_repair(done, planned.policy.repair_cap))
-    wave.recorder.judged(wave.subject(planned), done, final=final)
-    return done
-
-
 def worked(planned: Planned, place: Place, wave: Wave, call: Call) -> Attempt:
-    """The same without a test and unrecorded: work that nothing is to be said against yet is
-    undecided, with the reason UNPROVEN."""
-    return _attempted(planned, place, wave, call, _unproven)
+    """One dispatch and what came of it, unrecorded. Work that nothing is to be said against before
+    its test is undecided, with the reason UNPROVEN.
 
-
-def is_unproven(work: Attempt) -> bool:
-    """Whether the work waits for its test."""
-    return work.verdict is Verdict.UNDECIDED and work.reason == UNPROVEN
-
-
-def _attempted(planned: Planned, place: Place, wave: Wave, call: Call, judge: Judge) -> Attempt:
+    Raises GateClosedError or InterruptedWaveError before anything is spent; once an agent ran,
+    every trouble is part of the answer.
+    """
     wave.gates.check_money()
     call.performer.gates.check_backend()
     with watched(planned, wave) as strays:
         sent = dispatched(planned, wave, call, partial(wave_bridge.dispatch, planned, place, wave))
-        seen, test, found, blamed = Observed(()), None, Evidence(), tuple[Stray, ...]()
+        seen, found, blamed = Observed(()), Evidence(), tuple[Stray, ...]()
+        judgement = Judgement(Verdict.UNDECIDED, UNPROVEN)
         try:
             seen = place.observe()
             save(planned, place, wave, seen.tree)
             _record(planned, place, wave, sent, seen)
-            judgement, test, found = judge(planned, place, wave, sent, seen, strays)
-            blamed = strays()
+            if (objection := _objection(planned, wave, sent, seen, strays)) is not None:
+                judgement, found = objection
+                blamed = strays()
         except TidegateError as error:
             judgement = of_trouble(error, wave)
         except OSError as trouble:  # folders without rights, too deep for a path, a full disk
             judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     judgement, final = weighed_with(wave, judgement, blamed)
-    return replace(_attempt(sent, seen, judgement), test=test, evidence=found, final=final)
+    return replace(_attempt(sent, seen, judgement), evidence=found, final=final)
+
+
+def is_unproven(work: Attempt) -> bool:
+    """Whether the work waits for its test."""
+    return work.verdict is Verdict.UNDECIDED and work.reason == UNPROVEN
 
 
 def weighed_with(
@@ -153,17 +125,27 @@ def work_patch(planned: Planned, wave: Wave) -> Path:
 def dispatched(
     planned: Planned, wave: Wave, call: Call, send: Callable[[Call], WorkerResult]
 ) -> Dispatched:
-    """The dispatch that counts: the first that came to its end, or the last there may be."""
-    started, used = time.monotonic(), NOTHING_SPENT
-    for left in range(call.retries, -1, -1):
-        result = _dispatched_once(planned, wave, call, send)
-        used = result.usage = added(used, result.usage)
-        if not left or not _may_end_better(result):
+    """The dispatch that counts: the first that came to its end, or the last there may be; its use
+    is what is known of all of them."""
+    started, used = time.monotonic(), list[Usage]()
+    result = _dispatched_once(planned, wave, call, send)
+    used.append(result.usage)
+    for _ in range(call.retries):
+        if not _may_end_better(result):
             break
-        again = f"{call.told or call.phase} did not come to its end ({result.error}); once more"
+        again = f"{call.heard} did not come to its end ({result.error}); once more"
         wave.recorder.say(f"{planned.slug}: {again}")
-        wave.gates.check_money()
-        call.performer.gates.check_backend()
+        try:
+            wave.gates.check_money()
+            call.performer.gates.check_backend()
+            result = _dispatched_once(planned, wave, call, send)
+        except (GateClosedError, InterruptedWaveError) as stopped:
+            # Not raised: the use of the tries before would be told by nobody.
+            why = f"{result.error}; not tried again: {stopped}"
+            result = replace(result, failure=FAILURE_CANCELLED, error=why)
+            break
+        used.append(result.usage)
+    result.usage = sum_usage(used)
     return Dispatched(call, result, time.monotonic() - started)
 
 
@@ -218,39 +200,9 @@ def save_patch(planned: Planned, wave: Wave, patch: bytes, name: str = WORK) -> 
         path.unlink(missing_ok=True)
 
 
-def _judge(
-    planned: Planned,
-    place: Place,
-    wave: Wave,
-    sent: Dispatched,
-    seen: Observed,
-    strays: Strays,
-) -> Judged:
-    if (objection := _objection(planned, wave, sent, seen, strays)) is not None:
-        return objection
-    number = sent.call.number
-    test = prove(planned, place, seen.tree, wave, Asked(f"test-{number}"))
-    wave.recorder.tested(planned.slug, test)
-    judgement, found = weigh(planned, place, wave, Weighed(number, seen.changes, test))
-    return judgement, test, found
-
-
-def _unproven(
-    planned: Planned,
-    place: Place,
-    wave: Wave,
-    sent: Dispatched,
-    seen: Observed,
-    strays: Strays,
-) -> Judged:
-    del place
-    objection = _objection(planned, wave, sent, seen, strays)
-    return objection or (Judgement(Verdict.UNDECIDED, UNPROVEN), None, Evidence())
-
-
 def _objection(
     planned: Planned, wave: Wave, sent: Dispatched, seen: Observed, strays: Strays
-) -> Judged | None:
+) -> tuple[Judgement, Evidence] | None:
     """What there is to say against the work before any test; None for nothing."""
     touched = refusal(wave.protection(planned).touched(seen.changes, planned.owned))
     changes = verdicts.of_changes(
@@ -264,17 +216,17 @@ def _objection(
     # Foreign files are named even when the agent crashed as well; an empty diff is its own news
     # only when the agent says that it worked.
     if changes is not None and changes.verdict is Verdict.REFUSED:
-        return changes, None, Evidence()
+        return changes, Evidence()
     secrets = disclosed(wave.ground_of(planned), seen.changes, wave.settings)
     if barred := verdicts.of_ignored(seen.ignored) or verdicts.of_secrets(secrets):
-        return barred, None, Evidence()
+        return barred, Evidence()
     if strays():  # before anything is run that such an agent has written
-        return Judgement(Verdict.REFUSED), None, Evidence()
+        return Judgement(Verdict.REFUSED), Evidence()
     if (failed := verdicts.of_dispatch(sent.result)) is not None:
-        return failed, None, Evidence()
+        return failed, Evidence()
     if changes is not None:
         found = wave.baselines.of(planned, wave)
-        return of_no_change(changes, found.baseline, planned.item.baseline), None, found
+        return of_no_change(changes, found.baseline, planned.item.baseline), found
     return None
 
 
@@ -301,7 +253,7 @@ def _record(planned: Planned, place: Place, wave: Wave, sent: Dispatched, seen: 
     wave.options.recording.write(
         Recorded(
             item=planned.slug,
-            phase=sent.call.phase,
+            phase=sent.call.heard,
             number=sent.call.number,
             prompt=sent.call.prompt,
             ok=said.ok,

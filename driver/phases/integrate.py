@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from driver import guilty, together
 from driver.belief import ALLOW, NO_ANSWER
+from driver.blame import Answer, Blame, Items, Question
 from driver.git import CommitSpec
 from driver.ground import RepositoryGround
-from driver.guilty import Answer, Blame, Items, Question
 from driver.outcome import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.phases.prove import Test, run_on
 from driver.pool import Leaving, run_all

@@ -1,6 +1,7 @@
 """An item on its way through a pipeline: its work as it is, proven and mended as often as need be.
 
-Knows how work is made, examined, repaired and written down; which step does what is `pipelined`'s.
+Knows how work is made, examined and repaired. Which step does what is `pipelined`'s, how it is
+written down `line_books`'.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from driver.outcome import BUILD, REPAIR, Attempt, Verdict
-from driver.phases.build import is_unproven, may_repair, save, worked
+from driver.phases.build import is_unproven, may_repair, worked
 from driver.phases.gate import Examination
+from driver.phases.line_books import books_of
 from driver.phases.phase_prompt import mending_prompt
 from driver.phases.phase_records import Started, call_of
-from driver.pipeline.definition import GATE, Phase
+from driver.pipeline import course
+from driver.pipeline.definition import Phase
 from driver.pipeline.phase_receipt import (
     COMPLETED,
     MENDER,
@@ -24,7 +27,6 @@ from driver.pipeline.phase_receipt import (
     REPAIR as TO_BE_MENDED,
 )
 from driver.reviews import Review, ReviewWord
-from driver.saved_work import of_step
 from driver.trail import Trail
 from driver.verdicts import Judgement
 from driver.wave_context import Placed
@@ -32,20 +34,24 @@ from driver.wave_context import Placed
 
 @dataclass
 class Line:
-    """An item on its way. `open` work has not been proven as it is; `gates` are those it passed;
-    `number` counts the dispatches at its work, `looks` its examinations."""
+    """An item on its way. `open` work has not been proven as it is; `gates` are those it passed,
+    `passed_over` those that a person skipped; `number` counts the dispatches at its work, `looks`
+    the examinations of the last."""
 
     at: Placed
     trail: Trail
     number: int
     gates: list[Phase] = field(default_factory=list)
+    passed_over: list[Phase] = field(default_factory=list)
     looks: int = 0
-    open: bool = True
+    open: bool = field(init=False)
     publish: bool = True
     approved_tree: str | None = None
     after_approval: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self.books = books_of(self.at, self.trail)
+        self.open = not self.trail.attempts or is_unproven(self.last)
         self.pipeline = self.at.planned.pipeline
         self.wave, self.slug = self.at.wave, self.at.planned.slug
         self.cap = self.at.planned.policy.repair_cap
@@ -74,22 +80,22 @@ class Line:
             place.forget_commits()
         self.wave.baselines.begin(planned, self.wave)
         self.number += 1
+        self.looks = 0
         word = BUILD if self.number == 1 else REPAIR
+        told = told if self.wave.is_stepwise(planned) else word
         call = replace(call_of(self.at, phase, word, self.number, prompt), told=told)
         started = Started(before, prompt, self.wave.performer(phase).driver)
         done = worked(planned, place, self.wave, call)
         self.trail.attempts.append(done)
         self.open = is_unproven(done)
-        final = not may_repair(done, self.cap) and done.verdict is not Verdict.UNDECIDED
-        status = COMPLETED if self.open else (STALLED if final else TO_BE_MENDED)
+        mend = may_repair(done, self.cap)
+        status = COMPLETED if self.open else (TO_BE_MENDED if mend else STALLED)
         told_of = "" if self.open else done.reason
         receipt = started.receipt(phase, role, status, work=done, call=call, reason=told_of)
         if self.open:
             self.record(phase, receipt, done)
-            return
-        self.note(receipt)
-        self.wave.recorder.judged(self.wave.subject(planned), done, final=final)
-        self.wave.recorder.phased(self.wave.subject(planned), receipt, None)
+        else:
+            self.books.judged(receipt, done, mend=mend)
 
     def green(self) -> Judgement | None:
         """None once the work as it is has been proven; repaired meanwhile, as long as nobody has
@@ -105,7 +111,7 @@ class Line:
 
     def examine(self) -> None:
         """Have the work proven by the item's test and all gates it has passed."""
-        phase = self.gates[-1] if self.gates else Phase(GATE, GATE)
+        phase = self.gates[-1] if self.gates else self.pipeline.bare_proof
         self.looks += 1
         label = f"{self.last.number}" + (f"-{self.looks}" if self.looks > 1 else "")
         commands = [command for gate in self.gates for command in gate.commands]
@@ -116,13 +122,8 @@ class Line:
         green = done.verdict is Verdict.VERIFIED
         mend = may_repair(done, self.cap) and self.once_approved() is None
         status = COMPLETED if green else (TO_BE_MENDED if mend else STALLED)
-        reason = done.reason
-        receipt = started.receipt(phase, TESTER, status, work=done, reason=reason)
-        self.note(replace(receipt, commands=look.receipts()))
-        final = not (green or mend or done.verdict is Verdict.UNDECIDED)
-        subject = self.wave.subject(self.at.planned)
-        self.wave.recorder.judged(subject, done, final=final)
-        self.wave.recorder.phased(subject, self.trail.phases[-1], None)
+        receipt = started.receipt(phase, TESTER, status, work=done, reason=done.reason)
+        self.books.judged(replace(receipt, commands=look.receipts()), done, mend=mend)
 
     def once_approved(self) -> Review | None:
         """The last review that decided something, where it approved."""
@@ -130,17 +131,24 @@ class Line:
         approved = decided and decided[-1].word == ReviewWord.APPROVED
         return decided[-1] if approved else None
 
+    def strayed(self) -> tuple[str, ...]:
+        """The paths that changed in the item's place since its files were last collected."""
+        known = self.last.changes if self.trail.attempts else ()
+        return course.changed_between(known, self.at.place.observe().changes)
+
+    def unclean(self, phase: Phase) -> Judgement | None:
+        """What changed behind the back of a phase that asks for a clean tree, as its end."""
+        paths = self.strayed() if phase.requires_clean_tree else ()
+        if not paths:
+            return None
+        changed = ", ".join(paths[:20])
+        why = f"phase {phase.name} wants a clean tree, and these changed: {changed}"
+        self.record(phase, Started().receipt(phase, TESTER, STALLED, reason=why))
+        return Judgement(Verdict.REFUSED, why)
+
     def tree(self) -> str | None:
         """The tree of the work; None where there is none."""
         return self.last.tree if self.trail.attempts else None
-
-    def note(self, receipt: PhaseReceipt) -> None:
-        """Keep the tree that the phase left, then have the next entry of the item name it."""
-        if receipt.output is not None:
-            name = of_step(receipt.output)
-            save(self.at.planned, self.at.place, self.wave, receipt.output, name)
-        self.trail.phases.append(receipt)
-        self.wave.recorder.note_phase(self.slug, receipt)
 
     def record(
         self,
@@ -149,7 +157,7 @@ class Line:
         work: Attempt | None = None,
         number: int | None = None,
     ) -> None:
-        self.note(receipt)
-        self.wave.recorder.say(f"{self.slug}: phase {phase.name}: {receipt.status}")
+        """A step of `phase` is over, with the item's work as it is, or `work`."""
+        del phase
         work = work or (self.last if self.trail.attempts else None)
-        self.wave.recorder.phased(self.wave.subject(self.at.planned), receipt, work, number)
+        self.books.stepped(receipt, work, number)

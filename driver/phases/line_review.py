@@ -31,8 +31,8 @@ def review_step(line: Line, phase: Phase) -> Judgement | None:
         judgement = _judged(line, found, phase) if found else _asked(line, phase)
         if judgement is not None:
             return None if judgement.verdict is Verdict.VERIFIED else judgement
-        _address(line, phase, line.trail.reviews[-1] if found is None else found)
-        if (ended := line.mended()) is not None:
+        found = line.trail.reviews[-1] if found is None else found
+        if (ended := _address(line, phase, found) or line.mended()) is not None:
             return ended
 
 
@@ -41,6 +41,8 @@ def _judged(line: Line, found: Review, phase: Phase) -> Judgement | None:
     cap = line.cap if phase.repair else 0
     number = max(line.last.number, 1)
     judgement = judge(found, gate_green=True, number=number, repair_cap=cap)
+    if judgement is None:
+        line.books.to_address(found)
     if found.recalled and judgement is not None and judgement.verdict is Verdict.VERIFIED:
         known = Started(line.tree()).receipt(phase, READER, COMPLETED, reason=found.said)
         line.record(phase, known, line.last)
@@ -60,21 +62,22 @@ def _asked(line: Line, phase: Phase) -> Judgement | None:
     approved = judgement is not None and judgement.verdict is Verdict.VERIFIED
     status = COMPLETED if approved else (STALLED if judgement else REPAIR)
     receipt = started.receipt(phase, READER, status, work=line.last, reason=found.said)
-    line.note(reviewed(receipt, found))
     stands = judgement or Judgement(Verdict.FAILED, f"a reviewer asks for changes: {found.said}")
-    outcome = outcome_of(planned, stands.verdict, stands.reason, trail)
-    final = judgement is not None and judgement.verdict is Verdict.FAILED
-    wave.recorder.reviewed(wave.subject(planned), found, outcome, final)
-    wave.recorder.phased(wave.subject(planned), trail.phases[-1], None)
+    reason = stands.reason or line.last.reason
+    outcome = outcome_of(planned, stands.verdict, reason, trail)
+    line.books.read(reviewed(receipt, found), found, outcome, judgement)
     return judgement
 
 
-def _address(line: Line, phase: Phase, found: Review) -> None:
+def _address(line: Line, phase: Phase, found: Review) -> Judgement | None:
     """The first of the review's repairs; the gates behind it are what follows any change."""
     agent = line.pipeline.called(phase.repair[0])
+    if (ended := line.unclean(agent)) is not None:
+        return ended
     place = line.at.place
     prompt = phase_prompt(line.at.planned, place, line.wave, agent, line.last, found)
     line.work(agent, agent.name, prompt, MENDER)
+    return None
 
 
 def approved(line: Line) -> Judgement:

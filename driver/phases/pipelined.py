@@ -1,8 +1,8 @@
-"""One item through the steps of its pipeline, each written down as soon as it is over.
+"""One item through the steps of its pipeline; the classic order is one of them.
 
-What a step leaves is a tree, its patch and a receipt; a run that is killed goes on behind the last
-receipt. Whatever changed the tree, it is proven before anything rests on it: before the next agent
-behind a gate, before a review, and at the end.
+What a step leaves is a tree, and what is written down of it (`line_books`) is what a run that was
+killed goes on from. Whatever changed the tree, it is proven before anything rests on it: before the
+next agent behind a gate, before a review, and at the end.
 """
 
 from __future__ import annotations
@@ -61,23 +61,34 @@ def _walk(line: Line, first: int) -> Judgement:
     if first and steps[0].kind == SETUP and (ended := set_up(line.at, steps[0])[1]):
         return ended  # the place is a new one
     for phase in steps[first:]:
-        line.wave.gates.check()
+        if course.is_finished(phase, line.trail.phases, line.tree()):
+            continue
         if not _is_wanted(line, phase):
             continue
         if phase.kind not in (SETUP, AGENT) and not line.trail.attempts:
             return Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
-        ended = _unclean(line, phase) or _STEPS[phase.kind](line, phase)
+        ended = line.unclean(phase) or _STEPS[phase.kind](line, phase)
         if ended is not None:
             return ended
     if not line.trail.attempts:
         return Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
-    return line.green() or approved(line)
+    return line.green() or _owed(line) or approved(line)
+
+
+def _owed(line: Line) -> Judgement | None:
+    """Work is not believed without a gate that a person has passed over."""
+    if not line.passed_over:
+        return None
+    why = f"gate {line.passed_over[0].name} was skipped, and has to let the work pass"
+    return Judgement(Verdict.UNDECIDED, why)
 
 
 def _is_wanted(line: Line, phase: Phase) -> bool:
     """Whether a person, where one is asked, lets the step begin. Raises GateClosedError."""
-    ask = line.wave.options.ask
-    answer = ask(line.slug, phase.name) if ask else RUN
+    if (ask := line.wave.options.ask) is None:
+        return True
+    line.wave.gates.check()  # nobody is asked about what may not begin any more
+    answer = ask(line.slug, phase.name)
     if answer == QUIT:
         why = GateClosedError(STOPPED_BY_USER, "stopped by user")
         line.wave.gates.stop.close(why, line.wave.gates.halt_grace_s)
@@ -85,23 +96,12 @@ def _is_wanted(line: Line, phase: Phase) -> bool:
     if answer != RUN:
         line.record(phase, Started().receipt(phase, TESTER, SKIPPED, reason="skipped by user"))
         line.publish = line.publish and phase.kind != PUBLISH
+        line.passed_over += [phase] if phase.kind == GATE else []
     return answer == RUN
 
 
-def _unclean(line: Line, phase: Phase) -> Judgement | None:
-    """What changed in the item's place since it was last looked at, where that is asked."""
-    if not phase.requires_clean_tree:
-        return None
-    known = line.last.changes if line.trail.attempts else ()
-    paths = course.changed_between(known, line.at.place.observe().changes)
-    if not paths:
-        return None
-    why = f"phase {phase.name} wants a clean tree, and these changed: {', '.join(paths[:20])}"
-    line.record(phase, Started().receipt(phase, TESTER, STALLED, reason=why))
-    return Judgement(Verdict.REFUSED, why)
-
-
 def _set_up(line: Line, phase: Phase) -> Judgement | None:
+    line.wave.gates.check()
     done, ended = set_up(line.at, phase)
     line.record(phase, done)
     return ended
@@ -132,11 +132,11 @@ def _further(line: Line, phase: Phase) -> Judgement | None:
     started = Started(before.tree, prompt, line.wave.performer(phase).driver)
     done = worked(planned, place, line.wave, call)
     paths = course.changed_between(before.changes, done.changes)
-    ended = None
-    if not is_unproven(done):
-        ended = Judgement(done.verdict, f"phase {phase.name}: {done.reason}")
-    elif problem := course.overstepped(phase, paths):
+    ended, problem = None, course.overstepped(phase, paths)
+    if problem and (is_unproven(done) or done.verdict is Verdict.NO_CHANGE):
         ended = Judgement(Verdict.REFUSED, problem)
+    elif not is_unproven(done):
+        ended = Judgement(done.verdict, f"phase {phase.name}: {done.reason}")
     else:
         _take(line, before, done)
     status, why = (STALLED, ended.reason) if ended else (COMPLETED, "")
@@ -165,6 +165,9 @@ def _take(line: Line, before: Attempt, done: Attempt) -> None:
 
 def _read(line: Line, phase: Phase) -> Judgement | None:
     done, ended = read_only(line.at, phase, line.last, line.number)
+    if paths := line.strayed():  # or the next agent would pass for who wrote them
+        why = f"phase {phase.name} may only read, and these changed: {', '.join(paths[:20])}"
+        done, ended = replace(done, status=STALLED, reason=why), Judgement(Verdict.REFUSED, why)
     line.record(phase, done, line.last, number=1)
     return ended
 

@@ -11,7 +11,7 @@ from driver.phases.preflight import PreflightError, check_ready
 from driver.pipeline import course
 from driver.pipeline.definition import CLASSIC, REVIEW, Pipeline
 from driver.pipeline.phase_tables import parse
-from driver.pipeline.prompt_files import unknown_variables
+from driver.pipeline.prompt_files import no_file_of_text, no_text, unknown_variables
 from driver.reviews import OFF, is_required
 from driver.survey import Survey
 from driver.wave_context import Planned
@@ -31,7 +31,7 @@ def with_pipelines(
     problems: list[str] = []
     general = _parsed(settings.pipeline.phase, settings, "[pipeline]", problems)
     found = [_with_its_own(one, general, settings, problems) for one in plan]
-    found = [replace(one, prompt_files=_prompt_files(one, survey, target)) for one in found]
+    found = [replace(p, prompt_files=_prompt_files(p, survey, target, problems)) for p in found]
     for planned in found:
         problems += [f"item {planned.slug!r}: {p}" for p in _problems(planned, settings)]
         if from_phase is not None and course.before(planned.pipeline, from_phase) is None:
@@ -66,14 +66,21 @@ def _with_its_own(
     return replace(planned, pipeline=pipeline, policy=policy)
 
 
-def _prompt_files(planned: Planned, survey: Survey, target: str | None) -> dict[str, str]:
-    """The texts of its prompt files that are committed, by path."""
+def _prompt_files(
+    planned: Planned, survey: Survey, target: str | None, problems: list[str]
+) -> dict[str, str]:
+    """The texts of its prompt files that are committed, by path; "" for what is no prompt."""
     top, found = planned.home.top, dict[str, str]()
     names = {phase.prompt for phase in planned.pipeline.phases if phase.prompt}
     for path in sorted(names) if top is not None else ():
-        text = survey.committed_text(top, path, target) if top else None
-        if text is not None:
-            found[path] = text
+        mode, size = survey.committed_as(top, path, target) if top else ("", 0)
+        if not mode.startswith("1"):
+            continue
+        problem = no_file_of_text(mode, size)
+        text = None if problem or top is None else survey.committed_text(top, path, target)
+        problem = problem or no_text(text or "")
+        problems += [f"item {planned.slug!r}: {path} {problem}"] if problem else []
+        found[path] = "" if problem else text or ""
     return found
 
 

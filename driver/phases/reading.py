@@ -23,7 +23,7 @@ from driver.text import bounded, safe_text
 from driver.tripwire import accusation
 from driver.verdicts import Judgement
 from driver.wave_bridge import Call, dispatch_reader
-from driver.wave_context import Placed
+from driver.wave_context import Placed, Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_text_atomic
 
@@ -63,14 +63,19 @@ def _asked(at: Placed, call: Call, tree: str) -> tuple[Dispatched, str]:
     wave.gates.check_money()
     call.performer.gates.check_backend()
     with watched(planned, wave) as strays, at.place.reading(tree) as copy:
-        _forget(call.artifact)
-        send: Callable[[Call], WorkerResult] = partial(dispatch_reader, planned, copy.path, wave)
+        send: Callable[[Call], WorkerResult] = partial(_sent, planned, copy.path, wave)
         sent = dispatched(planned, wave, call, send)
         _note(at, sent)
         try:
             return sent, accusation(strays())
         except TidegateError as error:
             return sent, str(error)
+
+
+def _sent(planned: Planned, copy: Path, wave: Wave, call: Call) -> WorkerResult:
+    """One try; what one before it has written down is not the answer of this one."""
+    _forget(call.artifact)
+    return dispatch_reader(planned, copy, wave, call)
 
 
 def _judged(call: Call, result: WorkerResult, accused: str) -> tuple[Judgement | None, str]:
@@ -119,7 +124,7 @@ def _note(at: Placed, sent: Dispatched) -> None:
     at.wave.options.recording.write(
         Recorded(
             item=at.planned.slug,
-            phase=call.phase,
+            phase=call.heard,
             number=call.number,
             prompt=call.prompt,
             ok=said.ok,

@@ -48,7 +48,8 @@ class Remembered:
     a line that was interrupted; a line that came to its end starts anew. `reviews` are those of
     work that is `tree` now, or that was on its way from there; `reviewed` is the patch that the
     last of them asked changes of. `phases` are the steps that are written down one by one; the
-    patches of their trees are in `folder`."""
+    patches of their trees are in `folder`. `approved` is the tree that a reader has approved of
+    shipped work, which differs from it in the paths `after_approval`."""
 
     attempts: int = 0
     tree: str | None = None
@@ -59,6 +60,8 @@ class Remembered:
     reviewed: Path | None = None
     phases: tuple[PhaseReceipt, ...] = ()
     folder: Path | None = None
+    approved: str | None = None
+    after_approval: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,10 @@ def _of_entry(
     if phases and (green or from_phase or not settled):
         tree, attempts = course.last_tree(phases), _count(entry.get("attempt"))
         found = replace(found, tree=tree, attempts=attempts, phases=phases, folder=folder)
-        return replace(found, reviews=reviews)
+        after = entry.get("afterApproval")
+        paths = tuple(map(str, after)) if isinstance(after, list) else ()
+        approved = _text(entry.get("approvedTree"))
+        return replace(found, reviews=reviews, approved=approved, after_approval=paths)
     if green or (entry.get("proven") and not settled):
         tree = _text(entry.get("tree"))
         work, read = folder / WORK, folder / REVIEWED
@@ -212,7 +218,9 @@ def published(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome |
         return None
     try:
         if memory.commit and _is_published(ground, memory.commit, memory.owed):
-            return _outcome(planned, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
+            done = _outcome(planned, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
+            after = memory.after_approval
+            return replace(done, approved_tree=memory.approved, after_approval=after)
     except CannotRunError as error:
         # Not journaled: the entry there is must stay, or the work would be shipped twice.
         return replace(

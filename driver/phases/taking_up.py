@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from driver.ground import RepositoryGround
-from driver.outcome import Attempt, Verdict
+from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.build import UNPROVEN
 from driver.phases.recovery import Remembered, acceptable, resumed
 from driver.pipeline import course, phase_receipt
+from driver.pipeline.definition import REVIEW
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.saved_work import of_step
 from driver.wave_context import Planned, Wave
@@ -49,6 +50,16 @@ def begin_at(planned: Planned, wave: Wave, memory: Remembered) -> Start:
     number = max(1, memory.attempts)
     work = replace(resumed(number, found), verdict=Verdict.UNDECIDED, reason=UNPROVEN)
     return Start(step, work, number, phase_receipt.remembered(phases))
+
+
+def begin_proven(planned: Planned, earned: ItemOutcome | None, memory: Remembered) -> Start:
+    """Where the item's steps are taken up with work that was proven again just now, if any: behind
+    all gates."""
+    if earned is None:
+        return Start(attempts=memory.attempts)
+    [again] = earned.attempts
+    kinds = [phase.kind for phase in planned.pipeline.steps]
+    return Start(kinds.index(REVIEW), again, again.number)
 
 
 def carry_over(planned: Planned, wave: Wave, memory: Remembered) -> None:

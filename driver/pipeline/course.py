@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from driver.outcome import Change
 from driver.ownership import comparison_key
-from driver.pipeline.definition import REVIEW, Phase, Pipeline
+from driver.pipeline.definition import AGENT, REVIEW, SETUP, Phase, Pipeline
 from driver.pipeline.phase_receipt import COMPLETED, SKIPPED, PhaseReceipt
 from driver.protected import matches
 
@@ -15,10 +15,23 @@ MAX_NAMED = 20
 
 def next_step(pipeline: Pipeline, receipts: Sequence[PhaseReceipt]) -> int:
     """The number, from 0, of the first step that is not done; as many as there are steps when all
-    of them are. What is done while an earlier step is open does not count."""
-    done = {one.phase for one in receipts if one.status in (COMPLETED, SKIPPED)}
+    of them are. A gate, a review or a shipment that was skipped is still owed."""
+    done = {one.phase for one in receipts if one.status == COMPLETED or _is_spared(one)}
     steps = pipeline.steps
     return next((n for n, phase in enumerate(steps) if phase.name not in done), len(steps))
+
+
+def is_finished(phase: Phase, receipts: Sequence[PhaseReceipt], tree: str | None) -> bool:
+    """Whether an earlier run's agent has done this on the work as it is, and need not be asked
+    again though a step before it was still owed."""
+    return phase.kind == AGENT and any(
+        one.recalled and one.status == COMPLETED and (one.phase, one.output) == (phase.name, tree)
+        for one in receipts
+    )
+
+
+def _is_spared(one: PhaseReceipt) -> bool:
+    return one.status == SKIPPED and one.kind in (AGENT, SETUP)
 
 
 def before(pipeline: Pipeline, name: str) -> int | None:

@@ -23,6 +23,7 @@ PERMISSIONS = (WRITE_WORKTREE, READ_ONLY)
 HOST, REQUIRE = "host", "require"
 HERMETIC = (HOST, REQUIRE)
 
+PROOF = "proof"
 IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION = "implement", "address", "docs", "pr-description"
 
 
@@ -95,6 +96,11 @@ class Pipeline:
     def review(self) -> Phase | None:
         """The step at which another role reads the work."""
         return next((phase for phase in self.steps if phase.kind == REVIEW), None)
+
+    @property
+    def bare_proof(self) -> Phase:
+        """The item's own test where no gate stands; never by the name of one that has not run."""
+        return Phase(PROOF if self.named(GATE) else GATE, GATE)
 
     @property
     def publishes(self) -> bool:

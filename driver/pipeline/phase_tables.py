@@ -22,6 +22,7 @@ from driver.pipeline.definition import (
     KINDS,
     PERMISSIONS,
     PR_DESCRIPTION,
+    PROOF,
     PUBLISH,
     REQUIRE,
     REVIEW,
@@ -38,7 +39,7 @@ from tools.settings_sources import nearest
 
 MAX_PHASES = 40
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_SPOKEN_FOR = frozenset({"build", "repair", "resume", "integration", "baseline"})
+_SPOKEN_FOR = frozenset({"build", "repair", "resume", "integration", "baseline", PROOF})
 _WITH_PROMPT = (IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION)  # there are words of ours for these
 
 _KEYS: Mapping[str, Kind] = {

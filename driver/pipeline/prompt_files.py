@@ -15,6 +15,8 @@ from driver.manifest import WorkItem
 from driver.pipeline.definition import DOCS, PR_DESCRIPTION
 from driver.prompts import MAX_DIFF_CHARS, build_prompt, command_text, quoted, rules
 
+MAX_BYTES = 1 << 20
+_FILES = ("100644", "100755")
 _VARIABLE = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
 
 
@@ -82,6 +84,20 @@ _OWN = {
         "Title: {{TITLE}}\n\n{{TASK}}\n\n{{GATE_STATUS}}\n\n{{DIFF}}"
     ),
 }
+
+
+def no_file_of_text(mode: str, size: int) -> str:
+    """Why what git holds under a prompt's name is no prompt file; "" where it may be one."""
+    if mode not in _FILES:
+        return "is a link or another repository; a prompt is a file"
+    return f"has {size} bytes, more than the {MAX_BYTES} of a prompt" if size > MAX_BYTES else ""
+
+
+def no_text(content: str) -> str:
+    """Why a file's content, as git's is read, is no prompt; "" where it is one."""
+    if "\0" in content or any("\ud800" <= c <= "\udfff" for c in content):
+        return "is no text in UTF-8"
+    return "" if content.strip() else "is empty"
 
 
 def unknown_variables(text: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -72,6 +73,22 @@ def test_every_change_is_one(top: Path, change: Callable[[Path], object]) -> Non
     assert stillness.mark() not in (None, before)
 
 
+def test_a_folder_that_stood_in_for_another_while_git_looked_is_a_change(top: Path) -> None:
+    (top / "evil").mkdir()
+    (top / "evil" / "one.txt").write_text("evil")
+    (top / "evil").rename(top.parent / "evil")
+    stillness = an_hour_ago(top)
+    (top / "sub").rename(top.parent / "good")
+    (top.parent / "evil").rename(top / "sub")
+    wait_for_the_next_tick(top.parent)
+    before = stillness.mark()
+    (top / "sub").rename(top.parent / "evil")
+    (top.parent / "good").rename(top / "sub")
+    (top / "sub").rename(top.parent / "good")
+    (top.parent / "evil").rename(top / "sub")
+    assert stillness.mark() not in (None, before)
+
+
 def test_what_tidegate_writes_itself_is_no_change(top: Path) -> None:
     (top / "state").mkdir()
     stillness = Stillness(top, (), [top, top / "state", top.parent / "elsewhere"], later)
@@ -121,3 +138,20 @@ def test_a_checkout_that_was_still_is_asked_of_git_again_after_any_change(
     assert before.differences(watch.look()) == ()
     (user.path / path).write_text(text)
     assert before.differences(watch.look()) == named
+
+
+def test_a_large_file_that_got_its_old_time_back_is_a_change(tmp_path: Path) -> None:
+    environ = user_environ(tmp_path / "home")
+    user = make_repo(tmp_path / "repo", environ, {"one.txt": "one"})
+    for large in (user.path / "data", user.path / ".git" / "hooks" / "pre-push"):
+        large.parent.mkdir(exist_ok=True)
+        large.write_bytes(b"a" * (2 << 20))
+    repo = open_repository(user.path, environ)
+    watch = CheckoutWatch(repo, environ, tmp_path / "scratch")
+    before = watch.look()
+    wait_for_the_next_tick(user.path)
+    for large in (user.path / "data", user.path / ".git" / "hooks" / "pre-push"):
+        seen = large.stat()
+        large.write_bytes(b"b" * (2 << 20))
+        os.utime(large, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert before.differences(watch.look()) == ("file data", "hooks")

@@ -50,6 +50,7 @@ def test_a_file_with_tests_takes_one_more_and_stays_valid(text: str) -> None:
         "import unittest\nif True:\n    raise unittest.SkipTest('x')\n" + CASE,
         "from tests.common import *\n" + FUNCTION,
         "def setUpModule():\n    pass\n\n\n" + CASE,
+        "def pytest_generate_tests(metafunc):\n    metafunc.parametrize('x', [1])\n\n\n" + FUNCTION,
         "def load_tests(loader, tests, pattern):\n    return tests\n\n\n" + CASE,
         "import pytest\n\n\n@pytest.fixture(autouse=True)\ndef one():\n    pass\n\n\n" + FUNCTION,
     ],

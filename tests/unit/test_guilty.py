@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
-from driver.guilty import Answer, Blame, Found, Items, Question, find_guilty, smallest_guilty
+from driver.blame import Answer, Blame, Found, Items, Question
+from driver.fewest import smallest_guilty
+from driver.guilty import find_guilty
 
 # By test: the sets of items that are red by it.
 Cores = Mapping[int, Sequence[set[int]]]

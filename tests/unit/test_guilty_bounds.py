@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from driver.guilty import Answer, Found, Items, Question, find_guilty
+from driver.blame import Answer, Found, Items, Question
+from driver.guilty import find_guilty
 
 EIGHT = frozenset(range(8))
 SECOND_LOOK = 1  # at the tests that were red on the tree of all

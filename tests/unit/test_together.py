@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.guilty import Answer, Blame
+from driver.blame import Answer, Blame
 from driver.outcome import RunKind, TestRun
 from driver.together import reason
 
