@@ -226,3 +226,16 @@ def test_a_pull_request_tells_the_approval_that_later_documents_came_after(tmp_p
     report, _, _ = played(scene, [GOOD, says(), writes(README__md="told\n")], made)
     assert report["pull_requests"], report
     assert "| approved |" in gh.created[0]["body"]
+
+
+def test_the_gates_of_each_item_are_asked_of_what_ships_and_not_only_of_the_item(
+    scene: Scene,
+) -> None:
+    two_at_most = ["test -e base.txt", "test $(ls | wc -l) -le 2 # files"]
+    gated = one(IMPLEMENT, {**GATE, "commands": two_at_most}, PUBLISH, **FREE)
+    other = item("b", "b.txt", "grep -q good b.txt", **FREE, spotCheckFrac=0)
+    scripts = {"a": GOOD, "b": writes(b__txt="good\n")}
+    report, _ = scene.play(scripts, [gated, other])
+    assert report["shipped"] == ["a"]
+    [_, left_out] = report["built"]
+    assert "test -e base.txt" in left_out["error"]
