@@ -10,6 +10,7 @@ from driver.ground import Place
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.build import build, may_repair, save
+from driver.phases.phase_prompt import check_prompts
 from driver.phases.pipelined import follow
 from driver.phases.recovery import Remembered, published, recover
 from driver.phases.repair import address, repair
@@ -87,6 +88,7 @@ def _stepwise(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) ->
     """Through the steps of its pipeline, from where an earlier run has left it."""
     if (known := published(planned, wave, memory)) is not None:
         return replace(known, reviews=tuple(trail.reviews), phases=memory.phases)
+    check_prompts(planned, wave)
     start = begin_at(planned, wave, memory)
     if start.work is None and memory.attempts > planned.policy.repair_cap:
         reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"

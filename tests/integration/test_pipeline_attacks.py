@@ -239,3 +239,26 @@ def test_the_gates_of_each_item_are_asked_of_what_ships_and_not_only_of_the_item
     assert report["shipped"] == ["a"]
     [_, left_out] = report["built"]
     assert "test -e base.txt" in left_out["error"]
+
+
+@pytest.mark.parametrize("text", ["do {{ITEM}} so\n", "do {{NOBODY}}\n"])
+def test_of_a_branch_that_only_the_remote_has_prompts_are_checked_when_the_wave_begins(
+    tmp_path: Path, text: str
+) -> None:
+    scene = Scene(tmp_path, {"base.txt": "x\n"}, config=QUIET, remote=True)
+    scene.repo.git("checkout", "-q", "-b", "release")
+    scene.repo.write({"prompts/p.md": text})
+    scene.repo.git("add", "-A")
+    scene.repo.git("commit", "-qm", "prompts")
+    scene.repo.git("push", "-q", "origin", "release")
+    scene.repo.git("checkout", "-q", "main")
+    scene.repo.git("branch", "-q", "-D", "release")
+    made = one(IMPLEMENT, GATE, {**PR, "prompt": "p.md"}, PUBLISH, **FREE)
+    git = {"expectTopLevel": str(scene.repo.path), "mode": "branch", "target": "release"}
+    report, driver, record = played(scene, [GOOD, answers("told")], made, git=git)
+    if "NOBODY" in text:
+        assert (record["verdict"], driver.requests) == ("undecided", [])
+        assert record["error"].endswith("has variables nobody knows: NOBODY")
+    else:
+        assert driver.requests[1].prompt == "do a so\n"
+        assert report["shipped"] == ["a"]
