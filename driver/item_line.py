@@ -13,6 +13,7 @@ from driver.ground import Place
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.phases.build import is_unproven, of_trouble, save
+from driver.phases.phase_prompt import check_prompts
 from driver.phases.pipelined import follow
 from driver.phases.recovery import Remembered, published, recover
 from driver.phases.taking_up import Start, begin_at, begin_proven, carry_over
@@ -75,6 +76,7 @@ def _start(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> St
     if wave.is_stepwise(planned):
         if (known := published(planned, wave, memory)) is not None:
             return replace(known, reviews=tuple(trail.reviews), phases=memory.phases)
+        check_prompts(planned, wave)
         start = begin_at(planned, wave, memory)
     else:
         earned = recover(planned, wave, memory)

@@ -5,7 +5,9 @@ The same item always gives the same first prompt, so that a recording can be mat
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Sequence
 
 from driver.manifest import WorkItem
 from driver.outcome import GATE, Attempt, RunKind, TestRun
@@ -42,6 +44,14 @@ def repair_prompt(first: str, item: WorkItem, attempt: Attempt, diff: str) -> st
 def command_text(command: str | tuple[str, ...]) -> str:
     """A command as one would type it."""
     return command if isinstance(command, str) else shlex.join(command)
+
+
+def one_after_the_other(commands: Sequence[str | tuple[str, ...]]) -> str | tuple[str, ...]:
+    """One command that runs them in order until one is red, each in a shell of its own."""
+    if len(commands) == 1:
+        return commands[0]
+    end = "" if os.name == "nt" else "\n"  # a text may end in a comment
+    return " && ".join(f"({command_text(command)}{end})" for command in commands)
 
 
 def _rules(item: WorkItem) -> str:

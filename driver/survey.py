@@ -79,6 +79,12 @@ class Survey:
         found = run_git(("cat-file", "blob", f"{at}:{path}"), cwd=top, env=env, accept=(0, 1, 128))
         return text(found.stdout) if found.ok else None
 
+    def has_branch(self, top: Path, branch: str) -> bool:
+        """Whether the repository has the branch itself, and not only its remote."""
+        asked = ("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
+        env = user_environment(self.environ)
+        return run_git(asked, cwd=top, env=env, accept=(0, 1, 128)).ok
+
     def committed_as(self, top: Path, path: str, branch: str | None = None) -> tuple[str, int]:
         """Mode and size of the same file; ("", 0) where there is none, and no size of a folder."""
         env = user_environment(self.environ)

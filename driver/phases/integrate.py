@@ -1,8 +1,8 @@
 """Put all verified items of a repository on one line of commits and prove that line.
 
 Items are proven alone, so two that are green alone may break together. The last tree is proven
-with every item's test and the commands of `[verify] integration`, each other commit's tree with
-its own item's test. Where that is red, `driver.guilty` finds who has to stay out.
+with every item's test and gates and the commands of `[verify] integration`, each other commit's
+tree with its own item's test. Where that is red, `driver.guilty` finds who has to stay out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from driver.ground import RepositoryGround
 from driver.outcome import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.phases.prove import Test, run_on
 from driver.pool import Leaving, run_all
-from driver.prompts import command_text
+from driver.prompts import command_text, one_after_the_other
 from driver.subject import digest
 from driver.target import Head, are_there, conflicts
 from driver.text import run_said
@@ -134,7 +134,7 @@ class Integration:
 
     def expect(self, key: _Key, expected: together.Expected) -> None:
         """What the test has to count on this tree; on commits that came meanwhile nobody knows."""
-        if not self.moved:
+        if not self.moved and (expected.proofs or key not in self._expected):
             self._expected[key] = expected
 
     def answers(self, keys: Iterable[_Key]) -> Mapping[_Key, Answer]:
@@ -200,13 +200,19 @@ class _Trial:
         base = integration.head.commit
         own = [Test(p.item.test_command, p.home.work_dir, base) for p, _ in entries]
         common = [Test(command, ".", base) for command in integration.commands]
-        self._tests = [*dict.fromkeys(own), *dict.fromkeys(common)]
+        # Who stands as it was proven has passed its gates already.
+        gated = len(entries) > 1 or integration.moved
+        gates = [_gates(planned, base) if gated else None for planned, _ in entries]
+        # Own tests first; one that is also a gate, or common, is asked under each of its numbers.
+        numbered = [
+            *((test, _owners(test, own)) for test in dict.fromkeys(own)),
+            *((test, _owners(test, gates)) for test in dict.fromkeys(gates) if test),
+            *((test, frozenset[int]()) for test in dict.fromkeys(common)),
+        ]
+        self._tests = [test for test, _ in numbered]
+        self.owners = [owners for _, owners in numbered]
         self._own = [self._tests.index(test) for test in own]
         self._trees: dict[Items, str] = {}
-        self.owners = [
-            frozenset(item for item, test in enumerate(self._own) if test == number)
-            for number in range(len(self._tests))
-        ]
         for item, (_, outcome) in enumerate(entries):
             proof = outcome.last_test
             if proof is not None and proof.tree is not None:
@@ -221,7 +227,7 @@ class _Trial:
         return {question: answers[key] for question, key in keys.items()}
 
     def _expected(self, question: Question) -> together.Expected:
-        known = question.items & self.owners[question.test]
+        known = {item for item in question.items if self._own[item] == question.test}
         proofs = (self._entries[item][1].last_test for item in sorted(known))
         fewer = sum(self._entries[item][0].item.allowance.fewer_tests_ok for item in question.items)
         return together.Expected(tuple(run for run in proofs if run is not None), fewer)
@@ -265,6 +271,16 @@ class _Trial:
 
     def _key(self, items: Items, test: int) -> _Key:
         return self.tree(items), self._tests[test]
+
+
+def _owners(test: Test, asked: Sequence[Test | None]) -> Items:
+    return frozenset(item for item, one in enumerate(asked) if one == test)
+
+
+def _gates(planned: Planned, base: str) -> Test | None:
+    """What the gates of an item's pipeline run besides its test, one after the other."""
+    commands = planned.pipeline.commands
+    return Test(one_after_the_other(commands), planned.home.work_dir, base) if commands else None
 
 
 def _misfit(branch: str | None, outcome: ItemOutcome, theirs: Sequence[Change]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from driver.ground import Place
 from driver.outcome import Attempt
 from driver.pipeline.definition import ADDRESS, Phase
-from driver.pipeline.prompt_files import Told, own_prompt, rendered
+from driver.pipeline.prompt_files import Told, no_text, own_prompt, rendered, unknown_variables
 from driver.prompts import repair_prompt
 from driver.review_prompt import findings_prompt, findings_told, gate_status
 from driver.reviews import Review
@@ -37,15 +37,28 @@ def mending_prompt(planned: Planned, place: Place, wave: Wave, work: Attempt) ->
     return repair_prompt(first, planned.item, work, _diff(place, work))
 
 
+def check_prompts(planned: Planned, wave: Wave) -> None:
+    """Read all prompt files of an item before anything is spent on it. Raises CannotRunError."""
+    for phase in planned.pipeline.phases:
+        prompt_file(planned, wave, phase)
+
+
 def prompt_file(planned: Planned, wave: Wave, phase: Phase) -> str:
     """The text of a phase's prompt file, "" where it names none. Raises CannotRunError when the
-    commit that the wave starts from has no such file."""
+    commit that the wave starts from has no such file, or one that is no prompt."""
     ground = wave.ground_of(planned)
     if phase.prompt is None:
         return ""
     if phase.prompt not in ground.paths:
         raise CannotRunError(f"phase {phase.name}: {phase.prompt} is not in {ground.base[:12]}")
-    return ground.text(phase.prompt)
+    content = ground.text(phase.prompt)
+    problem = no_text(content)
+    if unknown := unknown_variables(content):
+        problem = f"has variables nobody knows: {', '.join(unknown)}"
+    if problem:
+        where = f"{phase.prompt} of {ground.base[:12]}"
+        raise CannotRunError(f"phase {phase.name}: {where} {problem}")
+    return content
 
 
 def _told(

@@ -33,7 +33,10 @@ def with_pipelines(
     found = [_with_its_own(one, general, settings, problems) for one in plan]
     found = [replace(p, prompt_files=_prompt_files(p, survey, target, problems)) for p in found]
     for planned in found:
-        problems += [f"item {planned.slug!r}: {p}" for p in _problems(planned, settings)]
+        top = planned.home.top
+        # Of a branch that only the remote has, the wave sees the files when it begins.
+        seen = target is None or top is None or survey.has_branch(top, target)
+        problems += [f"item {planned.slug!r}: {p}" for p in _problems(planned, settings, seen)]
         if from_phase is not None and course.before(planned.pipeline, from_phase) is None:
             steps = ", ".join(phase.name for phase in planned.pipeline.steps)
             problems.append(f"--from-phase {from_phase}: item {planned.slug!r} has {steps}")
@@ -84,7 +87,7 @@ def _prompt_files(
     return found
 
 
-def _problems(planned: Planned, settings: Settings) -> Iterator[str]:
+def _problems(planned: Planned, settings: Settings, seen: bool) -> Iterator[str]:
     pipeline = planned.pipeline
     if not pipeline.explicit:
         return
@@ -98,7 +101,7 @@ def _problems(planned: Planned, settings: Settings) -> Iterator[str]:
             f' {REVIEW}: add one, or set [review] mode = "{OFF}" or its'
             " requireAdversarialReview = false"
         )
-    for phase in (phase for phase in pipeline.phases if phase.prompt):
+    for phase in (phase for phase in pipeline.phases if phase.prompt and seen):
         text = planned.prompt_files.get(phase.prompt or "")
         if text is None:
             yield f"phase {phase.name!r}: {phase.prompt} is in no commit: commit the prompt file"

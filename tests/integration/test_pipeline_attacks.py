@@ -226,3 +226,39 @@ def test_a_pull_request_tells_the_approval_that_later_documents_came_after(tmp_p
     report, _, _ = played(scene, [GOOD, says(), writes(README__md="told\n")], made)
     assert report["pull_requests"], report
     assert "| approved |" in gh.created[0]["body"]
+
+
+def test_the_gates_of_each_item_are_asked_of_what_ships_and_not_only_of_the_item(
+    scene: Scene,
+) -> None:
+    two_at_most = ["test -e base.txt", "test $(ls | wc -l) -le 2 # files"]
+    gated = one(IMPLEMENT, {**GATE, "commands": two_at_most}, PUBLISH, **FREE)
+    other = item("b", "b.txt", "grep -q good b.txt", **FREE, spotCheckFrac=0)
+    scripts = {"a": GOOD, "b": writes(b__txt="good\n")}
+    report, _ = scene.play(scripts, [gated, other])
+    assert report["shipped"] == ["a"]
+    [_, left_out] = report["built"]
+    assert "test -e base.txt" in left_out["error"]
+
+
+@pytest.mark.parametrize("text", ["do {{ITEM}} so\n", "do {{NOBODY}}\n"])
+def test_of_a_branch_that_only_the_remote_has_prompts_are_checked_when_the_wave_begins(
+    tmp_path: Path, text: str
+) -> None:
+    scene = Scene(tmp_path, {"base.txt": "x\n"}, config=QUIET, remote=True)
+    scene.repo.git("checkout", "-q", "-b", "release")
+    scene.repo.write({"prompts/p.md": text})
+    scene.repo.git("add", "-A")
+    scene.repo.git("commit", "-qm", "prompts")
+    scene.repo.git("push", "-q", "origin", "release")
+    scene.repo.git("checkout", "-q", "main")
+    scene.repo.git("branch", "-q", "-D", "release")
+    made = one(IMPLEMENT, GATE, {**PR, "prompt": "p.md"}, PUBLISH, **FREE)
+    git = {"expectTopLevel": str(scene.repo.path), "mode": "branch", "target": "release"}
+    report, driver, record = played(scene, [GOOD, answers("told")], made, git=git)
+    if "NOBODY" in text:
+        assert (record["verdict"], driver.requests) == ("undecided", [])
+        assert record["error"].endswith("has variables nobody knows: NOBODY")
+    else:
+        assert driver.requests[1].prompt == "do a so\n"
+        assert report["shipped"] == ["a"]
