@@ -109,7 +109,7 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
             return report | checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
     except _StoppedAt as stop:
         left = requests_left(cycle) if stop.idle and not cycle.dry_run else {}
-        return stop.report | left
+        return stop.report | left | ({"dry_run": True} if cycle.dry_run else {})
 
 
 def _planned(

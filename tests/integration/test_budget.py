@@ -237,9 +237,12 @@ def test_what_was_billed_is_the_same_in_every_book(folder: Path) -> None:
 def _hook_adds_nothing(folder: Path, made: Scene, report: Mapping[str, Any]) -> None:
     path = folder / "short.json"
     path.write_text(json.dumps(result_to_report(report)))
+    cycle = folder / "cycle.json"
+    cycle.write_text(json.dumps({"phase": "dispatch", "wave": report}))
     before = in_ledger(made.state)
     flags = ["--wave", "7", "--timestamp", "2026-01-02T03:04:05Z", "--state-dir", str(made.state)]
-    assert wave_ledger_hook.main(["--report-file", str(path), *flags]) == 0
+    for file in (path, cycle):
+        assert wave_ledger_hook.main(["--report-file", str(file), *flags]) == 0
     assert in_ledger(made.state) == before
 
 
