@@ -29,8 +29,8 @@ class CommandReceipt:
 @dataclass(frozen=True, slots=True)
 class PhaseReceipt:
     """One run of a phase. `input` and `output` are git trees, None where there is none yet; `agent`
-    is (backend, version, model, effort) of whoever was asked, None for what is not known; `recalled`
-    is one of an earlier run."""
+    is (backend, version, model, effort) of whoever was asked, None what is not known; `recalled` is
+    one of an earlier run."""
 
     phase: str
     kind: str

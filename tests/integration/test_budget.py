@@ -22,8 +22,8 @@ from tests.support.beside import beside
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response, says
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts
 from tools import cost_ceiling, fleet_ledger, halt, wave_ledger_hook
-from tools.budget import Budget, Used
-from tools.ceilings import Limits
+from tools.budget import Budget, OverBudgetError, Used
+from tools.ceilings import Ceilings, Limits
 
 SLUGS = [f"i{number}" for number in range(8)]
 
@@ -254,6 +254,15 @@ def test_an_answer_without_a_use_leaves_no_book_at_zero(folder: Path) -> None:
         report = made.run(driver, items(["i0"]))
     assert report["tokens"]["unmetered"] == 1
     assert report["ceiling"]["spent"] == in_ledger(made.state) == 300
+
+
+@beside
+def test_who_names_no_model_is_told_which_setting_names_one(folder: Path) -> None:
+    dear = Limits(wave=Ceilings(usd=5_000_000))
+    with EventStore(folder / STATE_DB_FILENAME) as store:
+        books = Budget(store, dear, "me", state_dir=folder)
+        with pytest.raises(OverBudgetError, match=r"set \[backend\] model"):
+            books.reserve(Purpose("w", "i", 1, "build", "command", None))
 
 
 @beside

@@ -384,8 +384,9 @@ def test_dry_run_tells_everything_and_writes_nothing(project: Project) -> None:
         run(SCHEDULER, "--tracker", project.tracker, *project.places(), cwd=project.home),
         project.loop("--dry-run", "--manifest", project.home / "manifest.json"),
     )
-    for done in programs:
-        assert (done.code, done.err) == (0, "")
+    looks = "tidegate: dry run: --execute would build A, B\n"
+    for done, told in zip(programs, (looks, looks, ""), strict=True):
+        assert (done.code, done.err) == (0, told)
         report = done.report
         assert report["agent_command"] == ["agent-of-nowhere", "--flag"]
         assert [one["slug"] for one in report["manifest"]["items"]] == ["a", "b"]
