@@ -262,7 +262,7 @@ def test_who_names_no_model_is_told_which_setting_names_one(folder: Path) -> Non
     with EventStore(folder / STATE_DB_FILENAME) as store:
         books = Budget(store, dear, "me", state_dir=folder)
         with pytest.raises(OverBudgetError, match=r"set \[backend\] model"):
-            books.reserve(Purpose("w", "i", 1, "build", "command", None))
+            books.reserve(Purpose("w", "i", 1, "build", "command", ""))
 
 
 @beside
