@@ -59,7 +59,8 @@ def _warnings(report: Json) -> Iterator[str]:
 
 
 def _unshipped(record: Json) -> str:
-    why = without_remedy(record.get("ship_error") or record.get("error") or "")
+    told = (record.get(key) for key in ("ship_error", "error", "ship_warning"))
+    why = without_remedy(next(filter(None, told), ""))
     line = f"{record['slug']}: {verdict_said(record['verdict'], why)}"
     if record.get("savedWork"):
         return f"{line}; its work: {record['savedWork']}"

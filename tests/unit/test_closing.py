@@ -64,6 +64,11 @@ def repository(**more: Any) -> dict[str, Any]:
             id="push refused",
         ),
         pytest.param(
+            {"built": [record("a", ship_warning="its pipeline has no publish")], "shipped": []},
+            ["shipped 0 of 1 item", "a: verified: its pipeline has no publish"],
+            id="a pipeline that does not ship says so",
+        ),
+        pytest.param(
             {"built": [record("a", "failed", error="red"), record("b", "halted")], "shipped": [],
              "shipped_repos": [{"repo": "/r", "branch": None, "sha": None}]},
             ["shipped 0 of 2 items", "a: failed: red", "b: halted"],
