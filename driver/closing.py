@@ -15,12 +15,12 @@ Json = Mapping[str, Any]
 
 
 def closing_lines(report: Json) -> tuple[str, ...]:
-    """For a wave's or a cycle's report; no lines where there was nothing to do."""
+    """For a wave's or a cycle's report; none where a run found nothing to do."""
     wave = report.get("wave") or report
     built: Sequence[Json] = wave.get("built") or ()
     requests = [_request(one) for one in wave.get("pull_requests") or ()]
     if not built:
-        return (*_left_out(report), *requests)
+        return (*_left_out(report), *requests, *_dry(report))
     shipped = wave.get("shipped")
     open_items = [record for record in built if record["slug"] not in (shipped or ())]
     return (
@@ -31,6 +31,17 @@ def closing_lines(report: Json) -> tuple[str, ...]:
         *(line for repo in wave.get("shipped_repos") or () for line in _shipment(repo)),
         *requests,
     )
+
+
+def _dry(report: Json) -> Iterator[str]:
+    """For who only looks, which is a person; a run that finds nothing to do is quiet."""
+    if not report.get("dry_run") or "items_selected" not in report or report.get("error"):
+        return
+    selected = [str(one) for one in report["items_selected"]]
+    if selected:
+        yield f"dry run: --execute would build {', '.join(selected)}"
+    else:
+        yield "dry run: nothing to do now; an item is taken when its status is todo"
 
 
 def _count(built: Sequence[Json], shipped: Sequence[str] | None) -> str:
@@ -51,7 +62,8 @@ def _warnings(report: Json) -> Iterator[str]:
 
 
 def _unshipped(record: Json) -> str:
-    why = without_remedy(record.get("ship_error") or record.get("error") or "")
+    told = (record.get(key) for key in ("ship_error", "error", "ship_warning"))
+    why = without_remedy(next(filter(None, told), ""))
     line = f"{record['slug']}: {verdict_said(record['verdict'], why)}"
     if record.get("savedWork"):
         return f"{line}; its work: {record['savedWork']}"
@@ -81,7 +93,9 @@ def _shipment(repo: Json) -> Iterator[str]:
     where = "pushed" if repo.get("pushed") else "in this repository only"
     state = "kept, not shipped" if repo.get("error") else warning or where
     yield f"branch {branch}: {state}"
-    yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"HEAD..{branch}")
+    # Not HEAD: what is checked out may have been moved ahead, or be another branch than the target.
+    since = (repo.get("onto") or "HEAD")[:12]
+    yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"{since}..{branch}")
 
 
 def _request(one: Json) -> str:

@@ -103,7 +103,7 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
         return report | (follow_up(cycle) if _lost_to_others(report) else {})
     except _StoppedAt as stop:
         left = requests_left(cycle) if stop.idle and not cycle.dry_run else {}
-        return stop.report | left
+        return stop.report | left | ({"dry_run": True} if cycle.dry_run else {})
 
 
 def _lost_to_others(report: Mapping[str, Any]) -> bool:

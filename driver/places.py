@@ -16,7 +16,7 @@ from typing import Any
 from driver.progress import to_stderr
 from driver.recording import RecordingWriter
 from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
-from state_store.files import write_json_atomic, write_text_atomic
+from state_store.files import write_json_atomic, write_text_where_named
 from state_store.journal import safe_slug
 
 
@@ -80,7 +80,7 @@ def write_report(report: Mapping[str, Any], output: str | None) -> int:
     text = json.dumps(report, indent=2) + "\n"
     if output:
         try:
-            write_text_atomic(Path(output), text)
+            write_text_where_named(Path(output), text)
         except TidegateError as error:
             to_stderr().say(f"--output: {error}")
             _to_stdout(text)

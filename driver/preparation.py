@@ -52,10 +52,10 @@ def _objection(top: Path, path: str, tracked: frozenset[str]) -> str:
         return "a git dir is never copied"
     mine = {str(pure), *map(str, pure.parents)} - {"."}
     if mine & tracked or any(one.startswith(f"{pure}/") for one in tracked):
-        return "it is tracked and so in every workspace already"
+        return "it is tracked and so in every workspace already: take it out"
     source = top / path
     if not os.path.lexists(source):
-        return f"{source} does not exist"
+        return f"{source} does not exist: make it, or take it out"
     usual = source.is_symlink() or source.is_file() or source.is_dir()
     return "" if usual else "it is no file, link or folder"
 

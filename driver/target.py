@@ -42,7 +42,7 @@ def check_target(repo: Repository, environ: Mapping[str, str], name: str | None,
         raise CannotRunError(f"{repo.top} has no branch {to}, and {why}")
     if not there:
         beside = f", and neither has its remote {remote.name}" if remote else ""
-        raise InputError(f"--target {to}: {repo.top} has no such branch{beside}")
+        raise InputError(f"--target {to}: {repo.top} has no such branch{beside}; name another")
 
 
 def start(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> Repository:

@@ -24,6 +24,7 @@ PROGRAMS = {
     "halt": ("tools.halt", "stop all runs, or let them go on"),
     "status": ("tools.state", "what the store knows of items and waves"),
     "recover": ("tools.recover", "list and bring back work that did not ship"),
+    "reproduce": ("tools.reproduce", "prove a shipped commit again"),
     "gc": ("tools.gc", "remove what finished and dead runs left"),
     "secrets": ("tools.secret_scan", "look for secrets before they are published"),
     "verify-state": ("tools.verify_state", "find and mend damage of the store"),

@@ -99,6 +99,19 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
         _swap_in(fresh, path)
 
 
+def write_text_where_named(path: Path, text: str) -> None:
+    """`write_text_atomic` to a place that a person named: a device or a pipe is written to, as
+    `/dev/null` and `/dev/stdout` are everybody's and must not become a file.
+
+    Raises CannotRunError naming it when the disk says no.
+    """
+    if path.is_file() or not path.exists():
+        write_text_atomic(path, text)
+        return
+    with _disk_trouble(path), path.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(text)
+
+
 def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
     """`write_bytes_atomic`, unless the file's SHA-256 is not `digest` any more: then False, and
     nothing changed. For files that people edit too, whose editors know no lock."""

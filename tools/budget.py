@@ -286,8 +286,13 @@ def reached_today(state_dir: Path, limits: Limits) -> Decision | None:
 
 
 def _without_price(purpose: Purpose) -> str:
+    if not purpose.model:
+        return (
+            "no model is named, so its price is unknown, and money is limited: set [backend] model "
+            "and its price under [prices], or [limits] allow_unpriced = true"
+        )
     return (
-        f"the price of {purpose.model or 'the model'} is unknown and money is limited: name the "
+        f"the price of {purpose.model} is unknown and money is limited: name the "
         f"model and its price under [prices], or set [limits] allow_unpriced = true"
     )
 

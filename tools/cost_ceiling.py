@@ -139,9 +139,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="cost_ceiling", description="Check the token ceiling.")
     parser.add_argument("--check", action="store_true", help="exit 1 when reached or unknown")
     parser.add_argument("--spent", type=_number, help="tokens spent (default: from the ledger)")
-    parser.add_argument("--period", choices=tuple(PERIODS), default="wave")
+    parser.add_argument(
+        "--period", choices=tuple(PERIODS), default="wave", help="whose ceiling (default: wave)"
+    )
     parser.add_argument("--window", type=float, metavar="MIN", help="count the last MIN minutes")
-    parser.add_argument("--wave", help="count the rows of this wave")
+    parser.add_argument("--wave", help="whose tokens (without it, or --window: none)")
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
     return parser
 

@@ -63,6 +63,7 @@ def _checks(args: argparse.Namespace) -> Iterator[Check]:
     from driver.backend_checks import check_backends, secrets_of
     from driver.check import masked
     from driver.machine_checks import check_clock, check_cores, check_git, check_sandbox
+    from driver.pipeline_checks import check_pipeline
     from driver.place_checks import check_places
     from tools.settings import process_environment
 
@@ -76,6 +77,7 @@ def _checks(args: argparse.Namespace) -> Iterator[Check]:
     yield check_cores(places.settings.limits.max_parallel_tests)
     yield check_sandbox(environ, places.written_by_agents)
     yield from masked(check_backends(places.settings), secrets)
+    yield from masked(check_pipeline(places.settings, places.top), secrets)
 
 
 def _places(

@@ -108,6 +108,7 @@ def append_wave(
         report = read_json(Path(report_file))
         if not isinstance(report, dict):
             raise InputError(f"{report_file} is no report of a wave")
+        report = report.get("wave") or report  # a cycle's report has the wave's in it
         told = report.get("tokens") or {}
         if told.get("ledgered"):
             return True, f"wave {wave} {phase}: its dispatches are in the ledger already"

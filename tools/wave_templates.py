@@ -133,12 +133,13 @@ def _make(args: argparse.Namespace) -> int:
     import json
 
     manifest = instantiate_template(args.preset, args.project_name, args.base_dir)
+    text = json.dumps(manifest, indent=2)
     if args.output is None:
-        print(json.dumps(manifest, indent=2))
+        print(text)
         return 0
-    from state_store.files import write_json_atomic
+    from state_store.files import write_text_where_named
 
-    write_json_atomic(Path(args.output), manifest)
+    write_text_where_named(Path(args.output), f"{text}\n")
     return 0
 
 

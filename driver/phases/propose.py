@@ -99,6 +99,7 @@ class Desk:
         known = {one.proposal.commit for one in asked}
         left = all_open(self.state_dir) if self.state_dir else []
         asked += [one for one in left if one.proposal.commit not in known]
+        asked = _named(asked, self.settings.environ.get("GH_REPO", ""))
         if not asked:
             return ()
         processes = Processes()
@@ -152,6 +153,17 @@ class Desk:
                 note(self.state_dir, one)
         except TidegateError as error:  # the forge is asked before the next one is made
             self.say(str(error))
+
+
+def _named(asked: list[Noted], name: str) -> list[Noted]:
+    """Those that were noted without a repository's name ask the one that the user has named since;
+    it cannot be the name of several."""
+    if not name or len({one.proposal.repo for one in asked}) != 1:
+        return asked
+    return [
+        one if one.proposal.name else replace(one, proposal=replace(one.proposal, name=name))
+        for one in asked
+    ]
 
 
 def _line(told: Proposed) -> str:

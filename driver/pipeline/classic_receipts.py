@@ -68,7 +68,7 @@ def _worked(attempt: Attempt, before: str | None, *, mends: bool) -> PhaseReceip
         input=before,
         output=attempt.tree,
         config_hash=CLASSIC.called(name).config_hash,
-        agent=("", None, attempt.model, None),
+        agent=(None, None, attempt.model, None),
         usage=attempt.usage,
         duration_ms=round(attempt.duration_s * 1000),
         reason="" if went_on else attempt.reason,

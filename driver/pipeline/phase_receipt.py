@@ -29,8 +29,8 @@ class CommandReceipt:
 @dataclass(frozen=True, slots=True)
 class PhaseReceipt:
     """One run of a phase. `input` and `output` are git trees, None where there is none yet; `agent`
-    is (backend, version or None, model, effort) of whoever was asked; `recalled` is one of an
-    earlier run."""
+    is (backend, version, model, effort) of whoever was asked, None what is not known; `recalled` is
+    one of an earlier run."""
 
     phase: str
     kind: str
@@ -42,7 +42,7 @@ class PhaseReceipt:
     config_hash: str = ""
     artifacts: tuple[str, ...] = ()
     commands: tuple[CommandReceipt, ...] = ()
-    agent: tuple[str, str | None, str | None, str | None] | None = None
+    agent: tuple[str | None, str | None, str | None, str | None] | None = None
     policy: str = "host"
     usage: Usage = field(default_factory=Usage)
     started_at: str = ""
@@ -77,7 +77,7 @@ def to_json(one: PhaseReceipt) -> dict[str, Any]:
             "totalTokens": usage.total_tokens,
             "costUsd": usage.cost_usd,
         },
-        "startedAt": one.started_at,
+        "startedAt": one.started_at or None,
         "durationMs": one.duration_ms,
         "reason": one.reason or None,
         "recalled": one.recalled,
@@ -115,7 +115,7 @@ def _receipt(told: Mapping[str, Any]) -> PhaseReceipt:
         usage=Usage(
             usage["inputTokens"], usage["outputTokens"], usage["costUsd"], usage["totalTokens"]
         ),
-        started_at=str(told["startedAt"]),
+        started_at=told["startedAt"] or "",
         duration_ms=int(told["durationMs"]),
         reason=told["reason"] or "",
         recalled=True,

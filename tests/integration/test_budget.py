@@ -22,8 +22,8 @@ from tests.support.beside import beside
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response, says
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts
 from tools import cost_ceiling, fleet_ledger, halt, wave_ledger_hook
-from tools.budget import Budget
-from tools.ceilings import Limits
+from tools.budget import Budget, OverBudgetError
+from tools.ceilings import Ceilings, Limits
 from tools.charges import Used
 
 SLUGS = [f"i{number}" for number in range(8)]
@@ -238,9 +238,12 @@ def test_what_was_billed_is_the_same_in_every_book(folder: Path) -> None:
 def _hook_adds_nothing(folder: Path, made: Scene, report: Mapping[str, Any]) -> None:
     path = folder / "short.json"
     path.write_text(json.dumps(result_to_report(report)))
+    cycle = folder / "cycle.json"
+    cycle.write_text(json.dumps({"phase": "dispatch", "wave": report}))
     before = in_ledger(made.state)
     flags = ["--wave", "7", "--timestamp", "2026-01-02T03:04:05Z", "--state-dir", str(made.state)]
-    assert wave_ledger_hook.main(["--report-file", str(path), *flags]) == 0
+    for file in (path, cycle):
+        assert wave_ledger_hook.main(["--report-file", str(file), *flags]) == 0
     assert in_ledger(made.state) == before
 
 
@@ -252,6 +255,15 @@ def test_an_answer_without_a_use_leaves_no_book_at_zero(folder: Path) -> None:
         report = made.run(driver, items(["i0"]))
     assert report["tokens"]["unmetered"] == 1
     assert report["ceiling"]["spent"] == in_ledger(made.state) == 300
+
+
+@beside
+def test_who_names_no_model_is_told_which_setting_names_one(folder: Path) -> None:
+    dear = Limits(wave=Ceilings(usd=5_000_000))
+    with EventStore(folder / STATE_DB_FILENAME) as store:
+        books = Budget(store, dear, "me", state_dir=folder)
+        with pytest.raises(OverBudgetError, match=r"set \[backend\] model"):
+            books.reserve(Purpose("w", "i", 1, "build", "command", ""))
 
 
 @beside

@@ -276,6 +276,28 @@ def test_a_run_without_a_wave_asks_for_what_was_left(tmp_path: Path) -> None:
     assert propose_left(scene.settings, scene.state, Stop(), told.append, record) == ()
 
 
+def test_a_repository_that_is_named_later_counts_for_what_was_left(tmp_path: Path) -> None:
+    gh = fake_gh(tmp_path / "gh")
+    config = tmp_path / "t.toml"
+    config.write_text('[ship]\npr = "draft"\n', encoding="utf-8")
+    note(tmp_path, Noted(Proposal(str(tmp_path), "w1", "wave/w1", "c" * 40, "main", "t", "b")))
+
+    def ask(**environ: str) -> str | None:
+        path = f"{gh.bin}{os.pathsep}{os.environ['PATH']}"
+        environ |= {"PATH": path}
+        settings = load(project=tmp_path, config=config, environ=environ, cwd=tmp_path)
+        said: list[str] = []
+        [told] = propose_left(settings, tmp_path, Stop(), said.append, lambda _, step: None)
+        return told.error
+
+    assert "GH_REPO" in str(ask())
+    note(
+        tmp_path, Noted(Proposal("/another", "w2", "wave/w2", "d" * 40, "main", "t", "b"), tries=5)
+    )
+    assert ask(GH_REPO="acme/widgets") is None
+    assert [call["argv"][-1] for call in gh.created] == ["--repo=acme/widgets"]
+
+
 def test_two_runs_that_ask_at_once_make_one(tmp_path: Path) -> None:
     log = tmp_path / "made"
     program = f"import time; time.sleep(0.3); open({str(log)!r}, 'a').write('x')"

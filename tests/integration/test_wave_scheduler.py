@@ -135,13 +135,13 @@ def test_an_id_may_be_a_number(half_done: HalfDone) -> None:
 def test_a_run_ends_with_what_shipped_and_where_the_rest_is(half_done: HalfDone) -> None:
     project, done = half_done.project, half_done.done
     patch = project.state / "runs" / done.report["wave_id"] / "b" / "work.patch"
-    branch = done.report["branch"]
+    branch, base = done.report["branch"], done.report["wave"]["base"][0]["commit"][:12]
     told = [line.removeprefix("tidegate: ") for line in done.err.splitlines()[-4:]]
     assert told == [
         "shipped 1 of 2 items",
         f"b: failed: test failed with exit 1; its work: {patch}",
         f"branch {branch}: no remote: the branch is in this repository only",
-        f"look: git -C {project.top} log --stat HEAD..{branch}",
+        f"look: git -C {project.top} log --stat {base}..{branch}",
     ]
     assert patch.is_file()
 
@@ -384,8 +384,9 @@ def test_dry_run_tells_everything_and_writes_nothing(project: Project) -> None:
         run(SCHEDULER, "--tracker", project.tracker, *project.places(), cwd=project.home),
         project.loop("--dry-run", "--manifest", project.home / "manifest.json"),
     )
-    for done in programs:
-        assert (done.code, done.err) == (0, "")
+    looks = "tidegate: dry run: --execute would build A, B\n"
+    for done, told in zip(programs, (looks, looks, ""), strict=True):
+        assert (done.code, done.err) == (0, told)
         report = done.report
         assert report["agent_command"] == ["agent-of-nowhere", "--flag"]
         assert [one["slug"] for one in report["manifest"]["items"]] == ["a", "b"]

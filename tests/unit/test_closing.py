@@ -30,6 +30,13 @@ def repository(**more: Any) -> dict[str, Any]:
             id="shipped",
         ),
         pytest.param(
+            {"built": [record("a")], "shipped": ["a"],
+             "shipped_repos": [repository(branch="main", onto="0123456789abcdef" * 2)]},
+            ["shipped 1 of 1 item", "branch main: pushed",
+             "look: git -C /r log --stat 0123456789ab..main"],
+            id="on to the branch that is checked out: HEAD has been moved ahead",
+        ),
+        pytest.param(
             {"built": [record("a")], "shipped": ["a"], "pull_requests": [
                 {"branch": "wave/1", "pr": {"url": "https://f/1", "state": "draft"}},
                 {"branch": "wave/0", "pr": None, "prError": "gh is not installed"}]},
@@ -62,6 +69,11 @@ def repository(**more: Any) -> dict[str, Any]:
             ["shipped 0 of 1 item", "a: verified: rejected", "branch wave/1: kept, not shipped",
              "look: git -C /r log --stat HEAD..wave/1"],
             id="push refused",
+        ),
+        pytest.param(
+            {"built": [record("a", ship_warning="its pipeline has no publish")], "shipped": []},
+            ["shipped 0 of 1 item", "a: verified: its pipeline has no publish"],
+            id="a pipeline that does not ship says so",
         ),
         pytest.param(
             {"built": [record("a", "failed", error="red"), record("b", "halted")], "shipped": [],
@@ -114,3 +126,22 @@ def test_work_done_in_place_is_said_to_be_there() -> None:
 )
 def test_a_verdict_is_said_once(verdict: str, reason: str | None, told: str) -> None:
     assert verdict_said(verdict, reason) == told
+
+
+@pytest.mark.parametrize(
+    ("told", "lines"),
+    [
+        ({"items_selected": ["A", 7]}, ["dry run: --execute would build A, 7"]),
+        (
+            {"items_selected": []},
+            ["dry run: nothing to do now; an item is taken when its status is todo"],
+        ),
+        ({"items_selected": [], "error": "there is no tracker"}, []),
+    ],
+    ids=["what it would build", "nothing to do", "it could not look"],
+)
+def test_who_only_looks_is_told_what_a_run_would_build(
+    told: dict[str, Any], lines: list[str]
+) -> None:
+    assert list(closing_lines({"dry_run": True, **told})) == lines
+    assert list(closing_lines(told)) == []

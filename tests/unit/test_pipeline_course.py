@@ -96,6 +96,13 @@ def test_a_receipt_survives_its_json() -> None:
     assert (back,) == phase_receipt.remembered([one])
 
 
+def test_what_is_not_known_of_a_phase_is_null_and_comes_back_so() -> None:
+    one = PhaseReceipt("implement", "agent", "agent", "completed", agent=(None, None, "m", None))
+    told = phase_receipt.to_json(one)
+    assert (told["startedAt"], told["engine"]["name"], told["promptHash"]) == (None, None, None)
+    assert phase_receipt.from_json([told]) == phase_receipt.remembered([one])
+
+
 @pytest.mark.parametrize("broken", [None, {}, [5], [{"phase": "x"}]])
 def test_receipts_that_cannot_be_read_are_none_at_all(broken: object) -> None:
     assert phase_receipt.from_json(broken) == ()
