@@ -17,7 +17,7 @@ from driver.backlog import Backlog
 from driver.outcome import Verdict
 from driver.selection import is_open
 from driver.shipped_items import IN_PROGRESS, KEY, Shipped
-from driver.text import without_remedy
+from driver.text import with_note, without_remedy
 from driver.tracker import Edit
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
@@ -91,7 +91,7 @@ def _unasked(results: WaveResults, record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _in_progress(terms: Terms, slug: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    note = f"{item.get('notes') or ''} [wave {terms.wave_id[:8]}]".strip()
+    note = with_note(item.get("notes"), f"[wave {terms.wave_id[:8]}]")
     # Whoever moved the item on while the wave ran knows more than the wave.
     status = IN_PROGRESS if is_open(item) else item.get("status")
     cured = {"lastError": None} if item.get("lastError") else {}
