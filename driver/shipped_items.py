@@ -43,7 +43,9 @@ class Shipped:
         kept = item.get(KEY)
         if isinstance(kept, dict):
             known = {key: kept.get(key) for key in cls.__dataclass_fields__}
-            return cls(**{key: v for key, v in known.items() if isinstance(v, str) and _can_be(key, v)})
+            return cls(
+                **{key: v for key, v in known.items() if isinstance(v, str) and _can_be(key, v)}
+            )
         notes = item.get("notes")
         waves = _NOTED.findall(notes) if isinstance(notes, str) else []
         return cls(wave=waves[-1]) if waves else None
