@@ -1,4 +1,4 @@
-"""A commit's message is published as its files are: no secret of a title or a test command in it."""
+"""A commit's message is published as its files are: no secret of a title or test command in it."""
 
 from __future__ import annotations
 
