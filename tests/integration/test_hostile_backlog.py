@@ -41,16 +41,39 @@ def test_a_repository_that_is_reached_by_a_link_is_the_same_one(project: Project
     assert [one["clash"] for one in done.report["items_skipped"]] == ["A"]
 
 
-@pytest.mark.skipif(
+needs_rights = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everything"
 )
-def test_a_checkout_that_cannot_be_written_is_worked_on_without_being_touched(
-    project: Project,
-) -> None:
+
+
+@needs_rights
+def test_files_that_cannot_be_written_are_worked_on_without_being_touched(project: Project) -> None:
     exclude = project.top / ".git" / "info" / "exclude"
     exclude.parent.mkdir(exist_ok=True)
     exclude.write_text("/state/\n")
     exclude.chmod(0o444)
     project.track(item("a", prompt=writes("a.txt")), item("b", prompt=writes("b.txt")))
-    done = project.schedule()
-    assert (done.code, done.report["items_failed_build"]) == (0, []), done.err
+    project.top.chmod(0o555)
+    try:
+        done = project.schedule()
+    finally:
+        project.top.chmod(0o755)
+    assert (done.code, len(done.report["items_shipped"])) == (0, 2), done.err
+
+
+@needs_rights
+@pytest.mark.parametrize("folder", ["objects", "refs"])
+def test_a_repository_that_can_keep_nothing_is_refused_before_anything_is_spent(
+    folder: str, project: Project
+) -> None:
+    project.track(item("a", prompt=writes("a.txt")))
+    closed = project.top / ".git" / folder
+    closed.chmod(0o555)
+    try:
+        done = project.schedule()
+    finally:
+        closed.chmod(0o755)
+    assert done.code == 4
+    assert f"{folder} cannot be written" in done.err
+    assert project.item_now("A")["status"] == "todo"
+    assert "attempts" not in project.item_now("A")
