@@ -15,6 +15,7 @@ from typing import Any
 
 from driver.outcome import Verdict
 from driver.selection import WAITS_FOR_ITS_TIME, Skipped, seconds_of
+from driver.text import with_note
 from state_store.item_id import id_of
 from state_store.item_status import BLOCKED, CLAIMED, TODO, is_open
 
@@ -126,7 +127,7 @@ def _told(now: datetime, wait_s: float) -> str:
     return due.replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
-def _blocked(item: Item, fields: Item) -> str:
+def _blocked(item: Item, fields: Item) -> Any:
     why = f": {fields['lastError']}" if fields["lastError"] else ""
     note = f"[blocked after {fields['attempts']} attempts{why}; to have it tried again set status"
-    return f"{item.get('notes') or ''} {note} to todo and attempts to 0]".strip()
+    return with_note(item.get("notes"), f"{note} to todo and attempts to 0]")

@@ -184,7 +184,7 @@ class CheckoutWatch:
     def _touched_now(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
             exclude = self._repo.common_dir / "info" / "exclude"
-            shutil.copy(exclude, self._scratch / "info" / "exclude")
+            shutil.copyfile(exclude, self._scratch / "info" / "exclude")
         return records(self._git("ls-files", "-z", "-m", "-o", "--exclude-standard"))
 
     def _git(self, *args: str) -> bytes:

@@ -19,6 +19,7 @@ from state_store.item_status import is_finished, is_open
 Item = Mapping[str, Any]
 
 KEY = "dependsOn"
+INVALID = "invalid_dependsOn"
 
 
 def needed(items: Sequence[Item]) -> list[Item]:
@@ -38,29 +39,32 @@ def waiting(
     """The items to do, by id, that must not be begun yet, and why.
 
     `absent` says, by id, why nobody can build on a finished item: what the next wave starts from
-    does not have it. Raises InputError for items that wait for each other and for a `dependsOn`
-    that is no text, number or list of them; only items that are not finished are judged.
+    does not have it. A `dependsOn` that is no text, number or list of them keeps its item only;
+    only items that are not finished are judged. Raises InputError for items that wait for each
+    other.
     """
     if not any(KEY in item for item in items):
         return {}  # a long backlog without dependencies costs one look at each item
     known = _Known(items)
     needs: dict[str, list[str]] = {}
-    problems: list[str] = []
+    wrong: set[str] = set()
     for item in items:
         name = id_of(item)
         if name is None or KEY not in item or is_finished(item):
             continue
         named = _named(item[KEY])
         if named is None:
-            problems.append(f"item {name}: {KEY} must be a text or a list of ids and slugs")
+            wrong.add(name)
         else:
             needs[name] = named
-    problems += _cycles(known, needs)
-    if problems:
+    if problems := _cycles(known, needs):
         raise InputError(problems)
     ready = _Ready(known, absent)
     todo = (name for item in items if is_open(item) and (name := id_of(item)) is not None)
-    answers = {name: _wait(name, needs.get(name, ()), ready) for name in todo}
+    answers = {
+        name: _unreadable(name) if name in wrong else _wait(name, needs.get(name, ()), ready)
+        for name in todo
+    }
     return {name: skipped for name, skipped in answers.items() if skipped}
 
 
@@ -108,6 +112,10 @@ def _wait(name: str, needs: Iterable[str], ready: _Ready) -> Skipped | None:
         if lacking := ready.lacking(found):
             return Skipped(name, WAITS, needed, f"waits for {needed!r}, {lacking}")
     return None
+
+
+def _unreadable(name: str) -> Skipped:
+    return Skipped(name, INVALID, detail=f"{KEY} must be a text or a list of ids and slugs")
 
 
 def _cycles(known: _Known, needs: Mapping[str, Sequence[str]]) -> list[str]:

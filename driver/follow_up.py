@@ -18,6 +18,7 @@ from driver.backlog import Backlog, resource
 from driver.cycle_context import Cycle, by_repository
 from driver.elsewhere import told
 from driver.git import open_repository
+from driver.item_fields import Wrong, slug_of, text_of
 from driver.landed import Outlook, UnaskedError
 from driver.leasing import LeasedElsewhereError
 from driver.manifest import check_item
@@ -197,11 +198,21 @@ def _write(cycle: Cycle, edits: Mapping[str, tuple[Item, Edit]], look: _Look) ->
 
 
 def _is_free(cycle: Cycle, backlog: Backlog, item: Item) -> bool:
-    if not isinstance(item.get("slug"), str):
+    if not _has_a_place(item):
         return False
     try:
         backlog.leases.take(resource(item, cycle.repo))
     except LeasedElsewhereError:
+        return False
+    return True
+
+
+def _has_a_place(item: Item) -> bool:
+    """Whether slug and repository are what a lease can be named after; nobody has checked them."""
+    try:
+        slug_of(item.get("slug"))
+        text_of(item.get("repo") or "")
+    except Wrong:
         return False
     return True
 

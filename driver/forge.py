@@ -162,7 +162,7 @@ def found_in(listing: str, owner: str) -> PullRequest | None:
     """
     try:
         found = [_listed(one) for one in json.loads(listing) if _is_of(one, owner)]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise NotMadeError("gh pr list answered what nobody can read") from error
     alive = [one for one in found if one.state in (DRAFT, "open")]
     return max(alive or found, key=lambda one: one.number or 0, default=None)

@@ -6,9 +6,11 @@ Reads the tracker and looks whether homes exist; nothing is made. The choice its
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +77,10 @@ def _select_at_home(
     default_repo = str(cycle.repo) if cycle.repo else None
     first = _owed(cycle, items)
     homeless: dict[int, Skipped] = {}
+    real = cache(os.path.realpath)
     while True:
         at_home = [item for item in items if id(item) not in homeless]
-        selection = select_disjoint(at_home, cycle.max_items, default_repo, first)
+        selection = select_disjoint(at_home, cycle.max_items, default_repo, first, real)
         fresh = {id(item): lost for item in selection.selected if (lost := _homeless(cycle, item))}
         if not fresh:
             return selection, list(homeless.values())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import posixpath
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -80,16 +80,19 @@ def select_disjoint(
     max_count: int,
     default_repo: str | None = None,
     first: Collection[str] = (),
+    real: Callable[[str], str] = str,
 ) -> Selection:
     """The best set of up to `max_count` items, in order, none owning a file of another.
 
     Best: as many of those named in `first` as can be, then P1, P2 and P3, and among equals the
     oldest. Where that is too hard to find (see `_Queue.best`), items are taken in order as they
-    fit. `default_repo` is the repository of the items that name none, so that both spellings meet.
+    fit. `default_repo` is the repository of the items that name none, and `real` says of each
+    where it is, so that all spellings meet.
     """
     ranked = [(0 if name_of(item) in first else _level(item), item) for item in items]
     ranked.sort(key=lambda pair: (pair[0], order_key(pair[1])))
-    queue = _Queue([item for _, item in ranked], [level for level, _ in ranked], default_repo)
+    levels = [level for level, _ in ranked]
+    queue = _Queue([item for _, item in ranked], levels, default_repo, real)
     chosen, exact = queue.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
     return Selection(selected, tuple(queue.left_out(chosen, max_count)), exact)
@@ -114,6 +117,7 @@ class _Queue:
     items: Sequence[Item]
     levels: Sequence[int]
     default_repo: str | None
+    real: Callable[[str], str]
     _read: dict[int, tuple[tuple[OwnedPath, ...], ItemProblem | None]] = field(default_factory=dict)
 
     def best(self, limit: int) -> tuple[list[int], bool]:
@@ -199,15 +203,29 @@ class _Queue:
         for owned in self.paths(number):
             if found := taken.clash(None, owned):
                 other, held = found
-                mine, theirs = _as_written(item, self.default_repo, owned.path, held.path)
+                mine, theirs = self._as_written(item, owned.path, held.path)
                 conflict = Conflict(mine, owned.key, None, (other, name), theirs)
                 return Skipped(name, OVERLAP, other, conflict.describe())
         return None
 
     def _placed(self, number: int) -> tuple[tuple[OwnedPath, ...], ItemProblem | None]:
         if number not in self._read:
-            self._read[number] = _placed(self.items[number], self.default_repo)
+            self._read[number] = _placed(self.items[number], self._top)
         return self._read[number]
+
+    def _top(self, item: Item) -> tuple[str, str]:
+        """The repository, without its leading slash, and the folder in it."""
+        folder = item.get("workDir") or "."
+        top = item.get("repo") or self.default_repo or ""
+        if is_absolute(folder):
+            top, folder = folder, "."
+        top = self.real(top) if top else ""
+        return posixpath.normpath(top.replace("\\", "/")).strip("/"), folder
+
+    def _as_written(self, item: Item, *paths: str) -> list[str]:
+        """Placed paths as they stand in their repository, where that is the item's."""
+        top, _ = self._top(item)
+        return [path.removeprefix(f"{top}/") for path in paths]
 
 
 def _clashes(owners: Sequence[tuple[OwnedPath, ...]]) -> list[int]:
@@ -232,30 +250,15 @@ def _met(paths: Iterable[OwnedPath], of_key: Mapping[str, int], below: Mapping[s
 
 
 def _placed(
-    item: Item, default_repo: str | None
+    item: Item, top_of: Callable[[Item], tuple[str, str]]
 ) -> tuple[tuple[OwnedPath, ...], ItemProblem | None]:
     """The owned paths below the item's repository, so that all repositories compare in one map."""
     problem = next(iter(ownership_problems(item)), None)
     if problem:
         return (), problem
-    top, folder = _top(item, default_repo)
+    top, folder = top_of(item)
     placed = (parse_owned(entry, folder) for entry in item["ownsFiles"])
     return tuple(OwnedPath(posixpath.join(top, p.path), p.is_dir) for p in placed), None
-
-
-def _top(item: Item, default_repo: str | None) -> tuple[str, str]:
-    """The repository, without its leading slash, and the folder in it."""
-    folder = item.get("workDir") or "."
-    top = item.get("repo") or default_repo or ""
-    if is_absolute(folder):
-        top, folder = folder, "."
-    return posixpath.normpath(top.replace("\\", "/")).strip("/"), folder
-
-
-def _as_written(item: Item, default_repo: str | None, *paths: str) -> list[str]:
-    """Placed paths as they stand in their repository, where that is the item's."""
-    top, _ = _top(item, default_repo)
-    return [path.removeprefix(f"{top}/") for path in paths]
 
 
 def name_of(item: Item) -> str:

@@ -12,12 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from driver.text import safe_line
+from driver.text import safe_line, with_note
 from state_store.item_status import DONE, IN_PROGRESS, TODO, is_open
 
 Item = Mapping[str, Any]
 
 KEY = "shipped"
+_COMMITS = frozenset({"commit", "onto", "merged"})
+_HASH = re.compile("[0-9A-Za-z]*")
 _NOTED = re.compile(r"\[wave ([^\s\]]+)\]")
 
 
@@ -45,7 +47,9 @@ class Shipped:
         kept = item.get(KEY)
         if isinstance(kept, dict):
             known = {key: kept.get(key) for key in cls.__dataclass_fields__}
-            return cls(**{key: v for key, v in known.items() if isinstance(v, str)})
+            return cls(
+                **{key: v for key, v in known.items() if isinstance(v, str) and _can_be(key, v)}
+            )
         notes = item.get("notes")
         waves = _NOTED.findall(notes) if isinstance(notes, str) else []
         return cls(wave=waves[-1]) if waves else None
@@ -53,6 +57,11 @@ class Shipped:
     def to_json(self) -> dict[str, str]:
         """As the tracker keeps it: what is known."""
         return {key: value for key, value in asdict(self).items() if value}
+
+
+def _can_be(key: str, value: str) -> bool:
+    """Whether it still is what it can be: git, which is asked about a commit, knows options too."""
+    return key not in _COMMITS or bool(_HASH.fullmatch(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,5 +202,5 @@ def settled(item: Item, shipped: Shipped, end: Fate, merged: str = "") -> dict[s
         note = (
             f"[wave {shipped.wave[:8]}: {shipped.branch} was deleted and not merged; to do again]"
         )
-        return {"status": TODO, KEY: None, "notes": f"{item.get('notes') or ''} {note}".strip()}
+        return {"status": TODO, KEY: None, "notes": with_note(item.get("notes"), note)}
     return {}

@@ -6,6 +6,7 @@ branch is at is no part of it; a wave asks for that when it begins.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,16 @@ class Survey:
         if (top, target) not in self._targets:
             check_target(open_repository(top, self.environ), self.environ, remote, target)
             self._targets.add((top, target))
+
+    def check_keeping(self, top: Path) -> None:
+        """Raise CannotRunError where the repository cannot keep commits and a branch of ours."""
+        repository = open_repository(top, self.environ)
+        for folder in (repository.objects, repository.common_dir / "refs"):
+            if not os.access(folder, os.W_OK):
+                raise CannotRunError(
+                    f"{folder} cannot be written, and {top} is to keep what ships: make"
+                    ' it writable, run on a clone of it, or set [ship] mode = "none"'
+                )
 
     def check_signing(self, top: Path, sign: str) -> None:
         """Raise CannotRunError when commits there are to be signed and nobody can without a

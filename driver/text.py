@@ -40,6 +40,11 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
+def with_note(notes: object, note: str) -> object:
+    """An item's `notes` with ours after them; those that are no text are their writer's alone."""
+    return f"{notes or ''} {note}".strip() if isinstance(notes, str | None) else notes
+
+
 GO_ON = "; to go on: "
 
 

@@ -16,7 +16,7 @@ from driver.attempts import Patience, after_try, no_wait, opened
 from driver.backlog import Backlog
 from driver.outcome import Verdict
 from driver.shipped_items import KEY, Shipped, note_of
-from driver.text import without_remedy
+from driver.text import with_note, without_remedy
 from driver.tracker import Edit
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
@@ -93,7 +93,7 @@ def _unasked(results: WaveResults, record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _in_progress(terms: Terms, slug: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    note = f"{item.get('notes') or ''} {note_of(terms.wave_id)}".strip()
+    note = with_note(item.get("notes"), note_of(terms.wave_id))
     # Whoever moved the item on while the wave ran knows more than the wave.
     status = IN_PROGRESS if is_open(item) else item.get("status")
     cured = {"lastError": None} if item.get("lastError") else {}

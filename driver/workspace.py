@@ -22,6 +22,7 @@ from driver.preparation import Preparation, check_copies, signatures
 from driver.proving import ProvingTree, ProvingTrees
 from driver.repository import borrow_objects, lay_git_dir
 from driver.workspace_root import WorkspaceError, own_folder
+from state_store.journal import safe_slug
 
 # The clone is the agent's, but the user's global settings reach into it: no monitor process per
 # clone, no hook of theirs on an agent's commit, no passphrase prompt, line ends as committed.
@@ -159,7 +160,8 @@ class Workshop:
         return Workshop(root, self._git, self._repo, commit, self._prepare, self._environ)
 
     def workspace(self, name: str) -> Workspace:
-        """A fresh clone called `name`, a slug; what an earlier one left there is removed."""
+        """A fresh clone for the slug `name`; what an earlier one left there is removed."""
+        name = safe_slug(name)  # people may call an item ../../home, and its folder is removed
         path, index = self.root / "items" / name, self.root / "indexes" / name
         self._furnish(path, index)
         start, started_ns = self.base_tree, 0

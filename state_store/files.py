@@ -87,10 +87,11 @@ def sync_folder(folder: Path) -> None:
 def write_text_atomic(path: Path, text: str) -> None:
     """Replace `path` by `text` in UTF-8, durably: after a crash the file is the old or the new one.
 
+    Half a surrogate pair, which JSON may hold and UTF-8 may not, becomes a question mark.
     Makes the folder when missing and keeps the permissions of the file it replaces.
     Raises CannotRunError naming the file when the disk says no.
     """
-    write_bytes_atomic(path, text.encode("utf-8"))
+    write_bytes_atomic(path, text.encode("utf-8", "replace"))
 
 
 def write_bytes_atomic(path: Path, data: bytes) -> None:

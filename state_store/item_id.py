@@ -9,10 +9,18 @@ MAX_NUMBER = 10**18
 
 
 def id_of(item: Mapping[str, Any]) -> str | None:
-    """The item's id as text; a number counts, an empty text does not."""
+    """The item's id as text; a number counts, an empty text and half a surrogate pair do not."""
     found = item.get("id")
     if isinstance(found, str):  # first, for it is asked a million times in a replay
-        return found if found.strip() else None
+        return found if found.strip() and (found.isascii() or _is_unicode(found)) else None
     if isinstance(found, int) and not isinstance(found, bool):
         return str(found) if abs(found) < MAX_NUMBER else None
     return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

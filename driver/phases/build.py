@@ -217,7 +217,7 @@ def _objection(
     # only when the agent says that it worked.
     if changes is not None and changes.verdict is Verdict.REFUSED:
         return changes, Evidence()
-    secrets = disclosed(wave.ground_of(planned), seen.changes, wave.settings)
+    secrets = disclosed(wave.ground_of(planned), seen.changes, planned.item, wave.settings)
     if barred := verdicts.of_ignored(seen.ignored) or verdicts.of_secrets(secrets):
         return barred, Evidence()
     if strays():  # before anything is run that such an agent has written

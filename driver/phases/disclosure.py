@@ -1,4 +1,4 @@
-"""Which secrets a change would publish: those of this machine, and what looks like one."""
+"""Which secrets an item's commit would publish: those of this machine, and what looks like one."""
 
 from __future__ import annotations
 
@@ -6,23 +6,30 @@ from collections.abc import Iterator, Sequence
 
 from driver.git import PrivateGit
 from driver.ground import Ground, RepositoryGround
+from driver.manifest import WorkItem
 from driver.outcome import MODE_NESTED, Change
+from driver.ship_names import commit_message
 from tools.known_secrets import secrets_of
 from tools.publishing import objections
 from tools.settings import Settings
 
 _AT_ONCE = 64
+_MESSAGE = "the message of the commit"
 
 
-def disclosed(ground: Ground, changes: Sequence[Change], settings: Settings) -> list[str]:
-    """A sentence for each secret, with its line and without its value.
+def disclosed(
+    ground: Ground, changes: Sequence[Change], item: WorkItem, settings: Settings
+) -> list[str]:
+    """A sentence for each secret, with its line and without its value; the item's commit says its
+    title and its test command.
 
     In a folder that is in no repository nothing is published, so there is none.
     """
     if not isinstance(ground, RepositoryGround):
         return []
     known = _known(settings)
-    return [
+    message = commit_message(item, "", "").encode()
+    return objections(_MESSAGE, message, known) + [
         told
         for change, now, before in _contents(ground.git, changes)
         for told in objections(change.path, now, known, before)

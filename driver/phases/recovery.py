@@ -268,7 +268,7 @@ def acceptable(
     changes = ground.git.changes(ground.base_tree, tree)
     protected = refusal(wave.protection(planned).touched(changes, planned.owned))
     barred = of_changes(changes, planned.owned, protected=protected)
-    if barred is not None or disclosed(ground, changes, wave.settings):
+    if barred is not None or disclosed(ground, changes, planned.item, wave.settings):
         return None
     return Rebuilt(tree, changes)
 

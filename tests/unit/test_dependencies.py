@@ -73,9 +73,11 @@ def test_a_circle_of_finished_items_matters_to_nobody() -> None:
 
 
 @pytest.mark.parametrize("value", [{}, [1.5], [None], [[]], True, ""])
-def test_a_depends_on_that_names_nothing_is_an_error(value: Any) -> None:
-    with pytest.raises(InputError, match="item a: dependsOn must be"):
-        waiting([an_item("a", dependsOn=value)])
+@pytest.mark.parametrize("status", ["todo", "blocked"])
+def test_a_depends_on_that_names_nothing_stops_its_own_item_only(value: Any, status: str) -> None:
+    items = an_item("a", status, dependsOn=value), an_item("b"), an_item("c", dependsOn="a")
+    mine = {"a": ("invalid_dependsOn", None)} if status == "todo" else {}
+    assert told(*items) == {**mine, "c": ("waits_for_dependency", "a")}
 
 
 @pytest.mark.parametrize("value", [None, []])
