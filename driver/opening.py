@@ -108,7 +108,7 @@ def _check_able(request: WaveRequest, plan: _Plan) -> None:
     _check_target(plan)
     check_ready(request.driver)
     for top in _tops(plan) if request.shipping.mode != "none" else ():
-        plan.survey.check_keeping(top)
+        plan.survey.check_keeping(top, plan.settings.ship.remote, request.shipping.mode)
         plan.survey.check_signing(top, plan.settings.ship.sign)
 
 

@@ -58,9 +58,13 @@ class Survey:
             check_target(open_repository(top, self.environ), self.environ, remote, target)
             self._targets.add((top, target))
 
-    def check_keeping(self, top: Path) -> None:
-        """Raise CannotRunError where the repository cannot keep commits and a branch of ours."""
+    def check_keeping(self, top: Path, remote: str | None, mode: str) -> None:
+        """Raise CannotRunError where the repository cannot keep commits and a branch of ours. One
+        that keeps nothing at all needs not, if its branches go to a remote."""
         repository = open_repository(top, self.environ)
+        is_sealed = not os.access(repository.objects, os.W_OK)
+        if is_sealed and mode == "branch" and find_remote(repository, self.environ, remote):
+            return
         for folder in (repository.objects, repository.common_dir / "refs"):
             if not os.access(folder, os.W_OK):
                 raise CannotRunError(

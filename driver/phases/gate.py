@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from driver.outcome import GATE, Attempt, Evidence, TestRun, Verdict
-from driver.phases.build import weighed_with
+from driver.phases.build import of_trouble, weighed_with
 from driver.phases.prove import Asked, Test, prove, run_on
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
@@ -41,7 +41,7 @@ class Examination:
                     judgement = self._commanded() or judgement
                 blamed = strays()
             except TidegateError as error:
-                judgement = Judgement(Verdict.UNDECIDED, str(error))
+                judgement = of_trouble(error, wave)
             except OSError as trouble:
                 why = f"its files could not be handled: {trouble}"
                 judgement = Judgement(Verdict.UNDECIDED, why)
