@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from state_store.errors import InputError
@@ -31,6 +32,10 @@ _TEXT_DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _DRIVE = re.compile("[A-Za-z]:")
 _DEVICE = re.compile(r"con|prn|aux|nul|conin\$|conout\$|com[1-9]|lpt[1-9]")
+_PLAIN = re.compile(
+    rf"(?!(?:{_DEVICE.pattern})(?:\.|\Z))[a-z0-9_][a-z0-9_-]*(?:\.[a-z0-9_-]+)*\Z",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 class OwnershipError(InputError):
@@ -115,6 +120,7 @@ class OwnershipMap:
                 self._above.setdefault((repo, parent), (owner, owned))
 
 
+@lru_cache(maxsize=2**16)  # a cycle asks for each of a backlog's entries three times
 def parse_owned(entry: str, work_dir: str = ".") -> OwnedPath:
     """Read one `ownsFiles` entry, relative to `work_dir`, itself relative to the repository.
 
@@ -180,6 +186,8 @@ def git_component(component: str) -> bool:
 
 def name_problem(component: str) -> str | None:
     """Why one component cannot be a name on every system we serve, or None when it can."""
+    if len(component) < MAX_COMPONENT_BYTES and _PLAIN.match(component):
+        return None  # nearly every name is one of these, and a long backlog has very many
     if component == "..":
         return "it climbs out with '..'; name the file from where the item works"
     if git_component(component):

@@ -61,6 +61,7 @@ def side_by_side(times: int, *works: Callable[[], object]) -> list[float]:
 def a_cycle(tracker: Path) -> Cycle:
     asked: Any = SimpleNamespace(
         tracker=tracker, max_items=5, wanted=Wanted(), repo=tracker.parent, options=None,
+        state_dir=tracker.parent / "state",
         survey=Survey({}), environ={}, reader=TrackerReader(),
     )  # fmt: skip
     return cast("Cycle", asked)
