@@ -152,22 +152,23 @@ def engine(arena: Arena, work: list[Job], workers: int, place: Path) -> Ran:
     driver: AgentDriver = CommandDriver(arena.agent, tier=1, environ=chosen.environ)
     result = run_wave(
         driver,
-        _manifest(arena, work),
+        _manifest(place.name, work),
         state_dir=place / "state",
         git={"expectTopLevel": str(arena.repo), "mode": "branch"},
         options=WaveOptions(settings=chosen, repo=arena.repo, progress=Progress(clock)),
     )
     took = time.monotonic() - clock.began
-    assert result["exit_code"] == 0, result
+    assert result["exit_code"] == 0, (result["error"], result["abort_reason"])
     ends = {job.slug: clock.when(f"{job.slug}: verified") for job in work}
     return Ran(took, {slug: at for slug, at in ends.items() if at is not None}, clock)
 
 
-def _manifest(arena: Arena, work: list[Job]) -> dict[str, object]:
+def _manifest(round_name: str, work: list[Job]) -> dict[str, object]:
+    # What a round has shipped must not be what the next one is asked for: that would be kept back.
     items = [
         {
             "slug": job.slug,
-            "prompt": f"Write {job.file}.",
+            "prompt": f"Write {job.file} ({round_name}).",
             "ownsFiles": [job.file],
             "testCmd": job.test,
         }
