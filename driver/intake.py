@@ -40,7 +40,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
     tracker = cycle.reader.read(cycle.tracker)
-    ambiguous = tracker_problems(tracker.entries)
+    ambiguous = tracker_problems(tracker.entries, tracker.ambiguous)
     if ambiguous:
         raise InputError(ambiguous)
     cycle.wanted.check_names(tracker.entries)

@@ -89,7 +89,7 @@ def select_disjoint(
     fit. `default_repo` is the repository of the items that name none, and `real` says of each
     where it is, so that all spellings meet.
     """
-    ranked = [(0 if name_of(item) in first else _level(item), item) for item in items]
+    ranked = [(0 if first and name_of(item) in first else _level(item), item) for item in items]
     ranked.sort(key=lambda pair: (pair[0], order_key(pair[1])))
     levels = [level for level, _ in ranked]
     queue = _Queue([item for _, item in ranked], levels, default_repo, real)

@@ -7,7 +7,7 @@ meanwhile stays. The file's shape is `tracker_file`'s; which items a wave takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,15 +72,18 @@ def validate_item(item: Item) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def tracker_problems(items: Sequence[Item]) -> tuple[str, ...]:
+def tracker_problems(
+    items: Sequence[Item], twice: Collection[str] | None = None
+) -> tuple[str, ...]:
     """Ids and slugs that make a todo item ambiguous, each as "reason: detail".
 
     An id must be the only one in the tracker; a slug only among the todo items, for finished work
-    may have had the same name.
+    may have had the same name. `twice` are the ids that stand there twice, where they are known.
     """
     todo = list(filter(is_open, items))
-    open_ids = set(map(id_of, todo))
-    ids = _repeated(found for item in items if (found := id_of(item)) in open_ids)
+    twice = _repeated(map(id_of, items)) if twice is None else twice
+    open_ids = set(map(id_of, todo)) if twice else ()
+    ids = sorted(name for name in twice if name in open_ids)
     slugs = _repeated(comparison_key(str(item["slug"])) for item in todo if item.get("slug"))
     return (
         *(f"duplicate_id: two items have the id {name!r}; give each its own" for name in ids),
