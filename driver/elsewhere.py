@@ -27,13 +27,13 @@ from driver.remote import (
     refs_on,
     send,
 )
+from driver.ship_names import SHIPMENT
 from driver.shipped_items import Sighting, by_task, sightings_in
 from driver.wave_branches import HEADS
 from state_store.errors import StoppedByPolicyError
 
 WAVES = ("wave/", "wave-")
 _WAVES_ASKED = f"{HEADS}wave*"
-_SHIPMENT = r"^[[:space:]]*Item-Id: "
 # Each turn is lost to a shipment of somebody else's, or to one at work at that moment.
 _TURNS = 60
 _PAUSE_S = 0.05
@@ -143,7 +143,7 @@ def sighted(
         return []
     branches = {commit: ref.removeprefix(HEADS) for ref, commit in heads.items()}
     log = (f"--git-dir={git.path}", "log", "-z", "-E", "--no-show-signature", "--no-color",
-           "--no-notes", "--encoding=UTF-8", "--format=%S%n%H%n%B", f"--grep={_SHIPMENT}",
+           "--no-notes", "--encoding=UTF-8", "--format=%S%n%H%n%B", f"--grep={SHIPMENT}",
            *branches, "--not", *without)  # fmt: skip
     done = run_git(log, cwd=git.path, env=git.env, timeout_s=BULK_TIMEOUT_S)
     found: list[Sighting] = []

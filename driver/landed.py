@@ -16,13 +16,13 @@ from driver.elsewhere import WAVES, bring, sighted
 from driver.git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
 from driver.git_command import BULK_TIMEOUT_S, run_git, text
 from driver.remote import PushResult, fetch_head, heads_on
+from driver.ship_names import SHIPMENT
 from driver.shipped_items import Landed, Shipped, Sighting
 from driver.wave_branches import HEADS, branches_with, wave_branches
 from tools.settings import Settings
 
 # A remote that is slow to say what it has is asked again by the next cycle.
 _ASKING_S = 60.0
-_SHIPMENT = r"^[[:space:]]*Item-Id: "
 
 
 class UnaskedError(Exception):
@@ -138,7 +138,7 @@ def landed_in(git_dir: Path, env: Mapping[str, str], tip: str, onto: Iterable[st
     base = run_git(asked, cwd=git_dir, env=env, accept=(0, 1, 128)) if known else None
     since = [f"^{text(base.stdout).strip()}"] if base is not None and base.ok else []
     log = (at, "log", "-z", "-E", "--no-show-signature", "--no-color", "--no-notes",
-           "--encoding=UTF-8", "--format=%H%n%B", f"--grep={_SHIPMENT}", tip, *since)  # fmt: skip
+           "--encoding=UTF-8", "--format=%H%n%B", f"--grep={SHIPMENT}", tip, *since)  # fmt: skip
     done = run_git(log, cwd=git_dir, env=env, timeout_s=BULK_TIMEOUT_S)
     told = (one.partition("\n") for one in text(done.stdout).split("\0") if one)
     return Landed.told((commit, message) for commit, _, message in told)

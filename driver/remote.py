@@ -279,11 +279,8 @@ def why_unreachable(
     remote: Remote, repo: Repository, environ: Mapping[str, str], timeout_s: float
 ) -> str:
     """Why the remote does not answer, without credentials; "" when it does. Nobody is asked."""
-    env = _push_environment(environ, repo.git_dir, remote)
-    seen = _talk(repo.git_dir, env, remote, ("ls-remote", "--heads", remote.url), timeout_s)
-    if isinstance(seen, PushResult):
-        return seen.reason
-    return "" if seen.ok else last_words(redacted(text(seen.stderr)))
+    seen = heads_on(repo.git_dir, environ, remote, timeout_s)
+    return seen.reason if isinstance(seen, PushResult) else ""
 
 
 def may_push(remote: Remote) -> bool:

@@ -14,6 +14,8 @@ from driver.text import safe_line
 from state_store.anchors import TRAILER
 
 MAX_SUBJECT_CHARS = 72
+# What git is to look for in the messages of commits: a shipped item.
+SHIPMENT = r"^[[:space:]]*Item-Id: "
 _OF_AN_ITEM = frozenset({"Item-Id", "Item-Task", "Item-Slug", "Test-Command", "Work-Dir"})
 
 

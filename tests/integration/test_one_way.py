@@ -7,9 +7,8 @@ from typing import Any
 
 from driver.agent_driver import WorkerResult
 from driver.pipeline.confirm import RUN
+from tests.support.pipelines import QUIET
 from tests.support.waves import Agent, Scene, Step, built, item, writes
-
-QUIET = '[verify]\nred_first = "off"\ncanary = false\n'
 
 
 def says(word: str) -> Step:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,44 +14,24 @@ import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_REFUSED, WorkerResult
 from state_store.store import EventStore
+from tests.support.pipelines import (
+    GATE,
+    GOOD,
+    IMPLEMENT,
+    PR,
+    PUBLISH,
+    QUIET,
+    REVIEW,
+    WHOLE,
+    answers,
+    one,
+    phases_asked,
+    played,
+    says,
+    statuses,
+)
 from tests.support.programs import LOOP
-from tests.support.waves import BILLED, Agent, Scene, ScriptedDriver, Step, item, writes
-
-QUIET = '[verify]\nred_first = "off"\ncanary = false\n'
-IMPLEMENT = {"name": "implement", "kind": "agent"}
-GATE = {"name": "gate", "kind": "gate"}
-REVIEW = {"name": "review", "kind": "review", "repair": ["address", "gate"]}
-DOCS = {"name": "docs", "kind": "agent", "writes": ["docs/", "*.md"]}
-PR = {"name": "pr-description", "kind": "agent", "permissions": "read-only"}
-PUBLISH = {"name": "publish", "kind": "publish"}
-WHOLE: list[Mapping[str, Any]] = [IMPLEMENT, GATE, REVIEW, DOCS, PR, PUBLISH]
-
-
-def one(*phases: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """An item with a pipeline of its own."""
-    given = {"repairCap": 1, "spotCheckFrac": 0, "pipeline": list(phases)}
-    owned = ["a.txt", "docs/", "README.md"]
-    return item("a", owned, "grep -q good a.txt", **{**given, **more})
-
-
-def says(word: str = "approve", why: str = "") -> Step:
-    """A reviewer."""
-
-    def review(agent: Agent) -> WorkerResult:
-        found = [{"file": "a.txt", "line": 1, "severity": "major", "why": why, "check": ""}]
-        told = {
-            "nonce": agent.request.environment["TIDEGATE_NONCE"],
-            "verdict": word,
-            "summary": "seen",
-            "findings": found if why else [],
-        }
-        return WorkerResult("", ok=True, usage=BILLED, structured=told)
-
-    return review
-
-
-def answers(text: str) -> Step:
-    return lambda agent: WorkerResult("", ok=True, text=text, usage=BILLED)
+from tests.support.waves import BILLED, Agent, Scene, Step, item, writes
 
 
 def ends(failure: str, error: str = "it fell over") -> Step:
@@ -61,25 +41,6 @@ def ends(failure: str, error: str = "it fell over") -> Step:
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path, {"base.txt": "x\n"}, config=QUIET)
-
-
-def played(
-    scene: Scene, steps: Sequence[Step], made: Mapping[str, Any], **more: Any
-) -> tuple[dict[str, Any], ScriptedDriver, dict[str, Any]]:
-    report, driver = scene.play({"a": steps}, [made], **more)
-    [record] = report["built"]
-    return report, driver, record
-
-
-def phases_asked(driver: ScriptedDriver) -> list[str]:
-    return [request.environment["TIDEGATE_PHASE"] for request in driver.requests]
-
-
-def statuses(record: Mapping[str, Any]) -> list[str]:
-    return [f"{p['phase']}:{p['status']}" for p in record["phases"]]
-
-
-GOOD = writes(a__txt="good\n")
 
 
 def test_a_whole_pipeline_ships_one_proven_tree_and_writes_every_phase_down(scene: Scene) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,62 +11,28 @@ import pytest
 
 from driver.agent_driver import FAILURE_AGENT, Usage, WorkerResult
 from tests.support.forges import fake_gh
-from tests.support.waves import BILLED, Agent, Scene, ScriptedDriver, Step, item, writes
+from tests.support.pipelines import (
+    DOCS,
+    GATE,
+    GOOD,
+    IMPLEMENT,
+    PR,
+    PUBLISH,
+    QUIET,
+    REVIEW,
+    answers,
+    one,
+    phases_asked,
+    played,
+    says,
+)
+from tests.support.waves import BILLED, Agent, Scene, item, writes
 from tools.halt import clear_halt, halt
-
-QUIET = '[verify]\nred_first = "off"\ncanary = false\n'
-IMPLEMENT = {"name": "implement", "kind": "agent"}
-GATE = {"name": "gate", "kind": "gate"}
-REVIEW = {"name": "review", "kind": "review", "repair": ["address", "gate"]}
-DOCS = {"name": "docs", "kind": "agent", "writes": ["docs/", "*.md"]}
-PR = {"name": "pr-description", "kind": "agent", "permissions": "read-only"}
-PUBLISH = {"name": "publish", "kind": "publish"}
-GOOD = writes(a__txt="good\n")
-
-
-def one(*phases: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    given = {"repairCap": 1, "spotCheckFrac": 0, "pipeline": list(phases)}
-    owned = ["a.txt", "docs/", "README.md"]
-    return item("a", owned, "grep -q good a.txt", **{**given, **more})
-
-
-def says(word: str = "approve", why: str = "") -> Step:
-    def review(agent: Agent) -> WorkerResult:
-        found = [{"file": "a.txt", "line": 1, "severity": "major", "why": why, "check": ""}]
-        told = {
-            "nonce": agent.request.environment["TIDEGATE_NONCE"],
-            "verdict": word,
-            "summary": "seen",
-            "findings": found if why else [],
-        }
-        return WorkerResult("", ok=True, usage=BILLED, structured=told)
-
-    return review
-
-
-def answers(text: str) -> Step:
-    return lambda agent: WorkerResult("", ok=True, text=text, usage=BILLED)
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path, {"base.txt": "x\n"}, config=QUIET)
-
-
-def played(
-    scene: Scene, steps: Sequence[Step], made: Mapping[str, Any], **more: Any
-) -> tuple[dict[str, Any], ScriptedDriver, dict[str, Any]]:
-    report, driver = scene.play({"a": steps}, [made], **more)
-    [record] = report["built"]
-    return report, driver, record
-
-
-def phases_asked(driver: ScriptedDriver) -> list[str]:
-    return [request.environment["TIDEGATE_PHASE"] for request in driver.requests]
-
-
-def statuses(record: Mapping[str, Any]) -> list[str]:
-    return [f"{p['phase']}:{p['status']}" for p in record["phases"]]
 
 
 def skips(*names: str) -> Callable[[str, str], str]:

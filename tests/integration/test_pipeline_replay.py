@@ -11,16 +11,10 @@ import pytest
 from driver.agent_driver import WorkerResult
 from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
+from tests.support.pipelines import GATE, GOOD, IMPLEMENT, PR, PUBLISH, QUIET, REVIEW
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, writes
 
-QUIET = '[verify]\nred_first = "off"\ncanary = false\n'
-IMPLEMENT = {"name": "implement", "kind": "agent"}
-GATE = {"name": "gate", "kind": "gate"}
-REVIEW = {"name": "review", "kind": "review", "repair": ["address", "gate"]}
 DOCS = {"name": "docs", "kind": "agent", "writes": ["*.md"]}
-PR = {"name": "pr-description", "kind": "agent", "permissions": "read-only"}
-PUBLISH = {"name": "publish", "kind": "publish"}
-GOOD = writes(a__txt="good\n")
 
 
 @pytest.fixture
