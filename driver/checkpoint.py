@@ -16,9 +16,11 @@ from typing import Any
 
 from driver.cycle_status import BUILDLOG_MD, STATE_MD
 from driver.git import CommitSpec, PrivateGit, Repository, commit_at, find_remote, open_repository
+from driver.history import is_in_history
 from driver.outcome import MODE_FILE, Change
-from driver.remote import PushResult, Remote, contains, fetch_head
-from driver.repository import checked_out_at
+from driver.push_answer import PushResult
+from driver.remote import Remote, fetch_head
+from driver.repository import checked_out_in
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError, TidegateError
 from state_store.export import buildlog, state_md
@@ -99,7 +101,7 @@ class _Checkpoint:
     def made(self, api: StateAPI, wave_id: str) -> dict[str, Any]:
         """The commit, pushed first where that is wanted: what is here is never ahead of it."""
         environ = self.settings.environ
-        if where := checked_out_at(self.repository, self.branch, environ):
+        if where := checked_out_in(self.repository, self.branch, environ):
             raise CannotRunError(f"it is checked out at {where}; check out another branch there")
         before = commit_at(self.repository, self.ref, environ)
         there = self._there(before)
@@ -124,7 +126,7 @@ class _Checkpoint:
         there = fetch_head(self.git.path, self.git.environ, self.remote, self.branch, before)
         if isinstance(there, PushResult):
             raise CannotRunError(f"the remote could not be asked: {there.reason}")
-        if there and before and not contains(self.git.path, self.git.env, there, before):
+        if there and before and not is_in_history(self.git.path, self.git.env, before, there):
             raise CannotRunError(
                 "it has commits here that the remote has not: push them, or drop them with"
                 f" git branch -D {self.branch}"

@@ -12,21 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from driver.git import PrivateGit, Remote
-from driver.git_command import BULK_TIMEOUT_S, run_git, text
+from driver.git_command import run_git, text
 from driver.ground import RepositoryGround
-from driver.remote import (
-    ADVANCED,
-    FAILED,
-    FENCE,
-    MOVED,
-    UNFENCED,
-    PushResult,
-    Sending,
-    fetch_refs,
-    may_push,
-    refs_on,
-    send,
-)
+from driver.history import written
+from driver.push import FENCE, Sending, may_push, send
+from driver.push_answer import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
+from driver.remote import fetch_refs, refs_on
 from driver.ship_names import SHIPMENT
 from driver.shipped_items import Sighting, by_task, sightings_in
 from driver.wave_branches import HEADS
@@ -142,12 +133,8 @@ def sighted(
     if not heads:
         return []
     branches = {commit: ref.removeprefix(HEADS) for ref, commit in heads.items()}
-    log = (f"--git-dir={git.path}", "log", "-z", "-E", "--no-show-signature", "--no-color",
-           "--no-notes", "--encoding=UTF-8", "--format=%S%n%H%n%B", f"--grep={SHIPMENT}",
-           *branches, "--not", *without)  # fmt: skip
-    done = run_git(log, cwd=git.path, env=git.env, timeout_s=BULK_TIMEOUT_S)
-    found: list[Sighting] = []
-    for one in filter(None, text(done.stdout).split("\0")):
-        head, commit, message = one.split("\n", 2)
-        found += sightings_in(message, commit, branches.get(head, ""))
-    return found
+    return [
+        sighting
+        for one in written(git.path, git.env, SHIPMENT, branches, without)
+        for sighting in sightings_in(one.message, one.commit, branches.get(one.tip, ""))
+    ]

@@ -1,7 +1,7 @@
 """Git as the orchestrator uses it: a bare git dir of our own that borrows the user's objects.
 
 Agents' files are only ever read and written through `PrivateGit`: no configuration, hook, filter,
-exclude file or index of theirs is used. The user's repository is in `repository`, the one push in
+exclude file or index of theirs is used. The user's repository is in `repository`, the remote in
 `remote`, the environment git runs in in `git_command`; their public names are importable here.
 """
 
@@ -25,7 +25,9 @@ from driver.git_command import (
 )
 from driver.outcome import MODE_NESTED, Change
 from driver.private_trees import PrivateTrees
-from driver.remote import PushResult, Remote, find_remote, push_commit
+from driver.push import push_commit
+from driver.push_answer import PushResult
+from driver.remote import Remote, find_remote
 from driver.repository import (
     Repository,
     commit_at,

@@ -16,8 +16,8 @@ from driver.cycle_context import Cycle, by_repository
 from driver.dependencies import needed
 from driver.git import Repository, open_repository, tip_of
 from driver.git_command import user_environment
+from driver.history import is_in_history
 from driver.landed import Outlook, UnaskedError, landed_in
-from driver.remote import contains
 from driver.shipped_items import KEY, Landed, Shipped
 from state_store.item_id import id_of
 from state_store.item_status import IN_PROGRESS
@@ -40,7 +40,7 @@ class _Start:
         return landed_in(self.git_dir, self.env, self.commit, onto)
 
     def has(self, commit: str) -> bool:
-        return bool(commit) and contains(self.git_dir, self.env, self.commit, commit)
+        return is_in_history(self.git_dir, self.env, commit, self.commit)
 
 
 def absent(cycle: Cycle, items: Sequence[Item]) -> dict[str, str]:

@@ -14,8 +14,10 @@ from tempfile import TemporaryDirectory
 
 from driver.elsewhere import WAVES, bring, sighted
 from driver.git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
-from driver.git_command import BULK_TIMEOUT_S, run_git, text
-from driver.remote import PushResult, fetch_head, heads_on
+from driver.git_command import run_git, text
+from driver.history import written
+from driver.push_answer import PushResult
+from driver.remote import fetch_head, heads_on
 from driver.ship_names import SHIPMENT
 from driver.shipped_items import Landed, Shipped, Sighting
 from driver.wave_branches import HEADS, branches_with, wave_branches
@@ -136,9 +138,6 @@ def landed_in(git_dir: Path, env: Mapping[str, str], tip: str, onto: Iterable[st
     asked = (at, "merge-base", "--octopus", *begun)
     known = bool(begun) and "" not in begun
     base = run_git(asked, cwd=git_dir, env=env, accept=(0, 1, 128)) if known else None
-    since = [f"^{text(base.stdout).strip()}"] if base is not None and base.ok else []
-    log = (at, "log", "-z", "-E", "--no-show-signature", "--no-color", "--no-notes",
-           "--encoding=UTF-8", "--format=%H%n%B", f"--grep={SHIPMENT}", tip, *since)  # fmt: skip
-    done = run_git(log, cwd=git_dir, env=env, timeout_s=BULK_TIMEOUT_S)
-    told = (one.partition("\n") for one in text(done.stdout).split("\0") if one)
-    return Landed.told((commit, message) for commit, _, message in told)
+    since = [text(base.stdout).strip()] if base is not None and base.ok else []
+    told = written(git_dir, env, SHIPMENT, [tip], since)
+    return Landed.told((one.commit, one.message) for one in told)

@@ -26,6 +26,7 @@ from driver.git_command import (
     user_environment,
     with_config,
 )
+from driver.history import is_in_history
 from driver.text import counted
 from state_store.errors import CannotRunError, InputError
 
@@ -208,12 +209,9 @@ def move_ahead(repo: Repository, branch: str, commit: str, environ: Mapping[str,
 
 
 def checked_out_in(repo: Repository, branch: str, environ: Mapping[str, str]) -> Path | None:
-    """The top of the checkout or linked worktree that a branch is checked out in."""
-    place = _ref(
-        repo,
-        ("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}"),
-        user_environment(environ),
-    )
+    """The top of the checkout or linked worktree that a branch is checked out in; None for none."""
+    asked = ("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
+    place = _ref(repo, asked, user_environment(environ))
     return Path(place) if place else None
 
 
@@ -268,14 +266,6 @@ def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:
     return _ref(repo, ("rev-parse", "-q", "--verify", ref), user_environment(environ))
 
 
-def checked_out_at(repo: Repository, branch: str, environ: Mapping[str, str]) -> str:
-    """The folder of the worktree that a branch is checked out in, "" when it is in none."""
-    asked = ("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
-    return _ref(repo, asked, user_environment(environ))
-
-
 def is_ancestor(repo: Repository, commit: str, of: str, environ: Mapping[str, str]) -> bool:
     """Whether `of` contains `commit`; False also when the repository does not know it."""
-    asked = (f"--git-dir={repo.git_dir}", "merge-base", "--is-ancestor", commit, of)
-    done = run_git(asked, cwd=repo.top, env=user_environment(environ), accept=(0, 1, 128))
-    return bool(commit) and done.ok
+    return is_in_history(repo.git_dir, user_environment(environ), commit, of)

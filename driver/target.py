@@ -13,8 +13,10 @@ from pathlib import PurePosixPath
 from driver.git import PrivateGit, Repository, find_remote, tip_of
 from driver.git_command import run_git, user_environment
 from driver.ground import RepositoryGround
+from driver.history import is_in_history
 from driver.outcome import Change
-from driver.remote import PushResult, Remote, contains, fetch_head, head_of
+from driver.push_answer import PushResult
+from driver.remote import Remote, fetch_head, head_of
 from driver.ship_names import on_the_way
 from state_store.errors import CannotRunError, InputError
 
@@ -56,7 +58,7 @@ def start(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> 
     if isinstance(there, PushResult) and not here:
         raise CannotRunError(f"{repo.top} has no branch {to}: {there.reason}")
     ahead = isinstance(there, str) and there not in ("", here)
-    if ahead and (not here or contains(git.path, git.env, str(there), here)):
+    if ahead and (not here or is_in_history(git.path, git.env, here, str(there))):
         git.keep(repo, str(there), on_the_way(str(there)))
         here = str(there)
     return replace(repo, head=here, branch=to)
@@ -69,7 +71,7 @@ def look(ground: RepositoryGround, known: str) -> Head:
     if repository.branch is None:
         return Head(known)
     moved_to = ground.moved_to
-    if moved_to and moved_to != known and contains(git.path, git.env, moved_to, known):
+    if moved_to and moved_to != known and is_in_history(git.path, git.env, known, moved_to):
         known = moved_to
     if remote is None:
         return Head(known)
@@ -77,9 +79,9 @@ def look(ground: RepositoryGround, known: str) -> Head:
     if isinstance(there, PushResult):
         told = f"whether {repository.branch} moved on meanwhile is not known: {there.reason}"
         return Head(known, told)
-    if there in ("", known) or contains(git.path, git.env, known, there):
+    if there in ("", known) or is_in_history(git.path, git.env, there, known):
         return Head(known)
-    if contains(git.path, git.env, there, known):
+    if is_in_history(git.path, git.env, known, there):
         return Head(there)
     return Head(known, f"{repository.branch} and its like on the remote went different ways")
 

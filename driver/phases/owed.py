@@ -17,9 +17,11 @@ from typing import Any
 from driver.elsewhere import Knows, Push, ShippedElsewhereError
 from driver.git import GitError, PushResult, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
+from driver.history import is_in_history
 from driver.outcome import Shipment
 from driver.phases.publish import PUSH_FAILED, is_sealed
-from driver.remote import ADVANCED, contains, fetch_head, head_on
+from driver.push_answer import ADVANCED
+from driver.remote import fetch_head, head_on
 from driver.repository import move_ahead
 from driver.ship_names import is_branch_of, on_the_way
 from state_store.errors import CannotRunError
@@ -169,7 +171,7 @@ class Owed:
         there = fetch_head(git.path, ground.environ, ground.remote, target, tip)
         if isinstance(there, PushResult):
             return self._tell(ground, target, there)
-        return bool(there) and contains(git.path, git.env, there, tip)
+        return bool(there) and is_in_history(git.path, git.env, tip, there)
 
     def _keep(self, ground: RepositoryGround) -> None:
         """Put the commits on their branch, where people see them."""

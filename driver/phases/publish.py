@@ -18,7 +18,7 @@ from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.outcome import Shipment
 from driver.phases.integrate import Line
-from driver.remote import ADVANCED
+from driver.push_answer import ADVANCED
 from driver.repository import move_ahead
 from driver.ship_names import branch_names, on_the_way
 from driver.wave_branches import HEADS

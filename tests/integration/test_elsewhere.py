@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from driver.git import PrivateGit, find_remote, open_repository
-from driver.remote import FENCE, MOVED, PushResult, Remote, Sending, send
+from driver.push import FENCE, Sending, send
+from driver.push_answer import MOVED, PushResult
+from driver.remote import Remote
 from tests.support.programs import Project, Ran, git, item
 from tests.support.repos import hook, make_bare, make_repo, user_environ
 

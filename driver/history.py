@@ -1,0 +1,41 @@
+"""What the history of commits has in it, in whichever git dir it is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.git_command import BULK_TIMEOUT_S, run_git, text
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A commit and its message; `tip` is the one of the asked for that it was found from first."""
+
+    tip: str
+    commit: str
+    message: str
+
+
+def is_in_history(git_dir: Path, env: Mapping[str, str], commit: str, tip: str) -> bool:
+    """Whether the history of `tip` has `commit` in it; False also when either is not known."""
+    asked = (f"--git-dir={git_dir}", "merge-base", "--is-ancestor", commit, tip)
+    return bool(commit) and run_git(asked, cwd=git_dir, env=env, accept=(0, 1, 128)).ok
+
+
+def written(
+    git_dir: Path,
+    env: Mapping[str, str],
+    pattern: str,
+    tips: Iterable[str],
+    without: Iterable[str] = (),
+) -> Iterator[Written]:
+    """The commits whose message has a line like `pattern`, an extended regular expression: in the
+    histories of `tips`, and not in those of `without`. Raises GitError."""
+    log = (f"--git-dir={git_dir}", "log", "-z", "-E", "--no-show-signature", "--no-color",
+           "--no-notes", "--encoding=UTF-8", "--format=%S%n%H%n%B", f"--grep={pattern}",
+           *tips, "--not", *without)  # fmt: skip
+    done = run_git(log, cwd=git_dir, env=env, timeout_s=BULK_TIMEOUT_S)
+    for one in filter(None, text(done.stdout).split("\0")):
+        yield Written(*one.split("\n", 2))

@@ -1,0 +1,146 @@
+"""One careful push: a commit to a branch, never by force, and seen there afterwards.
+
+Which commit and which branch is the ship's decision; what a refusal means is `push_answer`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from driver.git_command import redacted, text
+from driver.history import is_in_history
+from driver.process import Captured
+from driver.push_answer import (
+    ADVANCED,
+    ANSWERED,
+    FAILED,
+    MOVED,
+    UNFENCED,
+    UNVERIFIED,
+    PushResult,
+    failure_of,
+    push_word,
+    statuses_in,
+)
+from driver.remote import Remote, environment_of, head_of, refs_on, talk
+from state_store import failpoints
+
+FENCE = "refs/tidegate/shipped"
+
+
+def push_commit(
+    git_dir: Path,
+    environ: Mapping[str, str],
+    remote: Remote,
+    commit: str,
+    branch: str,
+    expected: str | None,
+) -> PushResult:
+    """Publish `commit` as `branch` if that is still at `expected` (None: does not exist).
+
+    Publishing what is already there is fine. Nothing on the remote is ever overwritten: the
+    lease only compares, and a commit that does not contain `expected` is not sent at all.
+    """
+    return send(git_dir, environ, remote, Sending(commit, branch, expected))
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What a push sends. `fence` is where FENCE has to be on the remote ("": absent); it moves
+    along with the branch or neither does. None sends the branch alone."""
+
+    commit: str
+    branch: str
+    expected: str | None
+    fence: str | None = None
+
+    @property
+    def ref(self) -> str:
+        return f"refs/heads/{self.branch}"
+
+    @property
+    def args(self) -> Iterator[str]:
+        """The options and, after the remote, the refs of `git push`."""
+        yield f"--force-with-lease={self.ref}:{self.expected or ''}"
+        if self.fence is not None:
+            yield from ("--atomic", f"--force-with-lease={FENCE}:{self.fence}")
+
+    @property
+    def refs(self) -> tuple[str, ...]:
+        fence = () if self.fence is None else (f"{self.commit}:{FENCE}",)
+        return (f"{self.commit}:{self.ref}", *fence)
+
+
+def send(git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sending) -> PushResult:
+    """`push_commit`, and the fence with it."""
+    commit, branch, expected = sending.commit, sending.branch, sending.expected
+    if not may_push(remote):
+        return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
+    env = environment_of(environ, git_dir, remote)
+    if expected is not None and not is_in_history(git_dir, env, expected, commit):
+        return PushResult(
+            False, f"{branch} was not pushed: it would lose {expected[:12]}", ADVANCED
+        )
+    sent = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags",
+            "--recurse-submodules=no", *sending.args, remote.url, *sending.refs)  # fmt: skip
+    done = talk(git_dir, environ, remote, sent)
+    if isinstance(done, PushResult):
+        return done
+    if not done.ok:
+        failure = failure_of(branch, done)
+        if failure.kind not in ANSWERED:
+            return replace(failure, kind=UNFENCED) if _no_atomic(sending, done) else failure
+        there = refs_on(git_dir, environ, remote, sending.ref, FENCE)
+        return failure if isinstance(there, PushResult) else _weighed(sending, there, done, failure)
+    return _verified(git_dir, environ, remote, sending)
+
+
+def _weighed(
+    sending: Sending, there: Mapping[str, str], done: Captured, failure: PushResult
+) -> PushResult:
+    """What a refusal means, seen beside what is on the remote now."""
+    # Another run that finishes the same shipment may have been quicker by a moment.
+    if there.get(sending.ref) == sending.commit:
+        fenced = sending.fence is None or there.get(FENCE) == sending.commit
+        return PushResult(True, kind="" if fenced else UNFENCED)
+    return _of_fence(sending, there, done) or failure
+
+
+def _no_atomic(sending: Sending, done: Captured) -> bool:
+    return sending.fence is not None and b"does not support --atomic" in done.stderr
+
+
+def _of_fence(sending: Sending, there: Mapping[str, str], done: Captured) -> PushResult | None:
+    """The answer where it was the fence that a push failed at, not the branch."""
+    if sending.fence is None or there.get(sending.ref, "") != (sending.expected or ""):
+        return None
+    if there.get(FENCE, "") != sending.fence:
+        return PushResult(False, "others shipped at the same moment", MOVED)
+    said = statuses_in(redacted(text(done.stdout)))
+    if "atomic" in said.get(sending.ref, "") and "atomic" not in said.get(FENCE, "atomic"):
+        busy = push_word(said[FENCE], answered=True) == ADVANCED or "update" in said[FENCE]
+        return PushResult(False, said[FENCE], MOVED if busy else UNFENCED)
+    both = all("atomic" in said.get(ref, "") for ref in (sending.ref, FENCE))
+    return PushResult(False, "another push was at work there", MOVED) if both else None
+
+
+def may_push(remote: Remote) -> bool:
+    """Whether a push goes out at all: with failure points armed, to folders only."""
+    url = remote.url
+    return (
+        not failpoints.active() or url.startswith(("/", "file:///")) or PurePath(url).is_absolute()
+    )
+
+
+def _verified(
+    git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sending
+) -> PushResult:
+    there = head_of(git_dir, environ, remote, sending.branch)
+    if isinstance(there, PushResult):
+        return PushResult(False, f"pushed, but not verified: {there.reason}", UNVERIFIED)
+    if there == sending.commit:
+        return PushResult(True)
+    seen = there or "nothing"
+    return PushResult(False, f"pushed, but the remote shows {seen} there", UNVERIFIED)

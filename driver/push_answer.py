@@ -1,0 +1,84 @@
+"""What a push came to: its word, told from what git and the remote said. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from driver.git_command import last_words, redacted, text
+from driver.process import Captured
+
+MOVED, UNFENCED = "fence_moved", "unfenced"
+ADVANCED, PROTECTED, HOOK = "advanced", "protected", "hook"
+NO_RIGHTS, GONE, UNREACHABLE = "no_rights", "gone", "unreachable"
+UNVERIFIED, INTERRUPTED, FAILED = "unverified", "interrupted", "failed"
+ANSWERED = (ADVANCED, PROTECTED, HOOK, FAILED)
+
+# What remotes say, the first that fits. A server's own rules come before its hooks, for hosts
+# tell of them through a hook; what it says of rights comes before both.
+_SAID = (
+    (NO_RIGHTS, r"permission|access denied|not allowed to push code to this|\b40[13]\b|denied to "
+                r"|authentication failed|could not read (username|password)|read.only"
+                r"|host key verification failed|unable to create temporary object"),
+    (ADVANCED, r"non-fast-forward|fetch first|stale info|cannot lock ref|incorrect old value"
+               r"|reference already exists|\bbut expected\b|atomic push fail"),
+    (PROTECTED, r"protected|rule violations|pull request|merge request|currently checked out"
+                r"|deny updating a hidden ref"),
+    (HOOK, r"hook"),
+    (GONE, r"does not appear to be a git repository|repository .*not found|not found: repository"
+           r"|no such file or directory|\b404\b"),
+)  # fmt: skip
+_HOW = {
+    ADVANCED: "{branch} has moved on the remote",
+    PROTECTED: "the remote protects {branch}",
+    HOOK: "a hook of the remote refused {branch}",
+    NO_RIGHTS: "the remote does not accept the log-in, or lets it not write {branch}",
+    GONE: "the remote is not there, or not shown to you",
+    UNREACHABLE: "the remote cannot be reached",
+    FAILED: "{branch} was not pushed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """How a push ended; `reason` is one sentence without credentials, "" when all went well.
+
+    `kind`: "advanced" (the branch is not where it was expected), "protected" (by the remote's
+    rules), "hook" (a hook there said no), "no_rights" (log-in or rights), "gone" (no repository
+    there), "unreachable", "unverified" (sent, but not seen there), "interrupted" (nobody knows
+    whether it arrived), "failed". Of a fenced push also MOVED (others shipped since: nothing was
+    published) and UNFENCED (the remote takes no fence; where it went well, the branch alone).
+    """
+
+    ok: bool
+    reason: str = ""
+    kind: str = ""
+
+
+def failure_of(branch: str, done: Captured) -> PushResult:
+    """A refusal told apart by what git and the remote say: about the branch, else in general."""
+    said = redacted(text(done.stdout) + "\n" + text(done.stderr))
+    refused = statuses_in(said)
+    mine = refused.get(f"refs/heads/{branch}")
+    # Where all refs or none are moved, only the one that was in the way says what it was.
+    others = (why for why in refused.values() if "atomic" not in why)
+    status = next(others, mine) if mine is None or "atomic" in mine else mine
+    told = last_words(redacted(text(done.stderr)))
+    told = f"{status}: {told}" if status else told
+    kind = push_word(told, answered=status is not None)
+    return PushResult(False, f"{_HOW[kind].format(branch=branch)}: {told}", kind)
+
+
+def push_word(told: str, *, answered: bool) -> str:
+    """The word for what a remote said; `answered` where it came as far as the branch."""
+    words = re.sub(r"'[^']*'", "''", told.lower())  # names and addresses may read like anything
+    found = (word for word, said in _SAID if re.search(said, words))
+    if answered:
+        return next((word for word in found if word != GONE), FAILED)
+    return next((word for word in found if word in (NO_RIGHTS, GONE)), UNREACHABLE)
+
+
+def statuses_in(porcelain: str) -> dict[str, str]:
+    """What `git push --porcelain` says of each ref that was refused."""
+    found = re.findall(r"^!\t[^:\s]*:(\S+)\t(.*)$", porcelain, re.MULTILINE)
+    return dict(found)
