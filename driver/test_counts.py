@@ -73,10 +73,13 @@ def _called(runner: Runner, calls: int, out: str, err: str) -> Counts | Doubt | 
 
 def _read(runner: Runner, out: str, err: str) -> Found:
     """The runner's own stream speaks; the other one only where that is silent (`2>&1`)."""
-    if runner.stream == "both":
-        return runner.read(f"{out}\n{err}")
-    own, other = (out, err) if runner.stream == "out" else (err, out)
-    return runner.read(own) or runner.read(other)
+    own, other = (err, out) if runner.stream == "err" else (out, err)
+    try:
+        if runner.stream == "both":
+            return runner.read(f"{out}\n{err}")
+        return runner.read(own) or runner.read(other)
+    except ValueError:  # digits by the thousand, which Python takes for no number
+        return Doubt(runner.name, CONTRADICTORY)
 
 
 def _or_missing(

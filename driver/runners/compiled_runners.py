@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from driver.runners.summary import CONTRADICTORY, Counts, Doubt, Found, Runner, total
+from state_store.strict_json import parse
 
 _GO_PACKAGE = re.compile(r"^(?:ok  |FAIL|\?   |---)\t?.*$", re.M)
 _GO_EMPTY = re.compile(r"^(?:ok  \t.*\[no tests to run\]|\?   \t.*\[no test files\])$")
 _GO_STARTED = re.compile(r"^=== RUN +(\S+)$", re.M)
 _GO_ENDED = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$", re.M)
 _GO_NOT_BUILT = re.compile(r"^FAIL\t.*\[(?:build|setup) failed\]$", re.M)
+
+_GO_ACTIONS = (
+    *("start", "run", "pause", "cont", "pass", "bench", "fail", "output", "skip", "attr"),
+    *("artifacts", "build-output", "build-fail"),
+)
 
 _CARGO = re.compile(
     r"^running (?P<planned>\d+) tests?$"
@@ -40,12 +46,15 @@ def _go_events(text: str) -> list[dict[str, Any]]:
     events = []
     for line in text.split("\n"):
         if line.startswith('{"') and '"Action"' in line:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            events.append(event)
-    return events
+            with suppress(ValueError):
+                events.append(parse(line))
+    return [event for event in events if _is_gos(event)]
+
+
+def _is_gos(event: dict[str, Any]) -> bool:
+    """Whether it was `go test -json` that wrote it down: many a program logs JSON."""
+    names = (event.get("Package", event.get("ImportPath")), event.get("Test", ""))
+    return event.get("Action") in _GO_ACTIONS and all(isinstance(name, str) for name in names)
 
 
 def _go_from_events(events: list[dict[str, Any]]) -> Counts:
