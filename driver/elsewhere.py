@@ -18,8 +18,8 @@ from driver.history import written
 from driver.push import FENCE, Sending, may_push, send
 from driver.push_answer import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.remote import fetch_refs, refs_on
-from driver.ship_names import SHIPMENT
 from driver.shipped_items import Sighting, by_task, sightings_in
+from driver.trailers import SHIPMENT
 from driver.wave_branches import HEADS
 from state_store.errors import StoppedByPolicyError
 

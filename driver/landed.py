@@ -18,8 +18,8 @@ from driver.git_command import run_git, text
 from driver.history import written
 from driver.push_answer import PushResult
 from driver.remote import fetch_head, heads_on
-from driver.ship_names import SHIPMENT
 from driver.shipped_items import Landed, Shipped, Sighting
+from driver.trailers import SHIPMENT
 from driver.wave_branches import HEADS, branches_with, wave_branches
 from tools.settings import Settings
 

@@ -107,8 +107,9 @@ def _check_able(request: WaveRequest, plan: _Plan) -> None:
     as it is to be."""
     _check_target(plan)
     check_ready(request.driver)
-    for top in _tops(plan) if request.shipping.mode != "none" else ():
-        plan.survey.check_keeping(top, plan.settings.ship.remote, request.shipping.mode)
+    for top in _tops(plan) if request.shipping.is_wanted else ():
+        onto_target = request.shipping.onto_target
+        plan.survey.check_keeping(top, plan.settings.ship.remote, onto_target=onto_target)
         plan.survey.check_signing(top, plan.settings.ship.sign)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_NONE, Usage
+from driver.agent_driver import FAILURE_AGENT, FAILURE_NONE, Usage, WorkerResult
 from driver.backends.usage import amount, usage_from
 from driver.outcome import MODE_FILE, MODE_LINK, MODE_PROGRAM
 from state_store.errors import InputError
@@ -52,6 +52,26 @@ class Recorded:
     files: tuple[RecordedFile, ...] = ()
     failure: str = FAILURE_NONE
     structured: dict[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls, result: WorkerResult, item: str, call: tuple[str, int, str], duration_s: float
+    ) -> Recorded:
+        """What a backend said of a `call`: phase, number and prompt."""
+        phase, number, prompt = call
+        return cls(
+            item=item,
+            phase=phase,
+            number=number,
+            prompt=prompt,
+            ok=result.ok,
+            error=result.error,
+            text=result.text,
+            model=result.model,
+            usage=result.usage,
+            duration_s=duration_s,
+            failure=result.failure,
+        )
 
     @property
     def key(self) -> Key:

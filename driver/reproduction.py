@@ -24,7 +24,15 @@ from driver.outcome import RunKind, TestRun
 from driver.phases.prove import counts_of, output_digest, test_environment
 from driver.preparation import Preparation
 from driver.process import Command, Processes
-from driver.ship_names import items_of
+from driver.trailers import (
+    ITEM_ID,
+    ITEM_SLUG,
+    PROVED_TREE,
+    TEST_COMMAND,
+    WAVE_ID,
+    WORK_DIR,
+    items_of,
+)
 from driver.verdicts import run_kind
 from driver.wave_records import past_waves
 from driver.workspace import Workshop
@@ -35,7 +43,7 @@ _RUN = "reproduce"
 
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
+class ProvenCommit:
     """A commit, its `tree`, the tree that is said to be proven, and how; `then` is the receipt."""
 
     commit: str
@@ -50,7 +58,7 @@ class Shipped:
 class Reproduction:
     """The same test once more; `differences` are sentences, none when all is as it was."""
 
-    shipped: Shipped
+    shipped: ProvenCommit
     now: TestRun
     differences: tuple[str, ...]
 
@@ -67,18 +75,18 @@ class Reproduction:
         }
 
 
-def find(repo: Repository, settings: Settings, wave: str, item: str) -> Shipped:
+def find(repo: Repository, settings: Settings, wave: str, item: str) -> ProvenCommit:
     """What `wave` shipped of `item`, by slug or id; the beginning of the wave's id is enough.
     Raises InputError when there is none, or more than one wave of that beginning."""
     begun = list(_commits_of(repo, settings, wave)) if wave else []
-    waves = {said["Wave-Id"] for _, said in begun}
+    waves = {said[WAVE_ID] for _, said in begun}
     if len(waves - {wave}) > 1 and wave not in waves:
         told = ", ".join(sorted(waves))
         raise InputError(f"{wave!r} may be any of {told}: write more of the wave's id")
     wave = wave if wave in waves or not waves else waves.pop()
-    known = [(commit, said) for commit, said in begun if said["Wave-Id"] == wave]
+    known = [(commit, said) for commit, said in begun if said[WAVE_ID] == wave]
     receipts = tuple(_receipts(settings.state_dir, wave, item))
-    named = [(c, said) for c, said in known if item in (said["Item-Slug"], said["Item-Id"])]
+    named = [(c, said) for c, said in known if item in (said[ITEM_SLUG], said[ITEM_ID])]
     if not named:
         raise InputError(
             f"no commit here says that it is item {item!r} of wave {wave!r}: name both as the"
@@ -87,17 +95,17 @@ def find(repo: Repository, settings: Settings, wave: str, item: str) -> Shipped:
     commit, said = named[0]
     tree = said["tree"]
     then = next((run for run in receipts if run.tree == tree and run.green), None)
-    return Shipped(
+    return ProvenCommit(
         commit=commit,
         tree=tree,
-        proved_tree=said["Proved-Tree"],
-        command=then.command if then else said["Test-Command"],
-        work_dir=then.work_dir if then else said.get("Work-Dir", "."),
+        proved_tree=said[PROVED_TREE],
+        command=then.command if then else said[TEST_COMMAND],
+        work_dir=then.work_dir if then else said.get(WORK_DIR, "."),
         then=then,
     )
 
 
-def reproduce(shipped: Shipped, repo: Repository, settings: Settings) -> Reproduction:
+def reproduce(shipped: ProvenCommit, repo: Repository, settings: Settings) -> Reproduction:
     """Test the commit in a folder of its own, which is gone afterwards.
 
     Raises CannotRunError when the set-up fails or the test cannot be run.
@@ -112,7 +120,7 @@ def reproduce(shipped: Shipped, repo: Repository, settings: Settings) -> Reprodu
     return Reproduction(shipped, now, tuple(_differences(shipped, now)))
 
 
-def _test(shipped: Shipped, repo: Repository, settings: Settings, folder: Path) -> TestRun:
+def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: Path) -> TestRun:
     processes = Processes()
     git = PrivateGit.create(folder / "private.git", repo, settings.environ)
     setup = functools.partial(run_setup, settings, processes, _RUN)
@@ -148,7 +156,7 @@ def _test(shipped: Shipped, repo: Repository, settings: Settings, folder: Path) 
     )
 
 
-def _differences(shipped: Shipped, now: TestRun) -> Iterator[str]:
+def _differences(shipped: ProvenCommit, now: TestRun) -> Iterator[str]:
     if shipped.proved_tree != shipped.tree:
         yield f"the commit holds tree {shipped.tree}, but {shipped.proved_tree} was proven"
     then = shipped.then
@@ -166,15 +174,15 @@ def _commits_of(
     of each of their items and `tree`."""
     trailers = "%(trailers:only=true,unfold=true,separator=%x1F)"
     asked = (f"--git-dir={repo.git_dir}", "log", "--all", "-z", "--fixed-strings",
-             f"--grep=Wave-Id: {wave}", f"--format=%H%x1E%T%x1E{trailers}")  # fmt: skip
+             f"--grep={WAVE_ID}: {wave}", f"--format=%H%x1E%T%x1E{trailers}")  # fmt: skip
     env = private_environment(settings.environ, repo.git_dir)
     for told in text(run_git(asked, cwd=repo.top, env=env).stdout).split("\0"):
         if not told.strip():
             continue
         commit, tree, lines = told.split("\x1e", 2)
-        needed = {"Item-Slug", "Item-Id", "Test-Command", "Proved-Tree"}
+        needed = {ITEM_SLUG, ITEM_ID, TEST_COMMAND, PROVED_TREE}
         for said in items_of(lines.strip().split("\x1f")):
-            if said.get("Wave-Id", "").startswith(wave) and needed <= said.keys():
+            if said.get(WAVE_ID, "").startswith(wave) and needed <= said.keys():
                 yield commit, {**said, "tree": tree}
 
 

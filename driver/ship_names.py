@@ -1,22 +1,31 @@
-"""What shipped work is called: refs, the wave branch, each commit's subject and trailers. Pure."""
+"""What shipped work is called: refs, the wave branch, each commit's subject and trailers. Pure.
+
+The names of the trailers are `trailers`'.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 
 from driver.manifest import WorkItem
 from driver.prompts import command_text
 from driver.text import safe_line
+from driver.trailers import (
+    ITEM_ID,
+    ITEM_SLUG,
+    ITEM_TASK,
+    PROVED_TREE,
+    TEST_COMMAND,
+    WAVE_ID,
+    WORK_DIR,
+)
 from state_store.anchors import TRAILER
 
 MAX_SUBJECT_CHARS = 72
-# What git is to look for in the messages of commits: a shipped item.
-SHIPMENT = r"^[[:space:]]*Item-Id: "
-_OF_AN_ITEM = frozenset({"Item-Id", "Item-Task", "Item-Slug", "Test-Command", "Work-Dir"})
 
 
 def commit_message(
@@ -50,17 +59,6 @@ def batch_message(
     return "\n".join([_subject(f"{len(items)} items: {told}"), "", *body, "", *lines]) + "\n"
 
 
-def items_of(trailers: Iterable[str]) -> list[dict[str, str]]:
-    """For each item of a commit what its trailers, lines of `Name: value`, say of it."""
-    common: dict[str, str] = {}
-    items: list[dict[str, str]] = []
-    for name, _, value in (line.partition(": ") for line in trailers):
-        if name == "Item-Id":
-            items.append({})
-        (items[-1] if name in _OF_AN_ITEM and items else common)[name] = value
-    return [{**common, **item} for item in items]
-
-
 def _trailers(
     wave_id: str,
     items: Sequence[tuple[WorkItem, str]],
@@ -68,21 +66,21 @@ def _trailers(
     anchor: str | None,
 ) -> list[str]:
     pairs = [
-        ("Wave-Id", wave_id),
+        (WAVE_ID, wave_id),
         *(pair for item, work_dir in items for pair in _of_item(item, work_dir)),
-        ("Proved-Tree", proved_tree),
+        (PROVED_TREE, proved_tree),
         *([(TRAILER, anchor)] if anchor else []),
     ]
     return [f"{name}: {safe_line(value)}" for name, value in pairs]
 
 
 def _of_item(item: WorkItem, work_dir: str) -> Iterator[tuple[str, str]]:
-    yield "Item-Id", item_name(item)
-    yield "Item-Task", task_of(item)
-    yield "Item-Slug", item.slug
-    yield "Test-Command", command_text(item.test_command)
+    yield ITEM_ID, item_name(item)
+    yield ITEM_TASK, task_of(item)
+    yield ITEM_SLUG, item.slug
+    yield TEST_COMMAND, command_text(item.test_command)
     if work_dir != ".":
-        yield "Work-Dir", work_dir
+        yield WORK_DIR, work_dir
 
 
 def item_name(item: WorkItem) -> str:

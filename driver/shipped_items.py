@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from driver.text import safe_line, with_note
+from driver.trailers import ITEM_ID, ITEM_TASK, WAVE_ID
 from state_store.item_status import DONE, IN_PROGRESS, TODO, is_open
 
 Item = Mapping[str, Any]
@@ -111,11 +112,11 @@ def sightings_in(message: str, commit: str = "", branch: str = "") -> list[Sight
     found, wave = list[Sighting](), ""
     for line in message.splitlines():
         name, _, value = line.strip().partition(": ")
-        if name == "Wave-Id":
+        if name == WAVE_ID:
             wave = value
-        elif name == "Item-Id" and wave:
+        elif name == ITEM_ID and wave:
             found.append(Sighting(wave, value, "", commit, branch))
-        elif name == "Item-Task" and found:
+        elif name == ITEM_TASK and found:
             found[-1] = replace(found[-1], task=value)
     return found
 
@@ -139,7 +140,7 @@ def is_noted(item: Item, wave: str) -> bool:
     """Whether the tracker knows that this wave shipped the item: then a person wants it again."""
     notes = item.get("notes")
     mine = Shipped.of(item)
-    return f"[wave {wave[:8]}]" in (notes if isinstance(notes, str) else "") or (
+    return note_of(wave) in (notes if isinstance(notes, str) else "") or (
         mine is not None and mine.wave == wave
     )
 
@@ -150,7 +151,7 @@ def taken_over(item: Item, one: Sighting, target: str, merged: str) -> dict[str,
     if not is_open(item):
         return {}
     kept = Shipped(one.wave, one.commit, one.branch, target, merged=merged)
-    note = f"{item.get('notes') or ''} [wave {one.wave[:8]}]".strip()
+    note = f"{item.get('notes') or ''} {note_of(one.wave)}".strip()
     status = DONE if merged else IN_PROGRESS
     return {"status": status, "notes": note, KEY: kept.to_json()}
 

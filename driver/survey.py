@@ -59,12 +59,12 @@ class Survey:
             check_target(self._repository(top), self.environ, remote, target)
             self._targets.add((top, target))
 
-    def check_keeping(self, top: Path, remote: str | None, mode: str) -> None:
+    def check_keeping(self, top: Path, remote: str | None, *, onto_target: bool) -> None:
         """Raise CannotRunError where the repository cannot keep commits and a branch of ours. One
         that keeps nothing at all needs not, if its branches go to a remote."""
         repository = self._repository(top)
         is_sealed = not os.access(repository.objects, os.W_OK)
-        if is_sealed and mode == "branch" and find_remote(repository, self.environ, remote):
+        if is_sealed and not onto_target and find_remote(repository, self.environ, remote):
             return
         for folder in (repository.objects, repository.common_dir / "refs"):
             if not os.access(folder, os.W_OK):

@@ -65,7 +65,7 @@ def _ship_all(
 ) -> dict[str, Shipment] | None:
     """A shipment for each repository with verified items, or whose checkout somebody changed, and
     for each that an earlier run had left open; None when no ship was asked for."""
-    if wave.shipping.mode == "none":
+    if not wave.shipping.is_wanted:
         return None
     shipments: dict[str, Shipment] = {}
     for key, ground in wave.grounds.items():

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from driver.git import Repository, is_ancestor, tip_of
 from driver.git_command import private_environment, run_git, text, user_environment
 from driver.ship_names import ON_THE_WAY, is_branch_of
+from driver.trailers import PROVED_TREE, WAVE_ID
 from state_store.anchors import TRAILER, Anchor, parsed
 
 HEADS = "refs/heads/"
@@ -42,8 +43,8 @@ def wave_branches(repo: Repository, environ: Mapping[str, str]) -> tuple[WaveBra
 
 def _wave_branch(ref: str, commit: str, tree: str, trailers: str) -> WaveBranch | None:
     said = dict(line.partition(": ")[::2] for line in trailers.split("\x1f"))
-    name, wave = ref.removeprefix(HEADS), said.get("Wave-Id", "")
-    if "Proved-Tree" not in said or not is_branch_of(name, wave):
+    name, wave = ref.removeprefix(HEADS), said.get(WAVE_ID, "")
+    if PROVED_TREE not in said or not is_branch_of(name, wave):
         return None
     anchors = tuple(parsed([said.get(TRAILER)]))
     return WaveBranch(name, commit, wave, bool(tree), anchors)

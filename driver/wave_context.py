@@ -105,6 +105,16 @@ class Shipping:
         expected, target = git.get("expectTopLevel") or None, git.get("target") or None
         return cls(str(git.get("mode", "current")), expected, target)
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether verified work goes anywhere at all."""
+        return self.mode != "none"
+
+    @property
+    def onto_target(self) -> bool:
+        """Whether it goes on to the branch that it started from."""
+        return self.mode == "current"
+
 
 @dataclass(frozen=True, slots=True)
 class Performer:

@@ -58,6 +58,11 @@ class Dispatched:
     result: WorkerResult
     duration_s: float
 
+    def recorded(self, slug: str) -> Recorded:
+        """As a recording has it, without what it changed."""
+        call = self.call.heard, self.call.number, self.call.prompt
+        return Recorded.of(self.result, slug, call, self.duration_s)
+
 
 def worked(planned: Planned, place: Place, wave: Wave, call: Call) -> Attempt:
     """One dispatch and what came of it, unrecorded. Work that nothing is to be said against before
@@ -249,23 +254,8 @@ def _attempt(sent: Dispatched, seen: Observed, judgement: Judgement) -> Attempt:
 def _record(planned: Planned, place: Place, wave: Wave, sent: Dispatched, seen: Observed) -> None:
     if wave.options.recording is None:
         return
-    said = sent.result
-    wave.options.recording.write(
-        Recorded(
-            item=planned.slug,
-            phase=sent.call.heard,
-            number=sent.call.number,
-            prompt=sent.call.prompt,
-            ok=said.ok,
-            error=said.error,
-            text=said.text,
-            model=said.model,
-            usage=said.usage,
-            duration_s=sent.duration_s,
-            files=tuple(_file(place, c) for c in seen.changes if c.mode != MODE_NESTED),
-            failure=said.failure,
-        )
-    )
+    files = tuple(_file(place, c) for c in seen.changes if c.mode != MODE_NESTED)
+    wave.options.recording.write(replace(sent.recorded(planned.slug), files=files))
 
 
 def _file(place: Place, change: Change) -> RecordedFile:

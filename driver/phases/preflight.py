@@ -83,7 +83,7 @@ def check_integration(commands: Sequence[str | tuple[str, ...]]) -> None:
 
 
 def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
-    if shipping.mode == "none":
+    if not shipping.is_wanted:
         return
     if shipping.mode not in SHIP_MODES:
         raise PreflightError(
@@ -106,7 +106,7 @@ def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
             "no item names its repo and no repository was given: add repo, or run inside one",
             {"items_without_repo": unnamed},
         )
-    if shipping.mode == "current":
+    if shipping.onto_target:
         raise PreflightError(
             "git_toplevel_missing_or_empty",
             "expectTopLevel is missing or empty: name the repository that may be shipped to",

@@ -18,7 +18,6 @@ from driver.phases.phase_records import Started, call_of
 from driver.phases.watched import watched
 from driver.pipeline.definition import Phase
 from driver.pipeline.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
-from driver.recorded import Recorded
 from driver.text import bounded, safe_text
 from driver.tripwire import accusation
 from driver.verdicts import Judgement
@@ -120,20 +119,7 @@ def _forget(path: Path | None) -> None:
 def _note(at: Placed, sent: Dispatched) -> None:
     if at.wave.options.recording is None:
         return
-    said, call = sent.result, sent.call
-    at.wave.options.recording.write(
-        Recorded(
-            item=at.planned.slug,
-            phase=call.heard,
-            number=call.number,
-            prompt=call.prompt,
-            ok=said.ok,
-            error=said.error,
-            text=_answer(call.artifact, said) or said.text,
-            model=said.model,
-            usage=said.usage,
-            duration_s=sent.duration_s,
-            failure=said.failure,
-            structured=said.structured,
-        )
-    )
+    said = sent.result
+    text = _answer(sent.call.artifact, said) or said.text
+    entry = replace(sent.recorded(at.planned.slug), text=text, structured=said.structured)
+    at.wave.options.recording.write(entry)

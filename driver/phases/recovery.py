@@ -157,8 +157,8 @@ def recall(wave: Wave) -> dict[str, Remembered]:
             from_phase=from_phase,
         )
         line = Announcement.of_entry(entry) if entry and memory.commit else None
-        if line is not None and wave.shipping.mode != "none":
-            fresh = Owed(line, wave.knows, onto_target=wave.shipping.mode == "current")
+        if line is not None and wave.shipping.is_wanted:
+            fresh = Owed(line, wave.knows, onto_target=wave.shipping.onto_target)
             memory = replace(memory, owed=lines.setdefault((planned.home.key, line), fresh))
         memories[planned.slug] = memory
     return memories

@@ -157,22 +157,9 @@ def _review(
 def _record(planned: Planned, wave: Wave, call: ReviewCall, answered: _Answered) -> None:
     if wave.options.recording is None:
         return
-    said, structured = answered.result, answered.result.structured
+    structured = answered.result.structured
     if structured and structured.get("nonce") == call.nonce:
         structured = {**structured, "nonce": without_nonce(call.nonce, call.nonce)}
-    wave.options.recording.write(
-        Recorded(
-            item=planned.slug,
-            phase=REVIEW,
-            number=call.number,
-            prompt=without_nonce(call.prompt, call.nonce),
-            ok=said.ok,
-            error=said.error,
-            text=said.text,
-            model=said.model,
-            usage=said.usage,
-            duration_s=answered.duration_s,
-            failure=said.failure,
-            structured=structured,
-        )
-    )
+    asked = REVIEW, call.number, without_nonce(call.prompt, call.nonce)
+    entry = Recorded.of(answered.result, planned.slug, asked, answered.duration_s)
+    wave.options.recording.write(replace(entry, structured=structured))

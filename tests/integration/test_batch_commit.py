@@ -11,7 +11,7 @@ import pytest
 
 from driver.git import open_repository
 from driver.reproduction import find, reproduce
-from driver.ship_names import items_of
+from driver.trailers import items_of
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item, writes
 
