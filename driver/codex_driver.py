@@ -33,7 +33,7 @@ from driver.backends.throttle import Throttle
 from driver.backends.tries import Tries
 from driver.check import Check
 from driver.completions.completion import WORKER_PATCH_SCHEMA
-from driver.completions.dialogue import Dialogue, Line, Work
+from driver.completions.dialogue import Channel, Dialogue, Work
 from driver.completions.endpoint_checks import examine_server
 from driver.completions.http_exchange import Watch
 from driver.completions.owned_text import show_owned
@@ -177,7 +177,7 @@ class CodexDriver(LocalDriver):
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, str(error))
         model = request.model or self.resolve_model(request.role)
         dialogue = Dialogue(
-            self._line(),
+            self._channel(),
             request,
             model,
             shown,
@@ -210,8 +210,8 @@ class CodexDriver(LocalDriver):
             fault=work.fault,
         )
 
-    def _line(self) -> Line:
-        return Line(
+    def _channel(self) -> Channel:
+        return Channel(
             send=self._send,
             throttle=self._throttle,
             shapes=self._shapes,

@@ -38,18 +38,18 @@ from tools.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class SideProcesses:
     """What is run for a wave besides agents and tests: set-ups, and who talks to the remote."""
 
     setups: Processes = field(default_factory=Processes)
     talks: Processes = field(default_factory=Processes)
 
     @classmethod
-    def ending_with(cls, stop: Stop, drivers: Sequence[AgentDriver]) -> Started:
+    def ending_with(cls, stop: Stop, drivers: Sequence[AgentDriver]) -> SideProcesses:
         """All that is to be started; see `end_with`."""
-        started = cls()
-        started.end_with(stop, drivers)
-        return started
+        side = cls()
+        side.end_with(stop, drivers)
+        return side
 
     def end_with(self, stop: Stop, drivers: Sequence[AgentDriver]) -> None:
         """End all of it when the wave is to end. A halt lets a push go on that was begun: what is
@@ -68,7 +68,7 @@ class GroundWork:
 
     plan: Sequence[Planned]
     settings: Settings
-    started: Started
+    side: SideProcesses
     mark: str
     ours: tuple[Path, ...]
     target: str | None = None
@@ -98,7 +98,7 @@ class GroundWork:
         repository, remote = self._started_from(checkout, git, cleanup)
         if self.target:
             sign(folder, self.mark, repository)
-        setup = functools.partial(run_setup, settings, self.started.setups, self.mark)
+        setup = functools.partial(run_setup, settings, self.side.setups, self.mark)
         prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
         workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
         trees = workshop.proving_trees(parallel_tests(settings))
@@ -115,7 +115,7 @@ class GroundWork:
         """The repository as seen from the branch that is worked for, and where that is pushed."""
         environ, target = self.settings.environ, self.target
         seen = replace(repository, branch=target) if target else repository
-        remote = find_remote(seen, environ, self.settings.ship.remote, self.started.talks)
+        remote = find_remote(seen, environ, self.settings.ship.remote, self.side.talks)
         if target is None:
             return repository, remote
         started = start(repository, git, remote, target)

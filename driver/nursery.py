@@ -31,7 +31,7 @@ FD_SIZE = 4
 STOP_LIMIT_S = 1.0
 
 
-class Nursery:
+class Supervisors:
     """The supervisors that run, each with our copy of its socket."""
 
     def __init__(self, adopt: Callable[[], bool]) -> None:
@@ -129,5 +129,5 @@ def told(channel: int, text: str) -> None:
 
 if __name__ == "__main__":
     gc.disable()  # a collection in a fork would copy every page
-    Nursery(supervisor.way_to_adopt()).serve()
+    Supervisors(supervisor.way_to_adopt()).serve()
     os._exit(0)

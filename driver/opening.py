@@ -18,7 +18,7 @@ from driver.backend_config import of_reviewer, review_driver_from
 from driver.first_lines import first_lines
 from driver.gates import Gates, check_before_start
 from driver.ground import RepositoryGround
-from driver.grounds import GroundWork, Started, parallel_tests
+from driver.grounds import GroundWork, SideProcesses, parallel_tests
 from driver.leasing import Leases
 from driver.manifest import Manifest, parse_manifest
 from driver.memory import Forgetful, Memory, WaveMemory
@@ -134,7 +134,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _open_gates(request, plan.settings, drivers)
     gates.check_dispatch()
-    started = Started.ending_with(request.options.stop, drivers)
+    side = SideProcesses.ending_with(request.options.stop, drivers)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
             api = _open_store(request, cleanup)
@@ -143,7 +143,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
             mark = run_mark(run_dir, manifest.wave_id)
-            grounds = _ground_work(request, plan, started, mark).open(cleanup)
+            grounds = _ground_work(request, plan, side, mark).open(cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -155,7 +155,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             gates=gates,
             recorder=_recorder(request, manifest.wave_id, memory),
             spending=spending,
-            processes=started.setups,
+            processes=side.setups,
             options=request.options,
             baselines=WaveBaselines(request.state_dir),
             test_slots=threading.Semaphore(parallel_tests(plan.settings)),
@@ -168,9 +168,9 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         yield wave
 
 
-def _ground_work(request: WaveRequest, plan: _Plan, started: Started, mark: str) -> GroundWork:
+def _ground_work(request: WaveRequest, plan: _Plan, side: SideProcesses, mark: str) -> GroundWork:
     places = _own_places(request)
-    return GroundWork(plan.items, plan.settings, started, mark, places, plan.target)
+    return GroundWork(plan.items, plan.settings, side, mark, places, plan.target)
 
 
 def _recorder(request: WaveRequest, wave_id: str, memory: Memory) -> Recorder:

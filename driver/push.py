@@ -24,7 +24,7 @@ from driver.push_answer import (
     push_word,
     statuses_in,
 )
-from driver.remote import Remote, environment_of, head_of, refs_on, talk
+from driver.remote import Remote, access_environment, head_of, refs_on, talk
 from state_store import failpoints
 
 FENCE = "refs/tidegate/shipped"
@@ -78,7 +78,7 @@ def send(git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sen
     commit, branch, expected = sending.commit, sending.branch, sending.expected
     if not may_push(remote):
         return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
-    env = environment_of(environ, git_dir, remote)
+    env = access_environment(environ, git_dir, remote)
     if expected is not None and not is_in_history(git_dir, env, expected, commit):
         return PushResult(
             False, f"{branch} was not pushed: it would lose {expected[:12]}", ADVANCED

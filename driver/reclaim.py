@@ -41,7 +41,7 @@ REMOVED, KEPT, WOULD_REMOVE, FAILED, TOLD = "removed", "kept", "would remove", "
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Scope:
     """Where to look. `root` is the cache folder of `repository`; both None without a repository.
     `older_than_s` is for what has no maker that could be asked."""
 
@@ -82,15 +82,15 @@ class _Found:
     remove: Callable[[], object] | None = None
 
 
-def reclaim(ground: Ground) -> Iterator[Step]:
+def reclaim(scope: Scope) -> Iterator[Step]:
     """Remove what can go, one step at a time; with `dry` say only what would be done."""
-    yield from _dead_runs(ground)
+    yield from _dead_runs(scope)
     finders = [_temporary_files, _old_runs, _old_journal]
-    if ground.repository is not None:
+    if scope.repository is not None:
         finders = [_workplaces, _on_the_way, _branches, *finders]
     for finder in finders:
-        for found in finder(ground):
-            yield from _carried_out(found, dry=ground.dry)
+        for found in finder(scope):
+            yield from _carried_out(found, dry=scope.dry)
 
 
 def _carried_out(found: _Found, *, dry: bool) -> Iterator[Step]:
@@ -109,51 +109,51 @@ def _carried_out(found: _Found, *, dry: bool) -> Iterator[Step]:
             yield Step(found.kind, found.name, REMOVED, found.why)
 
 
-def _dead_runs(ground: Ground) -> Iterator[Step]:
+def _dead_runs(scope: Scope) -> Iterator[Step]:
     """End what still runs of killed runs, save their work, remove their clones."""
-    dead = list(dead_runs(ground.state_dir))
-    if ground.dry or not dead:
+    dead = list(dead_runs(scope.state_dir))
+    if scope.dry or not dead:
         yield from (
             Step("run", run.wave_id, WOULD_REMOVE, "it ended without saying so") for run in dead
         )
         return
-    for line in clear_up(ground.state_dir, ground.environ):
+    for line in clear_up(scope.state_dir, scope.environ):
         yield Step("run", "", TOLD, line)
 
 
-def _workplaces(ground: Ground) -> Iterator[_Found]:
-    assert ground.root is not None
-    for folder in sorted(ground.root.glob("*/")):
+def _workplaces(scope: Scope) -> Iterator[_Found]:
+    assert scope.root is not None
+    for folder in sorted(scope.root.glob("*/")):
         if not folder.is_symlink() and (_is_ours(folder) or not any(folder.iterdir())):
-            yield _workplace(ground, folder)
+            yield _workplace(scope, folder)
 
 
 def _is_ours(folder: Path) -> bool:
     return sign_of(folder) is not None or (folder / GIT / "HEAD").is_file()
 
 
-def _workplace(ground: Ground, folder: Path) -> _Found:
+def _workplace(scope: Scope, folder: Path) -> _Found:
     signed = sign_of(folder)
     users = users_of(folder.resolve()) or (signed and marked(RUN_VARIABLE, signed.mark))
     if signed is not None and signed.is_in_use:
         why = f"the run of wave {signed.wave_id} is under way (process {signed.maker.pid})"
     elif users:
         why = f"process {users[0]} works in it or for it"
-    elif (signed is None or signed.is_from_elsewhere) and _is_young(ground, folder):
+    elif (signed is None or signed.is_from_elsewhere) and _is_young(scope, folder):
         why = "who made it cannot be asked (another machine, a restart), and it is not old"
     else:
-        return _Found("workspaces", str(folder), "", partial(_saved_and_removed, ground, folder))
+        return _Found("workspaces", str(folder), "", partial(_saved_and_removed, scope, folder))
     return _Found("workspaces", str(folder), why)
 
 
-def _is_young(ground: Ground, folder: Path) -> bool:
-    return _age_s(folder) < max(ground.older_than_s, _MOMENT_S)
+def _is_young(scope: Scope, folder: Path) -> bool:
+    return _age_s(folder) < max(scope.older_than_s, _MOMENT_S)
 
 
-def _saved_and_removed(ground: Ground, folder: Path) -> list[str]:
+def _saved_and_removed(scope: Scope, folder: Path) -> list[str]:
     signed = sign_of(folder)
     wave = safe_slug(signed.wave_id) if signed else folder.name
-    saved = list(save_unfinished(folder, ground.state_dir / "runs" / wave, ground.environ))
+    saved = list(save_unfinished(folder, scope.state_dir / "runs" / wave, scope.environ))
     told = [sentence(one, folder) for one in saved]
     if unsaved := [sentence(one, folder) for one in saved if one.patch is None]:
         raise OSError("; ".join(unsaved))
@@ -161,22 +161,22 @@ def _saved_and_removed(ground: Ground, folder: Path) -> list[str]:
     return told
 
 
-def _on_the_way(ground: Ground) -> Iterator[_Found]:
-    repo, environ = ground.repository, ground.environ
+def _on_the_way(scope: Scope) -> Iterator[_Found]:
+    repo, environ = scope.repository, scope.environ
     assert repo is not None
     for ref, commit in refs_on_the_way(repo, environ):
         held = refs_with(repo, commit, environ)
         if held:
-            drop = _forgetting(ground, ref, commit)
+            drop = _forgetting(scope, ref, commit)
             yield _Found("ref", ref, f"{held[0]} has its commits", drop)
         else:
             yield _Found("ref", ref, f"no branch has its commits: git branch NAME {commit[:12]}")
 
 
-def _branches(ground: Ground) -> Iterator[_Found]:
-    repo, environ = ground.repository, ground.environ
+def _branches(scope: Scope) -> Iterator[_Found]:
+    repo, environ = scope.repository, scope.environ
     assert repo is not None
-    waves = {wave.wave_id: wave for wave in past_waves(ground.state_dir)}
+    waves = {wave.wave_id: wave for wave in past_waves(scope.state_dir)}
     for branch in wave_branches.wave_branches(repo, environ):
         wave = waves.get(branch.wave_id)
         start = wave.started_from(repo.top) if wave else None
@@ -187,29 +187,29 @@ def _branches(ground: Ground) -> Iterator[_Found]:
             where = start or repo.branch or "any branch"
             yield _Found("branch", branch.name, f"it is not merged into {where}")
         else:
-            drop = _forgetting(ground, HEADS + branch.name, branch.commit)
+            drop = _forgetting(scope, HEADS + branch.name, branch.commit)
             yield _Found("branch", branch.name, f"it is merged into {home}", drop)
 
 
-def _forgetting(ground: Ground, ref: str, commit: str) -> Callable[[], object]:
-    repo = ground.repository
+def _forgetting(scope: Scope, ref: str, commit: str) -> Callable[[], object]:
+    repo = scope.repository
     assert repo is not None
-    return partial(forget, repo, ref, commit, ground.environ)
+    return partial(forget, repo, ref, commit, scope.environ)
 
 
-def _temporary_files(ground: Ground) -> Iterator[_Found]:
+def _temporary_files(scope: Scope) -> Iterator[_Found]:
     """Files that a killed writer had not yet renamed."""
-    for folder, _, names in os.walk(ground.state_dir):
+    for folder, _, names in os.walk(scope.state_dir):
         for path in (Path(folder, name) for name in sorted(names) if _TEMPORARY.fullmatch(name)):
             if _age_s(path) > _MOMENT_S:
                 yield _Found("temporary file", str(path), "", path.unlink)
 
 
-def _old_runs(ground: Ground) -> Iterator[_Found]:
-    live, kept = live_waves(ground.state_dir), _with_branches(ground)
-    for wave in past_waves(ground.state_dir):
+def _old_runs(scope: Scope) -> Iterator[_Found]:
+    live, kept = live_waves(scope.state_dir), _with_branches(scope)
+    for wave in past_waves(scope.state_dir):
         folder = wave.folder
-        if folder.name in live or _youngest_s(folder) < ground.older_than_s:
+        if folder.name in live or _youngest_s(folder) < scope.older_than_s:
             continue
         if wave.patches:
             why = f"it has work that was not shipped: {wave.patches[0]}"
@@ -220,22 +220,22 @@ def _old_runs(ground: Ground) -> Iterator[_Found]:
             yield _Found("outputs", str(folder), "", partial(remove_tree, folder))
 
 
-def _with_branches(ground: Ground) -> dict[str, str]:
-    found = leftovers(ground.state_dir, ground.environ)
+def _with_branches(scope: Scope) -> dict[str, str]:
+    found = leftovers(scope.state_dir, scope.environ)
     return {one.wave: one.item for one in found if one.kind == BRANCH}
 
 
-def _old_journal(ground: Ground) -> Iterator[_Found]:
+def _old_journal(scope: Scope) -> Iterator[_Found]:
     """Entries of items that were shipped and merged; without a merge a resume would build the item
     a second time."""
-    repo = ground.repository
-    if repo is None or live_waves(ground.state_dir):
+    repo = scope.repository
+    if repo is None or live_waves(scope.state_dir):
         return
-    for path in sorted((ground.state_dir / journal.FOLDER).glob("*.json")):
+    for path in sorted((scope.state_dir / journal.FOLDER).glob("*.json")):
         entry = _shipped_entry(path)
-        if entry is None or time.time() - float(entry["timestamp"]) < ground.older_than_s:
+        if entry is None or time.time() - float(entry["timestamp"]) < scope.older_than_s:
             continue
-        if is_ancestor(repo, str(entry.get("commit") or ""), repo.head, ground.environ):
+        if is_ancestor(repo, str(entry.get("commit") or ""), repo.head, scope.environ):
             yield _Found("journal entry", str(path), "it is shipped and merged", path.unlink)
 
 

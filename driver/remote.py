@@ -161,11 +161,11 @@ def fetch_head(
     if not done.ok:
         return done
     asked = (f"--git-dir={git_dir}", "rev-parse", "--verify", "-q", _FETCHED)
-    env = environment_of(environ, git_dir, remote)
+    env = access_environment(environ, git_dir, remote)
     return text(run_git(asked, cwd=git_dir, env=env).stdout).strip()
 
 
-def environment_of(environ: Mapping[str, str], git_dir: Path, remote: Remote) -> dict[str, str]:
+def access_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote) -> dict[str, str]:
     """What git is run with to talk to the remote, with nobody there to answer a prompt."""
     env = frozen_environment(environ, git_dir, remote.config)
     command = env.get("GIT_SSH_COMMAND") or dict(remote.config).get("core.sshcommand") or "ssh"
@@ -183,7 +183,7 @@ def talk(
 ) -> Captured | PushResult:
     """What a git command that talks to the remote said, or why it did not come to its end."""
     # Supervised like an agent: a push that outlived us would arrive after the next run has begun.
-    argv, env = ("git", f"--git-dir={git_dir}", *args), environment_of(environ, git_dir, remote)
+    argv, env = ("git", f"--git-dir={git_dir}", *args), access_environment(environ, git_dir, remote)
     with talking(argv):
         done = remote.processes.run(Command(argv, git_dir, env, timeout_s))
     if done.ending is Ending.CANCELLED:

@@ -38,7 +38,7 @@ to the file that it names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UnderReview:
     """What a reviewer looks at. `since` is the diff from the tree that was looked at last, None
     where there is none; `past` are the reviews before this one that decided something; `more` is
     what the repository's owner has readers look at besides."""
@@ -51,16 +51,16 @@ class Asked:
     more: str = ""
 
 
-def review_prompt(item: WorkItem, asked: Asked, nonce: str) -> str:
+def review_prompt(item: WorkItem, shown: UnderReview, nonce: str) -> str:
     """The whole prompt of one review."""
-    diff = asked.diff or "(nothing differs)"
+    diff = shown.diff or "(nothing differs)"
     parts = [
         _TASK,
-        asked.more.rstrip(),
+        shown.more.rstrip(),
         _the_item(item),
-        _receipts(item, asked.work),
-        _own_tests(asked.work),
-        *_before(asked),
+        _receipts(item, shown.work),
+        _own_tests(shown.work),
+        *_before(shown),
         quoted("The whole change, against the base", diff, None),
         _ANSWER % nonce,
     ]
@@ -155,14 +155,14 @@ def _own_tests(work: Attempt) -> str:
     return f"Tests that the same agent wrote or changed, so look at them twice:\n{named}"
 
 
-def _before(asked: Asked) -> list[str]:
-    if not asked.past:
+def _before(shown: UnderReview) -> list[str]:
+    if not shown.past:
         return []
-    last = asked.past[-1]
+    last = shown.past[-1]
     told = "\n".join(_line(number, finding) for number, finding in enumerate(last.findings, 1))
     parts = [quoted(f"Review {last.number} asked for", f"{last.summary}\n{told}", MAX_DIFF_CHARS)]
-    if asked.since is not None:
-        since = asked.since or "(nothing differs)"
+    if shown.since is not None:
+        since = shown.since or "(nothing differs)"
         parts.append(quoted("The change since that review", since, None))
     return parts
 

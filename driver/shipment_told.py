@@ -27,7 +27,7 @@ Pairs = Sequence[tuple[Planned, ItemOutcome]]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ShippedLine:
     """Commits by slug, pushed as `branch` whose last one is `tip`, by this run as `shipment` or by
     an earlier one, of which there are the journal's `entries` by slug."""
 
@@ -39,7 +39,7 @@ class Line:
     entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def shipment_told(wave: Wave, own: Pairs, line: Line, target: str | None) -> ShipmentTold:
+def shipment_told(wave: Wave, own: Pairs, line: ShippedLine, target: str | None) -> ShipmentTold:
     """All of a line, with the items of its repository (`own`) that stayed out of it."""
     shipment = line.shipment or Shipment("")
     lost = {outcome.slug: outcome for outcome in shipment.left_out}
@@ -59,7 +59,7 @@ def shipment_told(wave: Wave, own: Pairs, line: Line, target: str | None) -> Shi
     )
 
 
-def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: Line) -> ItemTold:
+def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: ShippedLine) -> ItemTold:
     usage = sum_usage(usages_of(outcome))
     told = ItemTold(
         slug=planned.slug,

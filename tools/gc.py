@@ -49,11 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from driver.reclaim import DAY_S, FAILED, Ground, reclaim
+    from driver.reclaim import DAY_S, FAILED, Scope, reclaim
     from driver.surroundings import existing_state, surroundings
 
     place = surroundings(args.repo, args.state_dir, args.config)
-    ground = Ground(
+    scope = Scope(
         state_dir=existing_state(place),
         repository=place.repository,
         root=place.workspaces,
@@ -62,7 +62,7 @@ def _run(args: argparse.Namespace) -> int:
         dry=args.dry_run,
     )
     steps = []
-    for step in reclaim(ground):
+    for step in reclaim(scope):
         steps.append(step)
         if not args.json:
             print(step, flush=True)

@@ -52,7 +52,7 @@ Send = Callable[[Document, Watch], Document]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Channel:
     """How a backend's dialogues reach their server.
 
     `send` raises TransportError; `stall_s` is the most that one request may take, `max_retries` how
@@ -84,7 +84,7 @@ class Dialogue:
 
     def __init__(
         self,
-        line: Line,
+        channel: Channel,
         request: WorkerRequest,
         model: str,
         shown: Shown,
@@ -93,9 +93,9 @@ class Dialogue:
         heard: Callable[[], None],
     ) -> None:
         """It ends at `until` on the monotonic clock; `heard` is called at every sign of life."""
-        self.bill = Bill(model, line.prices)
+        self.bill = Bill(model, channel.prices)
         self.said = ""
-        self._line, self._request, self._model, self._shown = line, request, model, shown
+        self._channel, self._request, self._model, self._shown = channel, request, model, shown
         self._until, self._heard = until, heard
         self._messages: list[Message] = opening(request.prompt, shown, request.result_schema)
         self._limit: int | None = None
@@ -103,7 +103,7 @@ class Dialogue:
 
     def run(self) -> Work:
         """Ask until there is an answer that can be used, or there will be none."""
-        reason, tries, opened = "", self._line.max_retries + 1, len(self._messages)
+        reason, tries, opened = "", self._channel.max_retries + 1, len(self._messages)
         for _ in range(tries):
             if _size(self._messages[opened:]) > _NOTES_BYTES:
                 text = f"budget_exceeded_on_retry: too many malformed answers, the last: {reason}"
@@ -130,10 +130,13 @@ class Dialogue:
 
     def _ask(self) -> Document | TransportError:
         while True:
-            shape = self._line.shapes.get(self._model)
+            shape = self._channel.shapes.get(self._model)
             body = payload(shape, self._model, self._messages, self._schema, self._limit)
-            reply = self._line.throttle.call(
-                partial(self._try, body), self._to_wait_for, self._line.cancelled, until=self._until
+            reply = self._channel.throttle.call(
+                partial(self._try, body),
+                self._to_wait_for,
+                self._channel.cancelled,
+                until=self._until,
             )
             if reply is None:
                 text = "the provider stayed unavailable for the whole time of this dispatch"
@@ -143,14 +146,16 @@ class Dialogue:
             new = without_refused(shape, reply, body)
             if new is None:
                 return reply
-            self._line.shapes.replace(self._model, shape, new)
+            self._channel.shapes.replace(self._model, shape, new)
 
     def _try(self, body: Document) -> Document | TransportError:
         self._heard()
         left_s = max(0.01, self._until - time.monotonic())
-        limit_s = min(left_s, self._line.stall_s or left_s)
+        limit_s = min(left_s, self._channel.stall_s or left_s)
         try:
-            document = self._line.send(body, Watch(limit_s, self._line.cancelled, self._heard))
+            document = self._channel.send(
+                body, Watch(limit_s, self._channel.cancelled, self._heard)
+            )
         except TransportError as error:
             self._note(request=body, error=str(error))
             self._silent += error.fault.kind is FaultKind.SILENT
@@ -168,7 +173,7 @@ class Dialogue:
         return reply.fault
 
     def _unanswered(self, error: TransportError) -> Work:
-        if isinstance(error, CancelledRequestError) or self._line.cancelled.is_set():
+        if isinstance(error, CancelledRequestError) or self._channel.cancelled.is_set():
             return Work(failure=FAILURE_CANCELLED, error="the request was cancelled")
         return Work(failure=FAILURE_COULD_NOT_RUN, error=str(error), fault=error.fault)
 

@@ -35,7 +35,7 @@ _MESSAGE = ".git/COMMIT_EDITMSG"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Allowed:
     """What hooks say of a line: its commits as they may be made, and who may not be in it."""
 
     specs: tuple[CommitSpec, ...]
@@ -55,7 +55,7 @@ class AskedHooks:
 
     def of_line(
         self, line: Line, specs: Sequence[CommitSpec], head: str, *, messages: bool = True
-    ) -> Answer:
+    ) -> Allowed:
         """Ask pre-commit, and of `messages` commit-msg, of each commit of a line that stands on
         `head`.
 
@@ -64,7 +64,7 @@ class AskedHooks:
         """
         hooks = self._ground.hooks
         if not specs or not (hooks.path(PRE_COMMIT) or (messages and hooks.path(COMMIT_MSG))):
-            return Answer(tuple(specs))
+            return Allowed(tuple(specs))
         commits = self._ground.git.import_commits(head, specs)
         parents = (head, *(commit.commit for commit in commits))
         allowed, refused = list[CommitSpec](), list[ItemOutcome]()
@@ -76,7 +76,7 @@ class AskedHooks:
                 refused.append(replace(outcome, verdict=said.verdict, reason=said.reason))
             else:
                 allowed.append(replace(spec, message=said))
-        return Answer(tuple(allowed), tuple(refused))
+        return Allowed(tuple(allowed), tuple(refused))
 
     def of_batch(self, spec: CommitSpec, tree: str, head: str) -> CommitSpec | Judgement:
         """Ask commit-msg of the one commit of several items: it with its message, or why not."""

@@ -20,7 +20,7 @@ from driver.outcome import ItemOutcome, Shipment
 from driver.process import Processes
 from driver.proposals import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
 from driver.pull_request import Proposed, PullRequest, ShipmentTold, body, title
-from driver.shipment_told import Line, Pairs, shipment_told
+from driver.shipment_told import Pairs, ShippedLine, shipment_told
 from driver.stop import Stop
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError, TidegateError
@@ -197,13 +197,13 @@ def _own(
             yield on_file
 
 
-def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[Line]:
+def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[ShippedLine]:
     if shipment and shipment.pushed and shipment.tip and shipment.branch:
         commits = dict(shipment.commits)
-        yield Line(shipment.branch, shipment.tip, wave.wave_id, commits, shipment)
+        yield ShippedLine(shipment.branch, shipment.tip, wave.wave_id, commits, shipment)
 
 
-def _found(wave: Wave, ground: RepositoryGround, own: Pairs) -> Iterator[Line]:
+def _found(wave: Wave, ground: RepositoryGround, own: Pairs) -> Iterator[ShippedLine]:
     """What an earlier run announced and this one found on its branch, and not merged yet."""
     if wave.state_dir is None or not any(outcome.shipped_as for _, outcome in own):
         return
@@ -220,10 +220,10 @@ def _found(wave: Wave, ground: RepositoryGround, own: Pairs) -> Iterator[Line]:
     for (branch, tip, wave_id), items in lines.items():
         if not is_ancestor(repository, tip, repository.head, ground.environ):
             commits = {slug: str(entry["commit"]) for slug, entry in items.items()}
-            yield Line(branch, tip, wave_id, commits, entries=items)
+            yield ShippedLine(branch, tip, wave_id, commits, entries=items)
 
 
-def _proposal(wave: Wave, ground: RepositoryGround, own: Pairs, line: Line) -> Proposal:
+def _proposal(wave: Wave, ground: RepositoryGround, own: Pairs, line: ShippedLine) -> Proposal:
     remote, environ = ground.remote, wave.settings.environ
     single = sum(isinstance(other, RepositoryGround) for other in wave.grounds.values()) == 1
     named = environ.get("GH_REPO", "") if single else ""  # it cannot be the name of several

@@ -21,7 +21,7 @@ from driver.ground import Place, ProvingPlace
 from driver.outcome import REVIEW, Attempt
 from driver.phases.watched import Strays, watched
 from driver.recorded import Recorded, prompt_sha256, without_nonce
-from driver.review_prompt import Asked, review_prompt, shown_diff
+from driver.review_prompt import UnderReview, review_prompt, shown_diff
 from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
 from driver.reviews import Review, ReviewWord
 from driver.tripwire import accusation
@@ -59,41 +59,41 @@ def review(
     reviewer, tree = wave.reviewer_of(planned), work.tree
     if reviewer is None or tree is None:
         raise ValueError("a review needs a reviewer, and a tree to read")
-    asked = replace(_asked(place, work, tree, past), more=more)
+    shown = replace(_shown(place, work, tree, past), more=more)
     limit = wave.settings.review.max_diff_bytes
-    size = max(len(text.encode("utf-8", "replace")) for text in (asked.diff, asked.since or ""))
+    size = max(len(text.encode("utf-8", "replace")) for text in (shown.diff, shown.since or ""))
     if size > limit:
-        return _review(asked, tree, reviewer, too_long(size, limit), None)
-    call = _call(planned, asked, len(past) + 1)
+        return _review(shown, tree, reviewer, too_long(size, limit), None)
+    call = _call(planned, shown, len(past) + 1)
     try:
         answered = _ask(planned, place, wave, reviewer, tree, call)
     except BackendClosedError as closed:
         if reviewer.gates is wave.gates:
             raise
-        return _review(asked, tree, reviewer, undecided(str(closed)), None)
+        return _review(shown, tree, reviewer, undecided(str(closed)), None)
     _record(planned, wave, call, answered)
     said = said_by(answered.result, call.nonce, answered.edited)
     if answered.strayed:
         said = undecided(answered.strayed)
     prompt_hash = prompt_sha256(without_nonce(call.prompt, call.nonce))
-    return replace(_review(asked, tree, reviewer, said, answered), prompt_hash=prompt_hash)
+    return replace(_review(shown, tree, reviewer, said, answered), prompt_hash=prompt_hash)
 
 
-def _call(planned: Planned, asked: Asked, number: int) -> ReviewCall:
+def _call(planned: Planned, shown: UnderReview, number: int) -> ReviewCall:
     nonce, phase = secrets.token_hex(NONCE_BYTES), planned.pipeline.review
-    prompt = review_prompt(planned.item, asked, nonce)
+    prompt = review_prompt(planned.item, shown, nonce)
     effort, timeout_s = (phase.effort, phase.timeout_s) if phase else (None, None)
     return ReviewCall(number, prompt, nonce, VERDICT_SCHEMA, effort, timeout_s)
 
 
-def _asked(place: Place, work: Attempt, tree: str, past: Sequence[Review]) -> Asked:
+def _shown(place: Place, work: Attempt, tree: str, past: Sequence[Review]) -> UnderReview:
     # What an earlier round could not decide is no look that another may build on.
     told = [one for one in past if one.word is not ReviewWord.UNDECIDED]
     since = None
     if told:
         with suppress(GitError):  # what an earlier run's review saw may be gone
             since = shown_diff(place.whole_diff(tree, told[-1].tree))
-    return Asked(work, shown_diff(place.whole_diff(tree)), since, told, number=len(past) + 1)
+    return UnderReview(work, shown_diff(place.whole_diff(tree)), since, told, number=len(past) + 1)
 
 
 def _ask(
@@ -135,11 +135,11 @@ def _strayed(strays: Strays) -> str:
 
 
 def _review(
-    asked: Asked, tree: str, reviewer: Performer, said: Said, answered: _Answered | None
+    shown: UnderReview, tree: str, reviewer: Performer, said: Said, answered: _Answered | None
 ) -> Review:
     result = answered.result if answered else None
     return Review(
-        number=asked.number,
+        number=shown.number,
         tree=tree,
         word=said.word,
         summary=said.summary,
@@ -149,7 +149,7 @@ def _review(
         model=(result.model if result else None) or reviewer.model,
         usage=result.usage if result else NOTHING_SPENT,
         duration_s=answered.duration_s if answered else 0.0,
-        since=asked.past[-1].tree if asked.past else None,
+        since=shown.past[-1].tree if shown.past else None,
         worker_id=result.worker_id if result else None,
     )
 

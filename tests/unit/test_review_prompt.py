@@ -9,7 +9,7 @@ import pytest
 from driver.manifest import WorkItem, parse_manifest
 from driver.outcome import Attempt, Change, Evidence, RunKind, TestRun, Verdict
 from driver.review_prompt import (
-    Asked,
+    UnderReview,
     findings_prompt,
     gate_status,
     review_prompt,
@@ -42,8 +42,8 @@ def a_change(path: str) -> Change:
 def test_the_prompt_is_the_same_for_the_same_work_but_for_its_nonce() -> None:
     work = an_attempt(test=a_run(counts=Counts("pytest", 5, 0, 1)), duration_s=1.0)
     later = an_attempt(test=a_run(counts=Counts("pytest", 5, 0, 1)), duration_s=9.0)
-    first = review_prompt(an_item(), Asked(work, "-a\n+b\n"), NONCE)
-    again = review_prompt(an_item(), Asked(later, "-a\n+b\n"), "cd" * 16)
+    first = review_prompt(an_item(), UnderReview(work, "-a\n+b\n"), NONCE)
+    again = review_prompt(an_item(), UnderReview(later, "-a\n+b\n"), "cd" * 16)
     assert first.replace(NONCE, "cd" * 16) == again
     assert first.count(NONCE) == 1
     assert "5 ran, 0 failed, 1 skipped (pytest)" in first
@@ -52,7 +52,7 @@ def test_the_prompt_is_the_same_for_the_same_work_but_for_its_nonce() -> None:
 @pytest.mark.parametrize("size", [10, 100_000])
 def test_a_diff_is_never_shown_in_part(size: int) -> None:
     diff = shown_diff(b"+\x00\x01" + b"\x1b" * size)
-    assert diff in review_prompt(an_item(), Asked(an_attempt(), diff, diff, ()), NONCE)
+    assert diff in review_prompt(an_item(), UnderReview(an_attempt(), diff, diff, ()), NONCE)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_the_proof_rests_on_is_told() -> None:
         canary_word="red",
         spot_checks=(a_run(),),
     )
-    told = review_prompt(an_item(), Asked(an_attempt(evidence=found), "d"), NONCE)
+    told = review_prompt(an_item(), UnderReview(an_attempt(evidence=found), "d"), NONCE)
     for line in (
         "- on this change: green, exit code 0\n",
         "- on the base: red, exit code 1\n",
@@ -101,9 +101,11 @@ def test_own_tests_are_those_that_the_work_touched() -> None:
     work = an_attempt(changes=changes)
     assert self_written_tests(work) == ("tests/test_a.py", "a.spec.ts")
     assert "look at them twice:\n  tests/test_a.py\n" in review_prompt(
-        an_item(), Asked(work, "d"), NONCE
+        an_item(), UnderReview(work, "d"), NONCE
     )
-    assert "look at them twice" not in review_prompt(an_item(), Asked(an_attempt(), "d"), NONCE)
+    assert "look at them twice" not in review_prompt(
+        an_item(), UnderReview(an_attempt(), "d"), NONCE
+    )
 
 
 def test_findings_reach_the_agent_as_data_with_how_to_check_them() -> None:
