@@ -16,9 +16,9 @@ from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
 from driver.dry_run import describe_dry_run
 from driver.git import open_repository
-from driver.opening import WaveRequest, check, wave_id_of
 from driver.pipeline.confirm import Terminal
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
+from driver.planning import WaveRequest, check, wave_id_of
 from driver.progress import to_stderr
 from driver.recording import RecordingWriter
 from driver.report import to_json

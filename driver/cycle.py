@@ -39,8 +39,8 @@ from driver.dry_run import describe_dry_run
 from driver.follow_up import follow_up
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
-from driver.opening import check
 from driver.outcome import Verdict
+from driver.planning import check
 from driver.proof_terms import changed_terms, proof_terms
 from driver.recording import RecordingWriter
 from driver.requests_left import requests_left

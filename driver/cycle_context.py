@@ -13,7 +13,7 @@ from typing import Any
 from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_of
 from driver.git import toplevel_of
-from driver.opening import WaveRequest
+from driver.planning import WaveRequest
 from driver.progress import Progress
 from driver.survey import Survey
 from driver.tracker import TrackerReader

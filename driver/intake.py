@@ -19,9 +19,9 @@ from driver.attempts import resting
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.dependencies import waiting
 from driver.in_base import absent
-from driver.opening import check
 from driver.phases.owed import OwedItems
 from driver.phases.preflight import PreflightError
+from driver.planning import check
 from driver.selection import Selection, Skipped, filter_todo_items, name_of, select_disjoint
 from driver.text import counted
 from driver.tracker import tracker_problems

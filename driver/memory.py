@@ -1,25 +1,18 @@
-"""What a wave writes into the store: its own stream, the agents' traces, the tracker's items.
+"""What a wave has to remember, and the memory of one that keeps nothing.
 
-Every entry about an item is written with its lease's token in the same transaction, so a run that
-has lost an item to another can neither record nor ship it.
+The real one, which writes into the store, is `wave_memory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from driver import receipt, reviews
-from driver.agent_driver import Usage
-from driver.leasing import Leases
-from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
-from driver.pipeline import phase_receipt
+from driver.outcome import Attempt, ItemOutcome
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.reviews import Review
 from driver.subject import Subject
-from state_store import events
 from state_store.anchors import Anchor
-from state_store.api import StateAPI
 from state_store.store import Note
 
 
@@ -142,186 +135,3 @@ class Forgetful:
 
     def anchor(self) -> Anchor | None:
         return None
-
-
-class WaveMemory:
-    """The real one: events of one wave in one store."""
-
-    def __init__(self, api: StateAPI, leases: Leases, wave_id: str, backend: str) -> None:
-        self._api = api
-        self._leases = leases
-        self._wave_id = wave_id
-        self._stream = events.wave_stream(wave_id)
-        self._backend = backend
-
-    def begin(self, slugs: Sequence[str]) -> None:
-        """The wave starts."""
-        payload = {"wave_id": self._wave_id, "items": list(slugs)}
-        self._api.append(self._stream, events.WAVE_STARTED, payload, actor="wave")
-
-    def end(self, abort_reason: str | None) -> None:
-        """The wave is over."""
-        payload = {"aborted": abort_reason is not None, "abort_reason": abort_reason}
-        self._api.append(self._stream, events.WAVE_FINISHED, payload, actor="wave")
-
-    def knows(self, wave_id: str) -> bool:
-        """Whether a wave began in this store."""
-        return self._api.store.head(events.wave_stream(wave_id))[0] > 0
-
-    def take_all(self, subjects: Sequence[Subject]) -> None:
-        """Hold those of the items that nobody else has, before the first of them is begun."""
-        self._leases.take_all([subject.resource for subject in subjects])
-
-    def take(self, subject: Subject) -> None:
-        """Hold the item from now on."""
-        self._leases.take(subject.resource)
-
-    def still_ours(self, subject: Subject) -> bool:
-        """Whether nobody has taken the item over."""
-        return self._leases.holds(subject.resource)
-
-    def dispatched(
-        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
-    ) -> None:
-        """An agent is about to be started."""
-        agent = self._agent(subject, phase, number)
-        traced = {**agent, "phase": phase, "backend": self._backend, "model": model}
-        step = {"slug": subject.slug, "number": number, "phase": phase}
-        begun = (self._stream, events.ATTEMPT_STARTED, step)
-        # A later agent of a pipeline adds to an attempt; its phase tells when it is over.
-        at_work = [begun] if phase in (BUILD, REPAIR) else []
-        trace = (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced)
-        self._write([subject], note, *at_work, trace)
-
-    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
-        """An attempt has its verdict."""
-        good = attempt.verdict is Verdict.VERIFIED
-        kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
-        traced = {**self._agent(subject, attempt.phase, attempt.number), **_cost(attempt)}
-        step = {
-            "slug": subject.slug,
-            "number": attempt.number,
-            "verdict": str(attempt.verdict),
-            "reason": attempt.reason or None,
-            "tree": attempt.tree,
-            "evidence": receipt.evidence(attempt),
-        }
-        self._write(
-            [subject],
-            note,
-            (self._stream, events.ATTEMPT_JUDGED, step),
-            (events.AGENT_TRACES, kind, traced),
-        )
-
-    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
-        """A reviewer is about to be started."""
-        step = {"slug": subject.slug, "round": number, "tree": tree}
-        traced = {**self._agent(subject, REVIEW, number), "phase": REVIEW, "model": model}
-        self._write(
-            [subject],
-            _nothing,
-            (self._stream, events.REVIEW_STARTED, step),
-            (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced),
-        )
-
-    def reviewed(self, subject: Subject, review: Review, note: Note) -> None:
-        """A review has its word; one that nobody was asked for is no agent's."""
-        step = {"slug": subject.slug, **reviews.to_json(review)}
-        done = review.word != reviews.ReviewWord.UNDECIDED
-        kind = events.AGENT_COMPLETED if done else events.AGENT_FAILED
-        traced = {**self._agent(subject, REVIEW, review.number), **_cost_of_review(review)}
-        trace = [(events.AGENT_TRACES, kind, traced)] if review.worker_id is not None else []
-        self._write([subject], note, (self._stream, events.REVIEW_JUDGED, step), *trace)
-
-    def phased(self, subject: Subject, done: PhaseReceipt, number: int | None, note: Note) -> None:
-        """A phase of the item is over."""
-        step = {"slug": subject.slug, **phase_receipt.to_json(done)}
-        trace = []
-        if number is not None:
-            good = done.status == phase_receipt.COMPLETED
-            kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
-            traced = {**self._agent(subject, done.phase, number), **_cost_of_phase(done)}
-            trace = [(events.AGENT_TRACES, kind, traced)]
-        self._write([subject], note, (self._stream, events.PHASE_FINISHED, step), *trace)
-
-    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
-        """The item has its verdict."""
-        step = {"slug": subject.slug, "verdict": str(outcome.verdict), "reason": outcome.reason}
-        self._write([subject], note, (self._stream, events.ITEM_SETTLED, step))
-
-    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
-        """Commits are about to be published; all of the items must still be ours."""
-        steps = [
-            {"slug": s.slug, "commit": commit, "branch": branch} for s, commit in shipped.items()
-        ]
-        self._write(shipped, note, *((self._stream, events.ITEM_SHIPPING, step) for step in steps))
-
-    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
-        """The item's commit is where it was meant to go."""
-        step = {"slug": subject.slug, "commit": commit}
-        self._write([subject], note, (self._stream, events.ITEM_SHIPPED, step))
-
-    def proposed(self, wave_id: str, step: Mapping[str, Any]) -> None:
-        """A pull request was asked for, of this wave or an earlier one."""
-        self._api.append(events.wave_stream(wave_id), events.PULL_REQUEST, step, actor="wave")
-
-    def _write(
-        self, subjects: Iterable[Subject], note: Note, *entries: tuple[str, str, Any]
-    ) -> None:
-        self._leases.append([subject.resource for subject in subjects], entries, "wave", note)
-
-    def anchor(self) -> Anchor | None:
-        """How far the wave's stream is, to be written down outside the store."""
-        return Anchor.of(self._stream, self._api.store.head(self._stream))
-
-    def _agent(self, subject: Subject, phase: str, number: int) -> dict[str, Any]:
-        return {
-            "agent_id": events.agent_id(self._wave_id, subject.slug, phase, number),
-            "item": subject.slug,
-            "wave": self._wave_id,
-            "attempt": number,
-        }
-
-
-def _cost(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "model": attempt.model,
-        **_used(attempt.usage, attempt.duration_s),
-        "verdict": str(attempt.verdict),
-        "error": attempt.reason or None,
-    }
-
-
-def _cost_of_review(review: Review) -> dict[str, Any]:
-    return {
-        "backend": review.backend,
-        "model": review.model,
-        **_used(review.usage, review.duration_s),
-        "verdict": str(review.word),
-        "error": review.reason or None,
-    }
-
-
-def _cost_of_phase(done: PhaseReceipt) -> dict[str, Any]:
-    backend, _, model, _ = done.agent or (None, None, None, None)
-    return {
-        "backend": backend,
-        "model": model,
-        **_used(done.usage, done.duration_ms / 1000),
-        "verdict": done.status,
-        "error": done.reason or None,
-    }
-
-
-def _used(usage: Usage, duration_s: float) -> dict[str, Any]:
-    return {
-        "tokens_in": usage.input_tokens,
-        "tokens_out": usage.output_tokens,
-        "tokens": usage.total_tokens,
-        "cost_usd": usage.cost_usd,
-        "duration_s": round(duration_s, 3),
-    }
-
-
-def _nothing() -> None:
-    return

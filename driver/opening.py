@@ -7,34 +7,28 @@ import functools
 import shutil
 import tempfile
 import threading
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from driver.agent_driver import ROLE_VERIFY, AgentDriver
-from driver.backend_config import of_reviewer, review_driver_from
 from driver.first_lines import first_lines
-from driver.gates import Gates, check_before_start
+from driver.gates import Gates
 from driver.ground import RepositoryGround
 from driver.grounds import GroundWork, SideProcesses, parallel_tests
 from driver.leasing import Leases
-from driver.manifest import Manifest, parse_manifest
-from driver.memory import Forgetful, Memory, WaveMemory
+from driver.manifest import Manifest
+from driver.memory import Forgetful, Memory
 from driver.phases.baseline import WaveBaselines
-from driver.phases.pipelines import phase_drivers, with_pipelines
-from driver.phases.preflight import check_integration, check_ready, preflight
+from driver.phases.pipelines import phase_drivers
 from driver.phases.snapshot import take_snapshot
+from driver.planning import Plan, WaveRequest, check_able, plan_of, reviewing_driver
 from driver.recorder import Recorder
-from driver.reviews import is_required
 from driver.runs import clear_up, noted, run_mark
 from driver.saved_work import WORK
 from driver.spending import Spending, told_in_this_wave
 from driver.spending import opened as spending_of
-from driver.state_folder import check_state_dir
-from driver.survey import Survey
-from driver.wave_context import Performer, Planned, Shipping, Wave, WaveOptions
+from driver.wave_context import Performer, Wave
+from driver.wave_memory import WaveMemory
 from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError
@@ -42,95 +36,14 @@ from state_store.journal import safe_slug
 from state_store.write_api import STATE_DB_FILENAME
 from tools import cost_ceiling
 from tools.settings import Settings
-from tools.settings import load as load_settings
-
-
-@dataclass(frozen=True)
-class WaveRequest:
-    """What a wave is asked to do. `state_dir` None keeps no journal and asks no gate."""
-
-    driver: AgentDriver
-    manifest: Mapping[str, Any]
-    state_dir: Path | None
-    shipping: Shipping
-    resume: bool
-    options: WaveOptions
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A request that passed the pre-flight; `target` is the branch to start from, None for the one
-    that is checked out."""
-
-    items: tuple[Planned, ...]
-    settings: Settings
-    survey: Survey
-    target: str | None
-
-
-def wave_id_of(manifest: object) -> str:
-    """The name that a manifest gives its wave, else a new one."""
-    named = manifest.get("wave_id") if isinstance(manifest, Mapping) else None
-    return str(named or uuid.uuid4())
-
-
-def check(request: WaveRequest, *, dry: bool = False) -> tuple[Planned, ...]:
-    """What is planned. Raise what would keep this wave from its first item; nothing is made or
-    changed. A dry run needs neither an agent, nor leave to spend, nor a place for its state."""
-    plan = _plan(request, parse_manifest(request.manifest, new_wave_id=lambda: "not-begun"))
-    if not dry:
-        _check_able(request, plan)
-        _reviewing_driver(plan)
-        phase_drivers(plan.items, plan.settings)
-    if not dry and request.state_dir is not None:
-        check_before_start(request.state_dir, plan.settings)
-        check_state_dir(request.state_dir, request.options.repo)
-    for top in _tops(plan):
-        plan.survey.check_repository(top, plan.settings.ship.remote)
-    if dry:
-        _check_target(plan)
-    return plan.items
-
-
-def _check_target(plan: _Plan) -> None:
-    if plan.target is not None:
-        for top in _tops(plan):
-            plan.survey.check_target(top, plan.settings.ship.remote, plan.target)
-
-
-def _tops(plan: _Plan) -> set[Path]:
-    return {planned.home.top for planned in plan.items if planned.home.top}
-
-
-def _check_able(request: WaveRequest, plan: _Plan) -> None:
-    """Raise InputError and CannotRunError where agents cannot work, or their work not be shipped
-    as it is to be."""
-    _check_target(plan)
-    check_ready(request.driver)
-    for top in _tops(plan) if request.shipping.is_wanted else ():
-        onto_target = request.shipping.onto_target
-        plan.survey.check_keeping(top, plan.settings.ship.remote, onto_target=onto_target)
-        plan.survey.check_signing(top, plan.settings.ship.sign)
-
-
-def _plan(request: WaveRequest, manifest: Manifest) -> _Plan:
-    options, shipping = request.options, request.shipping
-    base_dir = (options.repo or Path(shipping.expect_top or Path.cwd())).resolve()
-    settings = options.settings or load_settings(project=base_dir)
-    check_integration(settings.verify.integration)
-    survey = options.survey or Survey(settings.environ)
-    items = preflight(manifest, request.driver, shipping, base_dir, survey)
-    target = shipping.target or settings.ship.target or None
-    items = with_pipelines(items, settings, survey, options.from_phase, target)
-    return _Plan(items, settings, survey, target)
 
 
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
-    plan = _plan(request, manifest)
-    _check_able(request, plan)
-    reviewing, by_phase = _reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
+    plan = plan_of(request, manifest)
+    check_able(request, plan)
+    reviewing, by_phase = reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _open_gates(request, plan.settings, drivers)
     gates.check_dispatch()
@@ -168,7 +81,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         yield wave
 
 
-def _ground_work(request: WaveRequest, plan: _Plan, side: SideProcesses, mark: str) -> GroundWork:
+def _ground_work(request: WaveRequest, plan: Plan, side: SideProcesses, mark: str) -> GroundWork:
     places = _own_places(request)
     return GroundWork(plan.items, plan.settings, side, mark, places, plan.target)
 
@@ -203,20 +116,6 @@ def _open_gates(request: WaveRequest, settings: Settings, drivers: Sequence[Agen
     )
 
 
-def _reviewing_driver(plan: _Plan) -> AgentDriver | None:
-    """The reviewer's own backend; None where it has none, or where nothing is to be reviewed.
-
-    Raises CannotRunError when it is not ready: before anything is built that nobody could read.
-    """
-    mode = plan.settings.review.mode
-    if not any(is_required(required=p.policy.require_review, mode=mode) for p in plan.items):
-        return None
-    driver = review_driver_from(plan.settings)
-    if driver is not None:
-        check_ready(driver, of_reviewer)
-    return driver
-
-
 def _reviewer(
     request: WaveRequest, settings: Settings, gates: Gates, own: AgentDriver | None
 ) -> Performer:
@@ -245,7 +144,7 @@ def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI
 
 
 def _open_books(
-    api: StateAPI | None, wave_id: str, gates: Gates, plan: _Plan, drivers: Sequence[AgentDriver]
+    api: StateAPI | None, wave_id: str, gates: Gates, plan: Plan, drivers: Sequence[AgentDriver]
 ) -> contextlib.AbstractContextManager[Spending]:
     settings = plan.settings
     phases = [phase for planned in plan.items for phase in planned.pipeline.phases]

@@ -15,10 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from driver import receipt, reviews
+from driver import journal_entry, reviews
 from driver.leasing import LeasedElsewhereError
 from driver.memory import Memory
 from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
+from driver.pending_entry import PendingEntry
 from driver.pipeline import phase_receipt
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.progress import Progress
@@ -39,37 +40,6 @@ class _Announced:
 
     path: Path
     open: set[Subject]
-
-
-class _Pending:
-    """A journal entry that is flushed and does not count yet; None where nothing is journaled.
-
-    `counted` is told of the file once it is in place.
-    """
-
-    def __init__(
-        self, file: PreparedFile | None, counted: Callable[[PreparedFile], None] | None = None
-    ) -> None:
-        self._file = file
-        self._counted = counted
-        self.counts = False
-
-    def __enter__(self) -> _Pending:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None and not self.counts:
-            self._file.drop()
-
-    def put(self) -> Path | None:
-        """Let it count, and return the folder to flush. Raises CannotRunError."""
-        if self._file is None:
-            return None
-        self._file.swap_in()
-        self.counts = True
-        if self._counted is not None:
-            self._counted(self._file)
-        return self._file.path.parent
 
 
 class Recorder:
@@ -154,8 +124,8 @@ class Recorder:
         """
         self.say(f"{subject.slug}: {verdict_said(attempt.verdict, attempt.reason)}")
         over = final and attempt.verdict is not Verdict.HALTED
-        data = {**_attempt_entry(attempt), "settled": over}
-        with self._step(subject, _journal_phase(attempt), data) as entry:
+        data = {**journal_entry.of_attempt(attempt), "settled": over}
+        with self._step(subject, journal_entry.phase_of(attempt), data) as entry:
             self._memory.judged(subject, attempt, partial(self._told, subject, entry.put))
 
     def recall(self, slug: str, past: Sequence[Review]) -> None:
@@ -178,8 +148,8 @@ class Recorder:
 
         Raises LeasedElsewhereError.
         """
-        data = {**_attempt_entry(work), "proven": False, "settled": False} if work else {}
-        with self._step(subject, "phase", data) if work else _Pending(None) as entry:
+        data = {**journal_entry.of_attempt(work), "proven": False, "settled": False} if work else {}
+        with self._step(subject, "phase", data) if work else PendingEntry(None) as entry:
             note = partial(self._told, subject, entry.put)
             self._told(subject, lambda: self._memory.phased(subject, done, number, note))
         failpoint("phase.recorded")
@@ -201,7 +171,7 @@ class Recorder:
         said = verdict_said(review.word, review.said)
         self.say(f"{subject.slug}: review {review.number}: {said}")
         self._reviews.setdefault(subject.slug, []).append(reviews.to_json(review))
-        data = {**_outcome_entry(outcome), "settled": final}
+        data = {**journal_entry.of_outcome(outcome), "settled": final}
         with self._step(subject, "reviewed", data) as entry:
             self._memory.reviewed(subject, review, partial(self._told, subject, entry.put))
 
@@ -209,14 +179,14 @@ class Recorder:
         """An item's verdict changed after its last attempt, or it never had one."""
         self.say(f"{subject.slug}: {verdict_said(outcome.verdict, outcome.reason)}")
         stopped = outcome.verdict in (Verdict.HALTED, Verdict.OVER_BUDGET)
-        told = _outcome_entry(outcome)
+        told = journal_entry.of_outcome(outcome)
         # Proven work that nobody could review is not built a second time.
         waits = outcome.verdict is Verdict.UNDECIDED and told["proven"]
         data = {**told, "settled": not (stopped or waits)}
         # Where nobody worked, what an earlier run left in the journal is all there is to know.
         news = bool(outcome.attempts) or outcome.verdict is Verdict.FAILED
         with (
-            self._step(subject, "failed", data) if news else _Pending(None) as entry,
+            self._step(subject, "failed", data) if news else PendingEntry(None) as entry,
             suppress(LeasedElsewhereError),  # whoever has it now has the last word
         ):
             note = partial(self._told, subject, entry.put)
@@ -236,13 +206,13 @@ class Recorder:
         """
         where = {"branch": branch, "tip": tip, "target": target, "settled": True}
         data = {
-            subject: {**_outcome_entry(outcome), **where, "commit": commit}
+            subject: {**journal_entry.of_outcome(outcome), **where, "commit": commit}
             for subject, (outcome, commit) in outcomes.items()
         }
         commits = {subject: commit for subject, (_, commit) in outcomes.items()}
         # At once, or a kill in between would leave a line of which only some items are known.
         together = self._together(tip, data)
-        with _Pending(together) as entry:
+        with PendingEntry(together) as entry:
             self._memory.shipping(commits, target or branch, entry.put)
         if together is not None:
             self._announced[tip] = _Announced(together.path, set(data))
@@ -259,7 +229,7 @@ class Recorder:
     ) -> None:
         """An item's commit is where it was meant to go. Raises LeasedElsewhereError."""
         where = {"commit": commit, "branch": branch, "tip": tip, "shipped": True, "settled": True}
-        data = {**_outcome_entry(outcome), **where}
+        data = {**journal_entry.of_outcome(outcome), **where}
         with self._step(subject, "verified", data) as entry:
             note = partial(self._told, subject, entry.put)
             self._told(subject, lambda: self._memory.shipped(subject, commit, note))
@@ -293,15 +263,15 @@ class Recorder:
             self.problem = str(error)
             self.say(str(error))
 
-    def _step(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> _Pending:
+    def _step(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> PendingEntry:
         """The entry of a step that has happened, whether or not it can be journaled."""
         return self._pending(subject, self._told(subject, lambda: self._file(subject, phase, data)))
 
-    def _pending(self, subject: Subject, file: PreparedFile | None) -> _Pending:
+    def _pending(self, subject: Subject, file: PreparedFile | None) -> PendingEntry:
         def remember(put: PreparedFile) -> None:
             self._written[subject] = put.path, put.body
 
-        return _Pending(file, remember)
+        return PendingEntry(file, remember)
 
     def _told(self, subject: Subject, work: Callable[[], Result]) -> Result | None:
         # It has happened, so the report must still come; a disk that is full is told there.
@@ -349,48 +319,3 @@ class Recorder:
             **({"phases": self._phases[subject.slug]} if subject.slug in self._phases else {}),
             **data,
         }
-
-
-def _journal_phase(attempt: Attempt) -> str:
-    if attempt.verdict is Verdict.VERIFIED:
-        return "verified" if attempt.number == 1 else "repaired"
-    return "failed" if attempt.number == 1 else "repair_failed"
-
-
-def _counted(last: Attempt) -> int:
-    """How many attempts a later run has to count; one that was halted is not the agent's fault."""
-    return last.number - (last.verdict is Verdict.HALTED)
-
-
-def _attempt_entry(attempt: Attempt) -> dict[str, Any]:
-    return {
-        "verified": attempt.verdict is Verdict.VERIFIED,
-        "verdict": str(attempt.verdict),
-        "testExit": attempt.test.exit_code if attempt.test else None,
-        "repairs": attempt.number - 1,
-        "attempt": _counted(attempt),
-        "error": attempt.reason or None,
-        "tree": attempt.tree,
-        "filesWritten": [change.path for change in attempt.changes],
-        "evidence": receipt.evidence(attempt),
-    }
-
-
-def _outcome_entry(outcome: ItemOutcome) -> dict[str, Any]:
-    test = outcome.last_test
-    last = outcome.attempts[-1] if outcome.attempts else None
-    return {
-        "verified": outcome.verdict is Verdict.VERIFIED,
-        "verdict": str(outcome.verdict),
-        "testExit": test.exit_code if test else None,
-        "repairs": outcome.repairs,
-        "attempt": _counted(last) if last else 0,
-        "error": outcome.reason or None,
-        "tree": outcome.tree,
-        "approvedTree": outcome.approved_tree,
-        "afterApproval": list(outcome.after_approval),
-        "proven": last is not None and last.verdict is Verdict.VERIFIED,
-        "filesWritten": [change.path for change in outcome.changes],
-        "evidence": receipt.evidence(last),
-        "together": [receipt.to_json(run) for run in outcome.together],
-    }

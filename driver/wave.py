@@ -9,12 +9,13 @@ from driver.gates import gate_word
 from driver.ground import RepositoryGround
 from driver.item_line import abandoned, walk
 from driver.manifest import parse_manifest
-from driver.opening import WaveRequest, opened, wave_id_of
+from driver.opening import opened
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.propose import propose
 from driver.phases.recovery import Remembered, made_up_for, make_up, recall
 from driver.phases.ship import ship, strays
+from driver.planning import WaveRequest, wave_id_of
 from driver.pool import Leaving, repeating, run_all
 from driver.report import WaveReport
 from driver.trail import Trail

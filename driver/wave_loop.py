@@ -39,7 +39,7 @@ def run_wave(
     bad input is an answer with `aborted` and `error`, never an exception.
     """
     from driver import report, wave
-    from driver.opening import WaveRequest
+    from driver.planning import WaveRequest
     from driver.wave_bridge import adapted
     from driver.wave_context import Shipping, WaveOptions
 
