@@ -20,8 +20,9 @@ from driver.completions.endpoint import endpoint
 from driver.model_table import Price
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
+from tools.setting_kinds import TokenPrice
 from tools.settings import Settings
-from tools.settings_schema import BackendSettings, TokenPrice
+from tools.settings_schema import BackendSettings
 
 DEFAULT_BACKEND = "claude"
 DEFAULT_PATH = Path("aesop.config.json")

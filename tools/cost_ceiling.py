@@ -68,7 +68,7 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
 
 def get_ceiling(config: Mapping[str, Any], period: str) -> int | None:
     """The ceiling in tokens, None when off; raises InputError for anything but a whole number."""
-    from tools.settings_schema import TOKENS
+    from tools.setting_kinds import TOKENS
 
     if period not in PERIODS:
         raise InputError(f"{period!r} is no period; use one of {', '.join(PERIODS)}")

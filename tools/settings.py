@@ -14,11 +14,10 @@ from types import MappingProxyType
 from typing import Any
 
 from state_store.errors import InputError
+from tools.setting_kinds import ARGV, PHASES, TokenPrice
 from tools.settings_schema import (
-    ARGV,
     KINDS,
     OPTIONAL,
-    PHASES,
     PRICES,
     REVIEW_BACKEND,
     SECTIONS,
@@ -30,7 +29,6 @@ from tools.settings_schema import (
     PipelineSettings,
     ReviewSettings,
     ShipSettings,
-    TokenPrice,
     VerifySettings,
     WorkspaceSettings,
 )

@@ -15,7 +15,7 @@ from driver.tripwire import Stray
 from driver.verdicts import Judgement, of_test
 from driver.wave_context import Placed
 from state_store.errors import TidegateError
-from tools.settings_schema import Command
+from tools.setting_kinds import Command
 
 
 @dataclass

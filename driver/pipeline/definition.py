@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.settings_schema import BackendSettings, Command
+from tools.setting_kinds import Command
+from tools.settings_schema import BackendSettings
 
 SETUP, AGENT, GATE, REVIEW, PUBLISH = "setup", "agent", "gate", "review", "publish"
 KINDS = (SETUP, AGENT, GATE, REVIEW, PUBLISH)

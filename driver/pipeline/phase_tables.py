@@ -33,8 +33,9 @@ from driver.pipeline.definition import (
 from driver.prompts import command_text
 from driver.test_command import command_problems
 from state_store.errors import InputError
-from tools import settings_schema as schema
-from tools.settings_schema import BackendSettings, Kind
+from tools import setting_kinds, settings_schema
+from tools.setting_kinds import Kind
+from tools.settings_schema import BackendSettings
 from tools.settings_sources import nearest
 
 MAX_PHASES = 40
@@ -43,19 +44,19 @@ _SPOKEN_FOR = frozenset({"build", "repair", "resume", "integration", "baseline",
 _WITH_PROMPT = (IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION)  # there are words of ours for these
 
 _KEYS: Mapping[str, Kind] = {
-    "name": schema.TEXT,
-    "kind": schema.one_of(*KINDS),
-    "prompt": Kind("the name of a file below prompt_dir", schema.inside_one),
-    "repair": schema.ARGUMENTS,
-    "commands": schema.COMMANDS,
-    "writes": schema.PATTERNS,
-    "model": schema.TEXT,
-    "effort": schema.one_of(*EFFORT_LEVELS),
-    "timeout_s": schema.SECONDS,
-    "retries": schema.whole_number(0, 10),
-    "permissions": schema.one_of(*PERMISSIONS),
-    "requires_clean_tree": schema.SWITCH,
-    "hermetic": schema.one_of(*HERMETIC),
+    "name": setting_kinds.TEXT,
+    "kind": setting_kinds.one_of(*KINDS),
+    "prompt": Kind("the name of a file below prompt_dir", setting_kinds.inside_one),
+    "repair": setting_kinds.ARGUMENTS,
+    "commands": setting_kinds.COMMANDS,
+    "writes": setting_kinds.PATTERNS,
+    "model": setting_kinds.TEXT,
+    "effort": setting_kinds.one_of(*EFFORT_LEVELS),
+    "timeout_s": setting_kinds.SECONDS,
+    "retries": setting_kinds.whole_number(0, 10),
+    "permissions": setting_kinds.one_of(*PERMISSIONS),
+    "requires_clean_tree": setting_kinds.SWITCH,
+    "hermetic": setting_kinds.one_of(*HERMETIC),
 }
 # What a key can mean only for some kinds of phases.
 _FOR: Mapping[str, tuple[str, ...]] = {
@@ -130,7 +131,9 @@ def _backend(raw: object, found: list[str]) -> BackendSettings | None:
         found.append("backend must be a table with the keys of [backend]")
         return None
     values: dict[str, Any] = {}
-    known = {k.removeprefix("backend."): v for k, v in schema.KINDS.items() if _of_backend(k)}
+    known = {
+        k.removeprefix("backend."): v for k, v in settings_schema.KINDS.items() if _of_backend(k)
+    }
     for key in raw:
         if key not in known:
             found.append(f"backend.{key} is no known key{nearest(str(key), known)}")

@@ -22,8 +22,9 @@ from driver.completions.server import Server
 from driver.model_table import PRICES, Price
 from driver.recording import RecordingWriter
 from state_store.errors import InputError
+from tools.setting_kinds import TokenPrice
 from tools.settings import Settings, load
-from tools.settings_schema import BackendSettings, TokenPrice
+from tools.settings_schema import BackendSettings
 
 
 @pytest.fixture

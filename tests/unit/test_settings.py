@@ -14,7 +14,8 @@ import pytest
 
 from state_store.errors import InputError
 from tools import settings
-from tools.settings_schema import KINDS, REVIEW_BACKEND, SECTIONS, BackendSettings, TokenPrice
+from tools.setting_kinds import TokenPrice
+from tools.settings_schema import KINDS, REVIEW_BACKEND, SECTIONS, BackendSettings
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 Load = Callable[..., settings.Settings]
