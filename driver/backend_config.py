@@ -17,7 +17,7 @@ from typing import Any
 from driver.agent_driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
 from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
 from driver.completions.endpoint import endpoint
-from driver.model_table import Price
+from driver.model_table import own_prices
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
 from tools.setting_kinds import TokenPrice
@@ -55,8 +55,7 @@ def driver_from(
         raise InputError(f"[backend] name: {_unknown(backend.name)}")
     driver = factory(backend, environ)
     if isinstance(driver, LocalDriver):
-        own = {model: Price(one.input, one.output, one.cached) for model, one in prices.items()}
-        driver.prices = own
+        driver.prices = own_prices(prices)
     return driver
 
 

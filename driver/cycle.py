@@ -37,6 +37,7 @@ from driver.cycle_report import (
 from driver.cycle_status import TRACKER, CycleStatus
 from driver.dry_run import describe_dry_run
 from driver.follow_up import follow_up
+from driver.foreign_driver import adapted
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
 from driver.outcome import Verdict
@@ -48,7 +49,6 @@ from driver.selection import Selection, Skipped
 from driver.shipped_items import Shipped
 from driver.state_folder import prepare_state_dir
 from driver.tracker_update import Terms, update_tracker
-from driver.wave_bridge import adapted
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_id import id_of

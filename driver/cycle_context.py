@@ -12,13 +12,13 @@ from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_of
+from driver.foreign_driver import adapted
 from driver.git import toplevel_of
 from driver.planning import WaveRequest
 from driver.progress import Progress
 from driver.survey import Survey
 from driver.tracker import TrackerReader
 from driver.wanted import Wanted
-from driver.wave_bridge import adapted
 from driver.wave_context import Shipping, WaveOptions
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from driver.agent_driver import ROLE_SETUP, ROLE_VERIFY, ROLE_WORKER, Usage
+from tools.setting_kinds import TokenPrice
 
 AS_OF = "2026-11-29"
 SOURCE = "the providers' public model and pricing pages, in stored copies of that day"
@@ -31,6 +32,11 @@ class Price:
     long_over: int | None = None
     long_input: float = 1.0
     long_output: float = 1.0
+
+
+def own_prices(given: Mapping[str, TokenPrice]) -> dict[str, Price]:
+    """The user's prices, from their settings."""
+    return {model: Price(one.input, one.output, one.cached) for model, one in given.items()}
 
 
 def _openai(input_: float, cached: float, output: float) -> Price:

@@ -1,16 +1,15 @@
 """What dispatches of a wave cost: room is taken before each, and what it used is booked after it.
 
 The one place where the engine spends. Who waits here waits for others of the wave, or of another
-run, to end; a ceiling that cannot be kept any more closes the gate. What a backend says it used is
-made sound here, so that report, events and ledger tell the same.
+run, to end; a ceiling that cannot be kept any more closes the gate. What a use is worth is
+`pricing`'s.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +25,8 @@ from driver.agent_driver import (
 )
 from driver.gates import Gates
 from driver.living import holder_name, is_gone, is_living
-from driver.model_table import PRICES, Price, cost_of
+from driver.model_table import own_prices
+from driver.pricing import price
 from state_store.api import StateAPI
 from state_store.errors import InputError, TidegateError
 from state_store.kept_spend import Purpose, Reserved
@@ -36,7 +36,6 @@ from tools.charges import Used
 from tools.settings import Settings
 
 _LOOK_AGAIN_S = 0.5
-_LEFT_SHARE = 0.2  # of a dispatch's tokens leave the model; those are the dear ones
 _UNMETERED = Usage()
 _told_before: MutableMapping[Any, int] = WeakKeyDictionary()
 
@@ -212,7 +211,7 @@ def opened(
         ceilings.Limits.of(settings.limits),
         holder_name(),
         is_gone,
-        lambda model, tokens: price(drivers, model, tokens, own_prices(settings)),
+        lambda model, tokens: price(drivers, model, tokens, own_prices(settings.prices)),
         hold_s=2 * (longest_s or settings.backend.timeout_s) + budget.HOLD_S,
         state_dir=api.store.path.parent,
         is_living=is_living,
@@ -241,61 +240,6 @@ def _before(driver: AgentDriver) -> int:
         return _told_before.get(_key(driver), 0)
     except TypeError:  # a foreign backend that cannot be a key
         return 0
-
-
-def own_prices(settings: Settings) -> Mapping[str, Price]:
-    """The user's prices."""
-    return {
-        model: Price(one.input, one.output, one.cached) for model, one in settings.prices.items()
-    }
-
-
-def price(
-    drivers: Iterable[AgentDriver], model: str, tokens: int, own: Mapping[str, Price]
-) -> float | None:
-    """What so many tokens will probably cost in USD; None where nobody will know.
-
-    Where a backend tells its own cost, a model of unknown price is priced like the dearest.
-    """
-    left = int(tokens * _LEFT_SHARE)
-    usage = Usage(tokens - left, left)
-    known = cost_of(model, usage, own)
-    if known is None and any(driver.reports_cost() for driver in drivers):
-        costs = (cost_of(name, usage) for name in PRICES)
-        return max(cost for cost in costs if cost is not None)
-    return known
-
-
-def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
-    """What a dispatch used: numbers that are none are unknown, one total of tokens is a use too,
-    and a cost that is not told is reckoned where the price is known."""
-    told: object = result.usage  # a foreign backend's may be anything
-    said = told if isinstance(told, Usage) else _UNMETERED
-    usage = Usage(
-        ceilings.counted(said.input_tokens),
-        ceilings.counted(said.output_tokens),
-        said.cost_usd if ceilings.priced(said.cost_usd) is not None else None,
-        ceilings.counted(said.undivided_tokens),
-        ceilings.counted(said.least_tokens) or 0,
-        said.least_usd if ceilings.priced(said.least_usd) is not None else 0.0,
-    )
-    if usage.total_tokens is None:
-        usage = dataclasses.replace(usage, undivided_tokens=ceilings.counted(result.tokens_spent))
-    if usage.cost_usd is None:
-        cost = 0.0 if usage.total_tokens == 0 else cost_of(model, usage, own)
-        least = max(usage.least_usd, _least_cost(model, usage, own))
-        usage = dataclasses.replace(usage, cost_usd=cost, least_usd=least)
-    return usage
-
-
-def _least_cost(model: str, usage: Usage, own: Mapping[str, Price]) -> float:
-    """What the tokens that are known cost; those of unknown kind as the cheapest, read from a cache
-    where that has a price."""
-    entered, left = usage.input_tokens or 0, usage.output_tokens or 0
-    rest = Usage(usage.known_tokens - entered - left, 0)
-    cheapest = cost_of(model, rest, own, cached_tokens=usage.known_tokens)
-    more = cost_of(model, rest, own) if cheapest is None else cheapest
-    return (cost_of(model, Usage(entered, left), own) or 0.0) + (more or 0.0)
 
 
 def _told(driver: AgentDriver) -> int:

@@ -39,8 +39,8 @@ def run_wave(
     bad input is an answer with `aborted` and `error`, never an exception.
     """
     from driver import report, wave
+    from driver.foreign_driver import adapted
     from driver.planning import WaveRequest
-    from driver.wave_bridge import adapted
     from driver.wave_context import Shipping, WaveOptions
 
     request = WaveRequest(

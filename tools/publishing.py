@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from tools.known_secrets import scan_known_values
 from tools.placeholders import mask_secret
-from tools.secret_rules import scan_blob
+from tools.secret_search import scan_blob
 
 
 def objections(

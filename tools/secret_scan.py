@@ -13,7 +13,7 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from tools.placeholders import is_placeholder, mask_secret
-from tools.secret_rules import (
+from tools.secret_search import (
     GitScanError,
     Match,
     ScanError,

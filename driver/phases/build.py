@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from driver import verdicts, wave_bridge
+from driver import dispatching, verdicts
 from driver.agent_driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
@@ -20,6 +20,7 @@ from driver.agent_driver import (
 )
 from driver.belief import of_no_change
 from driver.bill import sum_usage
+from driver.dispatching import Call
 from driver.gates import GateClosedError
 from driver.ground import Observed, Place
 from driver.outcome import (
@@ -40,7 +41,6 @@ from driver.stop import InterruptedWaveError
 from driver.text import without_remedy
 from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement
-from driver.wave_bridge import Call
 from driver.wave_context import Performer, Planned, Wave
 from driver.workspace_root import WorkspaceError
 from state_store.errors import TidegateError
@@ -74,7 +74,7 @@ def worked(planned: Planned, place: Place, wave: Wave, call: Call) -> Attempt:
     wave.gates.check_money()
     call.performer.gates.check_backend()
     with watched(planned, wave) as strays:
-        sent = dispatched(planned, wave, call, partial(wave_bridge.dispatch, planned, place, wave))
+        sent = dispatched(planned, wave, call, partial(dispatching.dispatch, planned, place, wave))
         seen, found, blamed = Observed(()), Evidence(), tuple[Stray, ...]()
         judgement = Judgement(Verdict.UNDECIDED, UNPROVEN)
         try:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from driver.agent_driver import AgentDriver
+from driver.dispatching import Call
 from driver.outcome import Attempt
 from driver.pipeline.definition import Phase
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.recorded import prompt_sha256
 from driver.reviews import Review
-from driver.wave_bridge import Call
 from driver.wave_context import Placed
 
 

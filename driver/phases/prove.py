@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from driver import wave_bridge
 from driver.agent_driver import CommandLimits, CommandResult
 from driver.belief import ALLOW
+from driver.dispatching import run_test_command
 from driver.ground import Bench, ProvingPlace
 from driver.outcome import PROOF, TestRun
 from driver.process import child_environment
@@ -90,7 +90,7 @@ def run_on(
     # A test can look up what it prints to, and must not learn there what it is run for.
     hidden = output.with_name(uuid.uuid4().hex)
     with wave.test_slots:
-        result = wave_bridge.run_test_command(
+        result = run_test_command(
             wave.driver,
             test.command,
             proving.path / test.work_dir,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from driver import verdicts
 from driver.agent_driver import WorkerResult
+from driver.dispatching import Call, dispatch_reader
 from driver.outcome import Attempt, Verdict
 from driver.phases.build import Dispatched, dispatched
 from driver.phases.phase_prompt import phase_prompt
@@ -21,7 +22,6 @@ from driver.pipeline.phase_receipt import COMPLETED, STALLED, WORKER, PhaseRecei
 from driver.text import bounded, safe_text
 from driver.tripwire import accusation
 from driver.verdicts import Judgement
-from driver.wave_bridge import Call, dispatch_reader
 from driver.wave_context import Placed, Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_text_atomic

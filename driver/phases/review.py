@@ -15,6 +15,7 @@ from functools import partial
 
 from driver.agent_driver import WorkerResult
 from driver.backends.usage import NOTHING_SPENT
+from driver.dispatching import ReviewCall, dispatch_reviewer
 from driver.gates import BackendClosedError
 from driver.git import GitError
 from driver.ground import Place, ProvingPlace
@@ -25,7 +26,6 @@ from driver.review_prompt import UnderReview, review_prompt, shown_diff
 from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
 from driver.reviews import Review, ReviewWord
 from driver.tripwire import accusation
-from driver.wave_bridge import ReviewCall, dispatch_reviewer
 from driver.wave_context import Performer, Planned, Wave
 from state_store.errors import TidegateError
 

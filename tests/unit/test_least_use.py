@@ -15,7 +15,7 @@ from driver.backends.usage import added
 from driver.command_driver import read_usage
 from driver.completions.chat_usage import Bill
 from driver.model_table import Price
-from driver.spending import sound
+from driver.pricing import sound
 from state_store.kept_spend import Purpose, Reserved
 from tests.support.raw_server import completion
 from tools.charges import Used, charge_of

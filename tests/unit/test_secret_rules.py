@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.secrets import aws_key, github, noise, pem
 from tools.placeholders import is_placeholder, mask_secret
-from tools.secret_rules import (
+from tools.secret_search import (
     PRAGMA,
     has_pragma,
     is_env_file,

@@ -1,0 +1,184 @@
+"""What a backend is sent for an item of a wave, and what it said: for agents, readers and tests.
+
+A backend is foreign code: one that raises gave no answer, and what it says it used is made sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from driver.agent_driver import (
+    FAILURE_COULD_NOT_RUN,
+    ROLE_VERIFY,
+    AgentDriver,
+    CommandLimits,
+    CommandResult,
+    WorkerRequest,
+    WorkerResult,
+)
+from driver.folders import remove_tree
+from driver.foreign_driver import as_ours
+from driver.ground import Place
+from driver.model_table import own_prices
+from driver.outcome import BUILD, REPAIR, REVIEW
+from driver.pricing import sound
+from driver.runs import RUN_VARIABLE
+from driver.wave_context import Performer, Planned, Wave
+
+TEXT_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an agent is to be sent. `phase` is the word of books and journal, `told` what the agent
+    hears where that is another; `number` counts its dispatches, `attempts` those of the item where
+    that is another number; `retries` are further dispatches of one that did not come to its end."""
+
+    number: int
+    phase: str
+    prompt: str
+    performer: Performer
+    model: str | None = None
+    told: str = ""
+    effort: str | None = None
+    timeout_s: float | None = None
+    retries: int = 0
+    attempts: int | None = None
+    artifact: Path | None = None
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder for all that it prints."""
+        works = self.phase in (BUILD, REPAIR)
+        return f"agent-{self.number}" if works else f"{self.phase}-{self.number}"
+
+    @property
+    def heard(self) -> str:
+        """The phase as its agent hears it; a replay knows the dispatch again by that."""
+        return self.told or self.phase
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCall:
+    """One call of a reviewer; its answer has to fit `schema` and repeat `nonce`."""
+
+    number: int
+    prompt: str
+    nonce: str
+    schema: Mapping[str, Any]
+    effort: str | None = None
+    timeout_s: float | None = None
+
+
+def dispatch(planned: Planned, place: Place, wave: Wave, call: Call) -> WorkerResult:
+    """Run one agent in the item's place. A backend that raises gave no answer at all."""
+    request = _request(planned, wave, call)
+    request.workdir = str(place.workdir)
+    request.environment = {**request.environment, "TIDEGATE_WORKSPACE": str(place.top)}
+    return _sent(call.performer.driver, request, wave)
+
+
+def dispatch_reader(planned: Planned, copy: Path, wave: Wave, call: Call) -> WorkerResult:
+    """Have an agent look at a copy of the item's work and answer with a text. `artifact` is the
+    file that it may write that to; a backend that sees no files answers with an object."""
+    request = _request(planned, wave, call)
+    request.workdir, request.role = str(copy / planned.home.work_dir), ROLE_VERIFY
+    request.environment = {
+        **request.environment,
+        "TIDEGATE_WORKSPACE": str(copy),
+        **({"TIDEGATE_ARTIFACT_FILE": str(call.artifact)} if call.artifact else {}),
+    }
+    if not call.performer.driver.probe_capabilities().worker_filesystem_access:
+        request.result_schema = dict(TEXT_SCHEMA)
+    return _sent(call.performer.driver, request, wave)
+
+
+def _request(planned: Planned, wave: Wave, call: Call) -> WorkerRequest:
+    item = planned.item
+    return WorkerRequest(
+        prompt=call.prompt,
+        owned_files=item.owns_files,
+        model=call.model,
+        label=f"dispatch:{item.slug}",
+        phase=item.phase,
+        effort=call.effort or item.effort,
+        scratch=_fresh_folder(wave.scratch(item.slug) / call.folder),
+        environment=_told(wave, item.slug, call.heard, call.number),
+        timeout_s=call.timeout_s,
+    )
+
+
+def dispatch_reviewer(
+    planned: Planned, copy: Path, reviewer: Performer, wave: Wave, call: ReviewCall
+) -> WorkerResult:
+    """Have a reviewer read a copy of the item's work. One that raises gave no answer at all."""
+    item = planned.item
+    scratch = wave.scratch(item.slug) / f"review-{call.number}"
+    remove_tree(scratch)  # whatever is there now is nobody's verdict on this call
+    request = WorkerRequest(
+        prompt=call.prompt,
+        owned_files=item.owns_files,
+        workdir=str(copy / planned.home.work_dir),
+        model=reviewer.model,
+        role=ROLE_VERIFY,
+        label=f"review:{item.slug}",
+        phase=REVIEW,
+        result_schema=dict(call.schema),
+        effort=call.effort or item.effort,
+        timeout_s=call.timeout_s,
+        scratch=_fresh_folder(scratch),
+        environment={
+            **_told(wave, item.slug, REVIEW, call.number),
+            "TIDEGATE_WORKSPACE": str(copy),
+            "TIDEGATE_NONCE": call.nonce,
+        },
+    )
+    return _sent(reviewer.driver, request, wave)
+
+
+def _told(wave: Wave, slug: str, phase: str, number: int) -> dict[str, str]:
+    """What every agent finds in its environment."""
+    return {
+        RUN_VARIABLE: wave.mark,
+        "TIDEGATE_ITEM": slug,
+        "TIDEGATE_PHASE": phase,
+        "TIDEGATE_ATTEMPT": str(number),
+    }
+
+
+def _sent(driver: AgentDriver, request: WorkerRequest, wave: Wave) -> WorkerResult:
+    try:
+        result = as_ours(WorkerResult, driver.dispatch_worker(request))
+        named = result.model or request.model or driver.resolve_model(request.role)
+        result.usage = sound(result, named, own_prices(wave.settings.prices))
+        return result
+    except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
+        return WorkerResult(
+            worker_id="",
+            error=f"dispatch_item internal error: {error!r}",
+            failure=FAILURE_COULD_NOT_RUN,
+        )
+
+
+def run_test_command(
+    driver: AgentDriver, command: str | tuple[str, ...], folder: Path, limits: CommandLimits
+) -> CommandResult:
+    """Run a test. A backend that raises has not run it, so nothing is known of the work."""
+    given = command if isinstance(command, str) else list(command)
+    try:
+        return driver.run_bounded(given, str(folder), limits)
+    except Exception as error:  # noqa: BLE001 - as above
+        return CommandResult(1, could_not_run=f"the backend's run_command broke: {error!r}")
+
+
+def _fresh_folder(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path

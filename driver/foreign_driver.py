@@ -1,0 +1,65 @@
+"""Backends of others that only look like ours: asked their five operations, read by fields."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from driver.agent_driver import (
+    AgentDriver,
+    CommandLimits,
+    CommandResult,
+    DriverCapabilities,
+    WorkerRequest,
+    WorkerResult,
+    WorkerStatus,
+)
+
+
+class _ForeignDriver(AgentDriver):
+    """A backend that only looks like one: its five operations, and answers in our types."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.name = getattr(inner, "name", type(inner).__name__)
+
+    def probe_capabilities(self) -> DriverCapabilities:
+        return as_ours(DriverCapabilities, self.inner.probe_capabilities())
+
+    def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
+        return as_ours(WorkerResult, self.inner.dispatch_worker(request))
+
+    def worker_status(self, worker_id: str) -> WorkerStatus:
+        return as_ours(WorkerStatus, self.inner.worker_status(worker_id))
+
+    def run_command(
+        self, command: Any, cwd: str | None = None, shell: bool | None = None
+    ) -> CommandResult:
+        return as_ours(CommandResult, self.inner.run_command(command, cwd=cwd, shell=shell))
+
+    def run_bounded(self, command: Any, cwd: str, limits: CommandLimits) -> CommandResult:
+        del limits
+        return as_ours(CommandResult, self.inner.run_command(command, cwd=cwd))
+
+    def resolve_model(self, role: str) -> str:
+        return str(self.inner.resolve_model(role))
+
+    def get_tokens_spent(self) -> int | None:
+        tell = getattr(self.inner, "get_tokens_spent", None)
+        return tell() if tell is not None else None
+
+
+Ours = TypeVar("Ours")
+
+
+def as_ours(kind: type[Ours], theirs: Any) -> Ours:
+    """`theirs` if it is a `kind`, else a `kind` with what theirs has of its fields."""
+    if isinstance(theirs, kind):
+        return theirs
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: getattr(theirs, name) for name in names if hasattr(theirs, name)})
+
+
+def adapted(driver: Any) -> AgentDriver:
+    """`driver` itself, or, when it is no AgentDriver, one that asks its five operations."""
+    return driver if isinstance(driver, AgentDriver) else _ForeignDriver(driver)
