@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from driver.adapters import driver_from, of_reviewer, review_driver_from
 from driver.agent_driver import AgentDriver
-from driver.backend_config import driver_from, of_reviewer, review_driver_from
 from driver.check import Check, failed_as, named
 from state_store.errors import TidegateError
 from tools.settings import Settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from driver import cycle
-from driver.backend_config import driver_of
+from driver.adapters import driver_of
 from driver.closing import closing_lines
 from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight

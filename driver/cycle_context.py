@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from driver.adapters import driver_of
 from driver.agent_driver import AgentDriver
-from driver.backend_config import driver_of
 from driver.foreign_driver import adapted
 from driver.git import toplevel_of
 from driver.planning import WaveRequest

@@ -15,7 +15,8 @@ from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.phases.build import is_unproven, of_trouble, save
 from driver.phases.phase_prompt import check_prompts
 from driver.phases.pipelined import follow
-from driver.phases.recovery import Remembered, published, recover
+from driver.phases.recovery import published, recover
+from driver.phases.remembered import Remembered
 from driver.phases.taking_up import Start, begin_at, begin_proven, carry_over
 from driver.reviews import ReviewWord, settled_by
 from driver.stop import InterruptedWaveError

@@ -16,6 +16,7 @@ from state_store import events
 
 BUILD = "build"
 REPAIR = "repair"
+RESUME = "resume"  # no dispatch: what an earlier run left
 REVIEW = events.REVIEW
 
 # What a test was run for.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from driver.backend_config import driver_from
+from driver.adapters import driver_from
 from driver.check import Check, failed, failed_as, named, passed
 from driver.pipeline.definition import Pipeline
 from driver.pipeline.phase_tables import parse

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from driver.adapters import of_reviewer, review_driver_from
 from driver.agent_driver import AgentDriver
-from driver.backend_config import of_reviewer, review_driver_from
 from driver.gates import check_before_start
 from driver.manifest import Manifest, parse_manifest
 from driver.phases.pipelines import phase_drivers, with_pipelines

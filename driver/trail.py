@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from driver.ground import CLONE, IN_PLACE
-from driver.outcome import Attempt, ItemOutcome, Verdict
-from driver.phases.recovery import RESUME
+from driver.outcome import RESUME, Attempt, ItemOutcome, Verdict
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.reviews import Review
 from driver.wave_context import Planned, Wave

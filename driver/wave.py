@@ -13,7 +13,8 @@ from driver.opening import opened
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.propose import propose
-from driver.phases.recovery import Remembered, made_up_for, make_up, recall
+from driver.phases.recovery import made_up_for, make_up
+from driver.phases.remembered import Remembered, recall
 from driver.phases.ship import ship, strays
 from driver.planning import WaveRequest, wave_id_of
 from driver.pool import Leaving, repeating, run_all

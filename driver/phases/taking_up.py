@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from driver.ground import RepositoryGround
 from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.build import UNPROVEN
-from driver.phases.recovery import Remembered, acceptable, resumed
+from driver.phases.recovery import acceptable, resumed
+from driver.phases.remembered import Remembered
 from driver.pipeline import course, phase_receipt
 from driver.pipeline.definition import REVIEW
 from driver.pipeline.phase_receipt import PhaseReceipt

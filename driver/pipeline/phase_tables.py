@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from driver.agent_driver import EFFORT_LEVELS
+from driver.outcome import BASELINE, BUILD, INTEGRATION, REPAIR, RESUME
 from driver.pipeline.definition import (
     ADDRESS,
     AGENT,
@@ -40,7 +41,7 @@ from tools.settings_sources import nearest
 
 MAX_PHASES = 40
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_SPOKEN_FOR = frozenset({"build", "repair", "resume", "integration", "baseline", PROOF})
+_SPOKEN_FOR = frozenset({BUILD, REPAIR, RESUME, INTEGRATION, BASELINE, PROOF})
 _WITH_PROMPT = (IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION)  # there are words of ours for these
 
 _KEYS: Mapping[str, Kind] = {

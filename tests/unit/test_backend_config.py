@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from driver.adapters import FACTORIES, driver_from, review_driver_from
 from driver.agent_driver import MODEL_ROLES
-from driver.backend_config import (
-    FACTORIES,
-    build_driver,
-    describe_backend,
-    driver_from,
-    load_backend_config,
-    review_driver_from,
-)
+from driver.backend_config import build_driver, describe_backend, load_backend_config
 from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver
 from driver.codex_driver import CodexDriver
 from driver.completions.server import Server
