@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from driver.ancestry import is_in_history
 from driver.cycle_status import BUILDLOG_MD, STATE_MD
 from driver.git import CommitSpec, PrivateGit, Repository, commit_at, find_remote, open_repository
-from driver.history import is_in_history
 from driver.outcome import MODE_FILE, Change
 from driver.push_answer import PushResult
 from driver.remote import Remote, fetch_head

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from driver.ancestry import written
 from driver.git import PrivateGit, Remote
 from driver.git_command import run_git, text
 from driver.ground import RepositoryGround
-from driver.history import written
 from driver.push import FENCE, Sending, may_push, send
 from driver.push_answer import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.remote import fetch_refs, refs_on

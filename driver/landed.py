@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from driver.ancestry import written
 from driver.elsewhere import WAVES, bring, sighted
 from driver.git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
 from driver.git_command import run_git, text
-from driver.history import written
 from driver.push_answer import PushResult
 from driver.remote import fetch_head, heads_on
 from driver.shipped_items import Landed, Shipped, Sighting

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from driver.ancestry import is_in_history
 from driver.git_command import redacted, text
-from driver.history import is_in_history
 from driver.process import Captured
 from driver.push_answer import (
     ADVANCED,

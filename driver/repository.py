@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.ancestry import is_in_history
 from driver.git_command import (
     BULK_TIMEOUT_S,
     GitError,
@@ -26,7 +27,6 @@ from driver.git_command import (
     user_environment,
     with_config,
 )
-from driver.history import is_in_history
 from driver.text import counted
 from state_store.errors import CannotRunError, InputError
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from driver.ancestry import is_in_history
 from driver.git import PrivateGit, Repository, find_remote, tip_of
 from driver.git_command import run_git, user_environment
 from driver.ground import RepositoryGround
-from driver.history import is_in_history
 from driver.outcome import Change
 from driver.push_answer import PushResult
 from driver.remote import Remote, fetch_head, head_of

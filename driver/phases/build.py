@@ -84,10 +84,8 @@ def worked(planned: Planned, place: Place, wave: Wave, call: Call) -> Attempt:
             if (objection := _objection(planned, wave, sent, seen, strays)) is not None:
                 judgement, found = objection
                 blamed = strays()
-        except TidegateError as error:
-            judgement = of_trouble(error, wave)
-        except OSError as trouble:  # folders without rights, too deep for a path, a full disk
-            judgement = Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
+        except (TidegateError, OSError) as trouble:
+            judgement = of_trouble(trouble, wave)
     judgement, final = weighed_with(wave, judgement, blamed)
     return replace(_attempt(sent, seen, judgement), evidence=found, final=final)
 
@@ -109,12 +107,14 @@ def weighed_with(
     return judgement, any(stray.grave for stray in blamed)
 
 
-def of_trouble(error: TidegateError, wave: Wave) -> Judgement:
+def of_trouble(trouble: TidegateError | OSError, wave: Wave) -> Judgement:
     """The verdict of an item that trouble keeps from one; a set-up that we ended is none."""
     cause = wave.gates.stop.cause
-    if cause is not None and isinstance(error, WorkspaceError):
+    if cause is not None and isinstance(trouble, WorkspaceError):
         return Judgement(Verdict.HALTED, without_remedy(str(cause)))
-    return Judgement(Verdict.UNDECIDED, str(error))
+    if isinstance(trouble, OSError):  # folders without rights, too deep for a path, a full disk
+        return Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
+    return Judgement(Verdict.UNDECIDED, str(trouble))
 
 
 def may_repair(last: Attempt, repair_cap: int) -> bool:

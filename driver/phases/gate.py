@@ -40,11 +40,8 @@ class Examination:
                 if judgement.verdict is Verdict.VERIFIED and self.commands:
                     judgement = self._commanded() or judgement
                 blamed = strays()
-            except TidegateError as error:
-                judgement = of_trouble(error, wave)
-            except OSError as trouble:
-                why = f"its files could not be handled: {trouble}"
-                judgement = Judgement(Verdict.UNDECIDED, why)
+            except (TidegateError, OSError) as trouble:
+                judgement = of_trouble(trouble, wave)
         judgement, final = weighed_with(wave, judgement, blamed)
         return replace(
             self.work,

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from driver.ancestry import is_in_history
 from driver.elsewhere import Knows, Push, ShippedElsewhereError
 from driver.git import GitError, PushResult, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
-from driver.history import is_in_history
 from driver.outcome import Shipment
 from driver.phases.publish import PUSH_FAILED, is_sealed
 from driver.push_answer import ADVANCED

@@ -74,16 +74,17 @@ def _prompt_files(
 ) -> dict[str, str]:
     """The texts of its prompt files that are committed, by path; "" for what is no prompt."""
     top, found = planned.home.top, dict[str, str]()
-    names = {phase.prompt for phase in planned.pipeline.phases if phase.prompt}
-    for path in sorted(names) if top is not None else ():
-        mode, size = survey.committed_as(top, path, target) if top else ("", 0)
+    if top is None:
+        return found
+    for path in sorted({phase.prompt for phase in planned.pipeline.phases if phase.prompt}):
+        mode, size = survey.committed_as(top, path, target)
         if not mode.startswith("1"):
             continue
         problem = no_file_of_text(mode, size)
-        text = None if problem or top is None else survey.committed_text(top, path, target)
-        problem = problem or no_text(text or "")
-        problems += [f"item {planned.slug!r}: {path} {problem}"] if problem else []
-        found[path] = "" if problem else text or ""
+        text = "" if problem else survey.committed_text(top, path, target) or ""
+        if problem := problem or no_text(text):
+            problems.append(f"item {planned.slug!r}: {path} {problem}")
+        found[path] = "" if problem else text
     return found
 
 
