@@ -48,7 +48,7 @@ class Cargo:
 def publish(shipment: Shipment, cargo: Cargo) -> Shipment:
     """The shipment with what became of it. Raises LeasedElsewhereError, ShippedElsewhereError,
     StoppedByPolicyError and InterruptedWaveError while nothing has been published yet."""
-    onto_target = cargo.wave.shipping.mode == "current"
+    onto_target = cargo.wave.shipping.onto_target
     try:
         return (_to_target if onto_target else _to_wave_branch)(shipment, cargo)
     except GitError as error:
@@ -66,7 +66,7 @@ def keep(shipment: Shipment, cargo: Cargo) -> Shipment:
 
 def branch_to_be(ground: RepositoryGround, wave: Wave) -> str:
     """The branch that hooks see themselves on."""
-    current = ground.repository.branch if wave.shipping.mode == "current" else None
+    current = ground.repository.branch if wave.shipping.onto_target else None
     return current or _free_branch(ground, wave)
 
 

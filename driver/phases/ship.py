@@ -110,7 +110,7 @@ def _ship(
 
 
 def _sent(shipment: Shipment, cargo: Cargo, hooks: AskedHooks) -> Shipment:
-    is_new = cargo.wave.shipping.mode != "current"
+    is_new = not cargo.wave.shipping.onto_target
     if no := hooks.of_push(cargo.ground.remote, cargo.tip, is_new=is_new):
         return failed(shipment, HOOK_REFUSED, no)
     entries = cargo.line.entries
@@ -237,6 +237,6 @@ def _reason_to_stop(strays: Sequence[Stray], ground: RepositoryGround, wave: Wav
     if changed := ground.workshop.changed_sources():
         names = ", ".join(changed)
         return f"what [workspace] copy takes from your checkout changed meanwhile: {names}"
-    if wave.shipping.mode == "current" and grave:
+    if wave.shipping.onto_target and grave:
         return f"your checkout changed in a way that may run programs: {told(grave)}"
     return ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from driver.git import GitError
 from driver.ground import RepositoryGround
 from driver.outcome import Verdict
-from driver.phases.line import Line
 from driver.phases.phase_prompt import phase_prompt, prompt_file
 from driver.phases.phase_records import Started, reviewed
 from driver.phases.review import review
+from driver.phases.way import Way
 from driver.pipeline import course
 from driver.pipeline.definition import Phase
 from driver.pipeline.phase_receipt import COMPLETED, MENDER, READER, REPAIR, SKIPPED, STALLED
@@ -18,89 +18,89 @@ from driver.trail import outcome_of
 from driver.verdicts import Judgement
 
 
-def review_step(line: Line, phase: Phase) -> Judgement | None:
+def review_step(way: Way, phase: Phase) -> Judgement | None:
     """Ask, have mended what is found, ask again; None once the work is approved."""
-    if not line.wave.wants_review(line.at.planned):
-        off = Started(line.tree()).receipt(phase, READER, SKIPPED, reason="reviews are off")
-        line.record(phase, off, line.last)
+    if not way.wave.wants_review(way.at.planned):
+        off = Started(way.tree()).receipt(phase, READER, SKIPPED, reason="reviews are off")
+        way.record(off, way.last)
         return None
     while True:
-        if (ended := line.green()) is not None:
+        if (ended := way.green()) is not None:
             return ended
-        found = settled_by(line.trail.reviews, line.last.tree)
-        judgement = _judged(line, found, phase) if found else _asked(line, phase)
+        found = settled_by(way.trail.reviews, way.last.tree)
+        judgement = _judged(way, found, phase) if found else _asked(way, phase)
         if judgement is not None:
             return None if judgement.verdict is Verdict.VERIFIED else judgement
-        found = line.trail.reviews[-1] if found is None else found
-        if (ended := _address(line, phase, found) or line.mended()) is not None:
+        found = way.trail.reviews[-1] if found is None else found
+        if (ended := _address(way, phase, found) or way.mended()) is not None:
             return ended
 
 
-def _judged(line: Line, found: Review, phase: Phase) -> Judgement | None:
+def _judged(way: Way, found: Review, phase: Phase) -> Judgement | None:
     """What a review comes to; None where its findings are to be repaired."""
-    cap = line.cap if phase.repair else 0
-    number = max(line.last.number, 1)
+    cap = way.cap if phase.repair else 0
+    number = max(way.last.number, 1)
     judgement = judge(found, gate_green=True, number=number, repair_cap=cap)
     if judgement is None:
-        line.books.to_address(found)
+        way.books.to_address(found)
     if found.recalled and judgement is not None and judgement.verdict is Verdict.VERIFIED:
-        known = Started(line.tree()).receipt(phase, READER, COMPLETED, reason=found.said)
-        line.record(phase, known, line.last)
+        known = Started(way.tree()).receipt(phase, READER, COMPLETED, reason=found.said)
+        way.record(known, way.last)
     return judgement
 
 
-def _asked(line: Line, phase: Phase) -> Judgement | None:
+def _asked(way: Way, phase: Phase) -> Judgement | None:
     """A new review, written down with where the item stands after it."""
-    planned, wave, trail = line.at.planned, line.wave, line.trail
+    planned, wave, trail = way.at.planned, way.wave, way.trail
     reviewer = wave.reviewer_of(planned)
-    started = Started(line.tree(), driver=reviewer.driver if reviewer else None)
+    started = Started(way.tree(), driver=reviewer.driver if reviewer else None)
     more = prompt_file(planned, wave, phase)
-    found = review(planned, line.at.place, wave, line.last, tuple(trail.reviews), more)
+    found = review(planned, way.at.place, wave, way.last, tuple(trail.reviews), more)
     trail.reviews.append(found)
     wave.gates.stop.check()  # a reviewer that was ended by us has said nothing
-    judgement = _judged(line, found, phase)
+    judgement = _judged(way, found, phase)
     approved = judgement is not None and judgement.verdict is Verdict.VERIFIED
     status = COMPLETED if approved else (STALLED if judgement else REPAIR)
-    receipt = started.receipt(phase, READER, status, work=line.last, reason=found.said)
+    receipt = started.receipt(phase, READER, status, work=way.last, reason=found.said)
     stands = judgement or Judgement(Verdict.FAILED, f"a reviewer asks for changes: {found.said}")
-    reason = stands.reason or line.last.reason
+    reason = stands.reason or way.last.reason
     outcome = outcome_of(planned, stands.verdict, reason, trail)
-    line.books.read(reviewed(receipt, found), found, outcome, judgement)
+    way.books.read(reviewed(receipt, found), found, outcome, judgement)
     return judgement
 
 
-def _address(line: Line, phase: Phase, found: Review) -> Judgement | None:
+def _address(way: Way, phase: Phase, found: Review) -> Judgement | None:
     """The first of the review's repairs; the gates behind it are what follows any change."""
-    agent = line.pipeline.called(phase.repair[0])
-    if (ended := line.unclean(agent)) is not None:
+    agent = way.pipeline.called(phase.repair[0])
+    if (ended := way.unclean(agent)) is not None:
         return ended
-    place = line.at.place
-    prompt = phase_prompt(line.at.planned, place, line.wave, agent, line.last, found)
-    line.work(agent, agent.name, prompt, MENDER)
+    place = way.at.place
+    prompt = phase_prompt(way.at.planned, place, way.wave, agent, way.last, found)
+    way.work(agent, agent.name, prompt, MENDER)
     return None
 
 
-def approved(line: Line) -> Judgement:
+def approved(way: Way) -> Judgement:
     """The verdict of proven work: whether an approval, where it needs one, reaches it."""
-    proven = Judgement(Verdict.VERIFIED, line.last.reason)
-    if not line.wave.wants_review(line.at.planned):
+    proven = Judgement(Verdict.VERIFIED, way.last.reason)
+    if not way.wave.wants_review(way.at.planned):
         return proven
-    found = line.once_approved()
-    if found is None or line.last.tree is None:
+    found = way.once_approved()
+    if found is None or way.last.tree is None:
         return Judgement(Verdict.UNDECIDED, "nobody has approved it, and it has to be reviewed")
     try:
-        paths = _since(line, found.tree, line.last.tree)
+        paths = _since(way, found.tree, way.last.tree)
     except GitError as gone:
         why = f"what was approved cannot be compared with what it is now: {gone}"
         return Judgement(Verdict.UNDECIDED, why)
-    if problem := course.approval_gone(line.pipeline, paths):
+    if problem := course.approval_gone(way.pipeline, paths):
         return Judgement(Verdict.UNDECIDED, problem)
-    line.approved_tree, line.after_approval = found.tree, paths
+    way.approved_tree, way.after_approval = found.tree, paths
     return proven
 
 
-def _since(line: Line, earlier: str, tree: str) -> tuple[str, ...]:
-    ground = line.wave.ground_of(line.at.planned)
+def _since(way: Way, earlier: str, tree: str) -> tuple[str, ...]:
+    ground = way.wave.ground_of(way.at.planned)
     if earlier == tree or not isinstance(ground, RepositoryGround):
         return ()
     return tuple(change.path for change in ground.git.changes(earlier, tree))

@@ -1,6 +1,6 @@
 """How an item's way through its steps is written down: step by step, or by attempts and reviews.
 
-The way itself is the same (`line`); only what a later run can go on from differs. Steps one by one
+The way itself is the same (`way`); only what a later run can go on from differs. Steps one by one
 cost an entry and a patch each, so they are for pipelines of the user's own, and for a person who is
 asked about each.
 """

@@ -1,7 +1,7 @@
 """An item on its way through a pipeline: its work as it is, proven and mended as often as need be.
 
 Knows how work is made, examined and repaired. Which step does what is `pipelined`'s, how it is
-written down `line_books`'.
+written down `way_books`'.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from driver.outcome import BUILD, REPAIR, Attempt, Verdict
 from driver.phases.build import is_unproven, may_repair, worked
 from driver.phases.gate import Examination
-from driver.phases.line_books import books_of
 from driver.phases.phase_prompt import mending_prompt
 from driver.phases.phase_records import Started, call_of
+from driver.phases.way_books import books_of
 from driver.pipeline import course
 from driver.pipeline.definition import Phase
 from driver.pipeline.phase_receipt import (
@@ -33,7 +33,7 @@ from driver.wave_context import Placed
 
 
 @dataclass
-class Line:
+class Way:
     """An item on its way. `open` work has not been proven as it is; `gates` are those it passed,
     `passed_over` those that a person skipped; `number` counts the dispatches at its work, `looks`
     the examinations of the last."""
@@ -93,7 +93,7 @@ class Line:
         told_of = "" if self.open else done.reason
         receipt = started.receipt(phase, role, status, work=done, call=call, reason=told_of)
         if self.open:
-            self.record(phase, receipt, done)
+            self.record(receipt, done)
         else:
             self.books.judged(receipt, done, mend=mend)
 
@@ -143,7 +143,7 @@ class Line:
             return None
         changed = ", ".join(paths[:20])
         why = f"phase {phase.name} wants a clean tree, and these changed: {changed}"
-        self.record(phase, Started().receipt(phase, TESTER, STALLED, reason=why))
+        self.record(Started().receipt(phase, TESTER, STALLED, reason=why))
         return Judgement(Verdict.REFUSED, why)
 
     def tree(self) -> str | None:
@@ -151,13 +151,8 @@ class Line:
         return self.last.tree if self.trail.attempts else None
 
     def record(
-        self,
-        phase: Phase,
-        receipt: PhaseReceipt,
-        work: Attempt | None = None,
-        number: int | None = None,
+        self, receipt: PhaseReceipt, work: Attempt | None = None, number: int | None = None
     ) -> None:
-        """A step of `phase` is over, with the item's work as it is, or `work`."""
-        del phase
+        """A step is over, with the item's work as it is, or `work`; `number` is its dispatch's."""
         work = work or (self.last if self.trail.attempts else None)
         self.books.stepped(receipt, work, number)
