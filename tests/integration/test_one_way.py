@@ -5,19 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from driver.agent_driver import WorkerResult
 from driver.pipeline.confirm import RUN
-from tests.support.pipelines import QUIET
-from tests.support.waves import Agent, Scene, Step, built, item, writes
-
-
-def says(word: str) -> Step:
-    def review(agent: Agent) -> WorkerResult:
-        nonce = agent.request.environment["TIDEGATE_NONCE"]
-        told = {"nonce": nonce, "verdict": word, "summary": "seen", "findings": []}
-        return WorkerResult("", ok=True, structured=told)
-
-    return review
+from tests.support.pipelines import QUIET, says
+from tests.support.waves import Scene, built, item, writes
 
 
 def lived(folder: Path, **options: Any) -> tuple[list[str], list[Any]]:

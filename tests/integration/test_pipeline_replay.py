@@ -11,8 +11,8 @@ import pytest
 from driver.agent_driver import WorkerResult
 from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
-from tests.support.pipelines import GATE, GOOD, IMPLEMENT, PR, PUBLISH, QUIET, REVIEW
-from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, writes
+from tests.support.pipelines import GATE, GOOD, IMPLEMENT, PR, PUBLISH, QUIET, REVIEW, says
+from tests.support.waves import Scene, ScriptedDriver, Step, built, item, writes
 
 DOCS = {"name": "docs", "kind": "agent", "writes": ["*.md"]}
 
@@ -25,15 +25,6 @@ def scene(tmp_path: Path) -> Scene:
 def one(*phases: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     given = {"repairCap": 1, "spotCheckFrac": 0, "pipeline": list(phases)}
     return item("a", ["a.txt", "README.md"], "grep -q good a.txt", **{**given, **more})
-
-
-def says(word: str = "approve") -> Step:
-    def review(agent: Agent) -> WorkerResult:
-        nonce = agent.request.environment["TIDEGATE_NONCE"]
-        told = {"nonce": nonce, "verdict": word, "summary": "seen", "findings": []}
-        return WorkerResult("", ok=True, structured=told)
-
-    return review
 
 
 def played(

@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from driver.wave_loop import run_wave
 from state_store.api import StateAPI
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
+from tests.support import pipelines
 from tests.support.beside import beside, beside_on
 from tests.support.processes import eventually
 from tests.support.reviewers import Reviewer
@@ -32,21 +34,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell tes
 FILES = {"a.txt": "base\n", "b.txt": "base\n", "test_a.py": "assert True\n"}
 A_GOOD = "grep -q good a.txt"
 COST = Usage(11, 4, 0.5)
-
-
-def says(verdict: str, *whys: str, **more: Any) -> Step:
-    """A reviewer that answers by its backend's structured field."""
-
-    def answer(agent: Agent) -> WorkerResult:
-        found = [
-            {"file": "a.txt", "line": 1, "severity": "major", "why": why, "check": "look"}
-            for why in whys
-        ]
-        nonce = agent.request.environment["TIDEGATE_NONCE"]
-        said = {"nonce": nonce, "verdict": verdict, "summary": "seen", "findings": found, **more}
-        return WorkerResult("", ok=True, structured=said, usage=COST, model="critic")
-
-    return answer
+says = partial(pipelines.says, usage=COST, model="critic")
 
 
 APPROVES = says("approve")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from driver.agent_driver import WorkerResult
+from driver.agent_driver import Usage, WorkerResult
 from tests.support.waves import BILLED, Agent, Scene, ScriptedDriver, Step, item, writes
 
 QUIET = '[verify]\nred_first = "off"\ncanary = false\n'
@@ -26,18 +26,23 @@ def one(*phases: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return item("a", owned, "grep -q good a.txt", **{**given, **more})
 
 
-def says(word: str = "approve", why: str = "") -> Step:
-    """A reviewer."""
+def says(
+    word: str = "approve",
+    *whys: str,
+    usage: Usage = BILLED,
+    model: str | None = None,
+    **more: Any,
+) -> Step:
+    """A reviewer that answers by its backend's structured field; `more` is put into its answer."""
 
     def review(agent: Agent) -> WorkerResult:
-        found = [{"file": "a.txt", "line": 1, "severity": "major", "why": why, "check": ""}]
-        told = {
-            "nonce": agent.request.environment["TIDEGATE_NONCE"],
-            "verdict": word,
-            "summary": "seen",
-            "findings": found if why else [],
-        }
-        return WorkerResult("", ok=True, usage=BILLED, structured=told)
+        found = [
+            {"file": "a.txt", "line": 1, "severity": "major", "why": why, "check": "look"}
+            for why in whys
+        ]
+        nonce = agent.request.environment["TIDEGATE_NONCE"]
+        told = {"nonce": nonce, "verdict": word, "summary": "seen", "findings": found, **more}
+        return WorkerResult("", ok=True, structured=told, usage=usage, model=model)
 
     return review
 
