@@ -100,8 +100,14 @@ def _manifest_report(
     repo = _repository(args, ())
     settings = _settings(args, repo)
     survey = Survey(settings.environ)
-    options = WaveOptions(settings, repo, progress=to_stderr(), stop=stop, survey=survey)
-    options = replace(options, from_phase=args.from_phase)
+    options = WaveOptions(
+        settings,
+        repo,
+        progress=to_stderr(),
+        stop=stop,
+        survey=survey,
+        from_phase=args.from_phase,
+    )
     request = _wave_request(args, settings, options)
     plan, refusal = _planned(request, dry=args.dry_run)
     if refusal is not None:
@@ -109,20 +115,23 @@ def _manifest_report(
     if args.dry_run:
         return {**describe_dry_run(request.driver, request.manifest, plan), "exit_code": 0}
     with _asking(args, options) as options:
-        return _waved(args, run_wave, request, options)
+        return _waved(args, run_wave, request, settings, options)
 
 
 def _waved(
-    args: argparse.Namespace, run_wave: cycle.RunWave, request: WaveRequest, options: WaveOptions
+    args: argparse.Namespace,
+    run_wave: cycle.RunWave,
+    request: WaveRequest,
+    settings: Settings,
+    options: WaveOptions,
 ) -> dict[str, Any]:
-    repo, settings = options.repo, request.options.settings or _settings(args, options.repo)
     prepare_state_dir(settings.state_dir, settings.environ)
     recording = RecordingWriter(Path(args.record)) if args.record else None
     report = run_wave(
         request.driver,
         request.manifest,
         state_dir=settings.state_dir,
-        git=_git(args, settings, repo),
+        git=_git(args, settings, options.repo),
         resume_journal=args.resume,
         options=replace(options, recording=recording),
     )

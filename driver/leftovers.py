@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from driver.commits import CommitSpec
 from driver.git import GitError, PrivateGit, Repository, is_ancestor, open_repository, tip_of
+from driver.outcome import Change
 from driver.saved_work import INTERRUPTED, WORK, Origin, origin_of
 from driver.wave_branches import HEADS
 from driver.wave_records import REPORT, Json, PastWave, past_waves
@@ -158,32 +159,49 @@ def _committed(git: PrivateGit, one: Leftover, patch: Path, repository: Reposito
     return made.commit
 
 
-def _spec(one: Leftover, changes: tuple[Any, ...]) -> CommitSpec:
+def _spec(one: Leftover, changes: tuple[Change, ...]) -> CommitSpec:
     # The patch's own date, so that the same work gives the same commit again.
     date = f"{int(one.written)} +0000"
     message = f"Recovered: {one.item}\n\nNot proven. From wave {one.wave}.\n"
     return CommitSpec(message, changes, "tidegate", "tidegate@localhost", date)
 
 
-def _shipped(wave: PastWave) -> Iterator[tuple[str, PastWave]]:
-    """The folders of the items that a wave shipped."""
+@dataclass(frozen=True, slots=True)
+class _ShippedItem:
+    """An item, by its folder's name, that a wave shipped to one of `repos`; `told` is when its
+    report was written, in seconds since the epoch."""
+
+    item: str
+    wave: str
+    repos: frozenset[str]
+    told: float
+
+
+def _shipped(wave: PastWave) -> Iterator[_ShippedItem]:
     slugs = wave.report.get("shipped")
+    if not isinstance(slugs, list) or not slugs:
+        return
+    repos = frozenset(str(shipment.get("repo")) for shipment in wave.shipments)
+    told = (wave.folder / REPORT).stat().st_mtime
     for record in wave.built:
-        if isinstance(slugs, list) and record.get("slug") in slugs:
-            yield _folder_of(record), wave
+        if record.get("slug") in slugs:
+            yield _ShippedItem(_folder_of(record), wave.folder.name, repos, told)
 
 
-def _since(one: Leftover, shipped: Sequence[tuple[str, PastWave]]) -> str:
+def _since(one: Leftover, shipped: Sequence[_ShippedItem]) -> str:
     """The later wave that shipped this item in this repository; "" where there is none."""
-    for item, wave in shipped:
-        later = (wave.folder / REPORT).stat().st_mtime > one.written
-        repos = {str(shipment.get("repo")) for shipment in wave.shipments}
-        if item == one.item and later and str(one.origin.top) in repos:
-            return wave.folder.name
-    return ""
+    top = str(one.origin.top)
+    return next(
+        (
+            other.wave
+            for other in shipped
+            if other.item == one.item and other.told > one.written and top in other.repos
+        ),
+        "",
+    )
 
 
-def _items(wave: PastWave, entries: Any) -> dict[str, Json]:
+def _items(wave: PastWave, entries: Iterable[Json]) -> dict[str, Json]:
     """What is known of each item by its folder's name: its report, else its journal entry."""
     mine = [entry for entry in entries if entry.get("waveId") == wave.wave_id]
     return {_folder_of(record): record for record in (*mine, *wave.built)}
@@ -224,47 +242,59 @@ def _branches(
     wave: PastWave, known: Mapping[str, Json], environ: Mapping[str, str]
 ) -> Iterator[Leftover]:
     """Branches with commits that were neither pushed nor merged."""
-    for branch, commit, top, why in {*_reported(wave), *_announced(wave, known)}:
-        if _is_kept(branch, commit, top, environ):
+    # A branch of several items is announced by each of them.
+    for tip in dict.fromkeys((*_reported(wave), *_announced(wave, known))):
+        if _is_kept(tip, environ):
             yield Leftover(
-                name=f"{wave.folder.name}/{branch}",
+                name=f"{wave.folder.name}/{tip.branch}",
                 kind=BRANCH,
                 wave=wave.folder.name,
-                item=branch,
+                item=tip.branch,
                 verdict="verified",
-                reason=why,
-                origin=Origin("", Path(top) if top else None),
+                reason=tip.why,
+                origin=Origin("", Path(tip.top) if tip.top else None),
                 written=wave.folder.stat().st_mtime,
-                branch=branch,
-                commit=commit,
+                branch=tip.branch,
+                commit=tip.commit,
             )
 
 
-def _reported(wave: PastWave) -> Iterator[tuple[str, str, str, str]]:
+@dataclass(frozen=True, slots=True)
+class _Tip:
+    """A branch that was at `commit` in the repository at `top` ("" where that is not known), and
+    why nobody else has it."""
+
+    branch: str
+    commit: str
+    top: str
+    why: str
+
+
+def _reported(wave: PastWave) -> Iterator[_Tip]:
     for one in wave.shipments:
         if one.get("branch") and one.get("sha") and not one.get("pushed"):
             why = one.get("error_detail") or one.get("warning") or "not pushed"
-            yield str(one["branch"]), str(one["sha"]), str(one.get("repo") or ""), str(why)
+            yield _Tip(str(one["branch"]), str(one["sha"]), str(one.get("repo") or ""), str(why))
 
 
-def _announced(wave: PastWave, known: Mapping[str, Json]) -> Iterator[tuple[str, str, str, str]]:
+def _announced(wave: PastWave, known: Mapping[str, Json]) -> Iterator[_Tip]:
     """What a run was about to publish when it was killed."""
     for folder, entry in known.items():
         if entry.get("phase") == journal.SHIPPING and entry.get("branch") and entry.get("tip"):
             top = entry.get("repo") or _top_of(wave.folder / folder / WORK)
             why = "its run was killed while it published"
-            yield str(entry["branch"]), str(entry["tip"]), str(top or ""), why
+            yield _Tip(str(entry["branch"]), str(entry["tip"]), str(top or ""), why)
 
 
-def _is_kept(branch: str, commit: str, top: str, environ: Mapping[str, str]) -> bool:
+def _is_kept(tip: _Tip, environ: Mapping[str, str]) -> bool:
     """Whether the branch still holds what is nowhere else; who cannot look says yes."""
-    if not top:
+    if not tip.top:
         return True
     try:
-        repository = open_repository(Path(top), environ)
-        if tip_of(repository, branch, environ) != commit:
+        repository = open_repository(Path(tip.top), environ)
+        if tip_of(repository, tip.branch, environ) != tip.commit:
             return False
-        return not is_ancestor(repository, commit, repository.head, environ)
+        return not is_ancestor(repository, tip.commit, repository.head, environ)
     except TidegateError:
         return True
 
