@@ -31,6 +31,8 @@ class OversizeError(TidegateError):
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
+    """Paths by what is there: files and links, nested repositories, nothing of either kind."""
+
     files: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)

@@ -17,6 +17,7 @@ _BROKEN_BAR = "\N{BROKEN BAR}"
 # What calls a person, names an issue or a request, or is an address.
 _ACTS = re.compile(r"@(?=\S)|#(?=\w)|!(?=\d)|GH-(?=\d)|:(?=//)|www\.(?=\S)", re.IGNORECASE)
 _RUN = re.compile("`+")
+_CELL_CHARS = 60
 
 
 def defused(text: str) -> str:
@@ -30,9 +31,9 @@ def plain(text: str, limit: int) -> str:
     return _cut(defused(safe_line(short)), limit)
 
 
-def cell(text: str, limit: int = 60) -> str:
+def cell(text: str) -> str:
     """One line as code, to stand in a table; a dash for nothing."""
-    line = plain(text, limit).replace("|", _BROKEN_BAR).replace("`", "'")
+    line = plain(text, _CELL_CHARS).replace("|", _BROKEN_BAR).replace("`", "'")
     return f"`{line}`" if line else "-"
 
 

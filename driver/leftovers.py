@@ -1,27 +1,21 @@
-"""What failed, killed and unshipped items left, and how it comes back: as a branch or as a patch.
+"""What failed, killed and unshipped items left, as patches and branches. Reads only.
 
-The user's checkout, index and config are not touched: a branch is made from the commit that the
-work began from, in a git dir of our own.
+How it comes back is `restoring`'s.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.commits import CommitSpec
-from driver.git import GitError, PrivateGit, Repository, is_ancestor, open_repository, tip_of
-from driver.outcome import Change
+from driver.git import is_ancestor, open_repository, tip_of
 from driver.saved_work import INTERRUPTED, WORK, Origin, origin_of
-from driver.wave_branches import HEADS
 from driver.wave_records import REPORT, Json, PastWave, past_waves
 from state_store import journal
-from state_store.errors import CannotRunError, InputError, TidegateError
-from state_store.files import read_bytes, write_bytes_atomic
+from state_store.errors import InputError, TidegateError
 
 BRANCH = "branch"
 PATCH = "patch"
@@ -103,67 +97,6 @@ def find(found: Sequence[Leftover], name: str) -> Leftover:
 
 def _rest(one: Leftover) -> str:
     return one.name.removeprefix(f"{one.wave}/")
-
-
-def restore_patch(one: Leftover, target: Path) -> None:
-    """Write the patch out. Raises InputError where there is none, or something lies there."""
-    if one.patch is None:
-        raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
-    if target.exists():
-        raise InputError(f"{target} exists: name another file")
-    write_bytes_atomic(target, read_bytes(one.patch))
-
-
-def restore_branch(
-    one: Leftover, branch: str, repo: Path | None, environ: Mapping[str, str]
-) -> tuple[Repository, str]:
-    """Make `branch` of the work, on the commit it began from; (repository, commit).
-
-    `repo` wins over the repository that the patch names. Doing it twice is fine. Raises InputError
-    for a name that is taken or none, CannotRunError when the commit or the patch does not fit.
-    """
-    if one.patch is None:
-        raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
-    where = repo or one.origin.top
-    if where is None:
-        raise InputError(f"{one.name} does not say which repository it is of: name it with --repo")
-    repository = open_repository(where, environ)
-    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        git = PrivateGit.create(Path(folder) / "private.git", repository, environ)
-        commit = _committed(git, one, one.patch, repository)
-        try:
-            git.keep(repository, commit, f"{HEADS}{branch}")
-        except GitError as error:
-            raise InputError(f"branch {branch} was not made: {error}; name another") from error
-    return repository, commit
-
-
-def _committed(git: PrivateGit, one: Leftover, patch: Path, repository: Repository) -> str:
-    base = one.origin.base
-    if not base:
-        raise CannotRunError(
-            f"{one.name} does not say which commit it began from: write it out with --patch FILE"
-        )
-    try:
-        base_tree = git.tree_of(base)
-        tree = git.apply(base_tree, read_bytes(patch))
-        spec = _spec(one, tuple(git.changes(base_tree, tree)))
-        (made,) = git.import_commits(base, [spec])
-    except GitError as error:
-        raise CannotRunError(
-            f"{one.name} cannot be put on commit {base[:12]} of {repository.top}: {error}; write "
-            f"it out with --patch FILE"
-        ) from error
-    if made.tree != tree:
-        raise AssertionError("a commit's tree is not the tree that was restored")
-    return made.commit
-
-
-def _spec(one: Leftover, changes: tuple[Change, ...]) -> CommitSpec:
-    # The patch's own date, so that the same work gives the same commit again.
-    date = f"{int(one.written)} +0000"
-    message = f"Recovered: {one.item}\n\nNot proven. From wave {one.wave}.\n"
-    return CommitSpec(message, changes, "tidegate", "tidegate@localhost", date)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class Preparation:
 
 
 def check_copies(top: Path, paths: Sequence[str], tracked: frozenset[str]) -> None:
+    """Raise InputError for paths of `[workspace] copy` that cannot be copied from `top`."""
     problems = [
         f"[workspace] copy {path!r}: {why}"
         for path in paths

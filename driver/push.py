@@ -58,17 +58,19 @@ class Sending:
 
     @property
     def ref(self) -> str:
+        """The branch's."""
         return f"refs/heads/{self.branch}"
 
     @property
     def args(self) -> Iterator[str]:
-        """The options and, after the remote, the refs of `git push`."""
+        """The options of `git push`."""
         yield f"--force-with-lease={self.ref}:{self.expected or ''}"
         if self.fence is not None:
             yield from ("--atomic", f"--force-with-lease={FENCE}:{self.fence}")
 
     @property
     def refs(self) -> tuple[str, ...]:
+        """What stands after the remote there."""
         fence = () if self.fence is None else (f"{self.commit}:{FENCE}",)
         return (f"{self.commit}:{self.ref}", *fence)
 

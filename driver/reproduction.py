@@ -9,19 +9,18 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from driver import receipt
 from driver.backends.endings import command_result
-from driver.belief import ALLOW
 from driver.folders import remove_tree
 from driver.git import PrivateGit, Repository
 from driver.git_command import private_environment, run_git, text
 from driver.grounds import run_setup
 from driver.outcome import RunKind, TestRun
-from driver.phases.prove import counts_of, output_digest, test_environment
+from driver.phases.prove import Test, run_of, test_environment
 from driver.preparation import Preparation
 from driver.process import Command, Processes
 from driver.trailers import (
@@ -33,7 +32,6 @@ from driver.trailers import (
     WORK_DIR,
     items_of,
 )
-from driver.verdicts import run_kind
 from driver.wave_records import past_waves
 from driver.workspace import Workshop
 from state_store.errors import CannotRunError, InputError
@@ -137,23 +135,9 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
             output=folder / "test",
         )
         result = command_result(processes.run(command))
-        allowed = settings.verify.survivors == ALLOW
-        kind, reason = run_kind(result, place.tampered(), survivors_allowed=allowed)
-    return TestRun(
-        kind=kind,
-        command=shipped.command,
-        exit_code=None if result.could_not_run or result.timed_out else result.exit_code,
-        output="",
-        duration_s=result.duration_s,
-        tree=shipped.tree,
-        reason=reason,
-        purpose=_RUN,
-        work_dir=shipped.work_dir,
-        environment=tuple(sorted(environment)),
-        output_digest=output_digest(result.output_file),
-        counts=counts_of(shipped.command, result),
-        survivors=result.survivors,
-    )
+        test = Test(shipped.command, shipped.work_dir, base="")
+        run = run_of(test, shipped.tree, result, place.tampered(), settings)
+    return replace(run, purpose=_RUN, environment=tuple(sorted(environment)))
 
 
 def _differences(shipped: ProvenCommit, now: TestRun) -> Iterator[str]:

@@ -109,7 +109,7 @@ def _show(one: Leftover, *, as_json: bool) -> None:
 
 
 def _restore(one: Leftover, args: argparse.Namespace, environ: Mapping[str, str]) -> None:
-    from driver.leftovers import restore_branch, restore_patch
+    from driver.restoring import restore_branch, restore_patch
 
     if args.patch:
         restore_patch(one, Path(args.patch))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,21 +98,36 @@ def run_on(
             CommandLimits(wave.settings.verify.timeout_s, environment, hidden),
         )
     result = _under_its_name(result, hidden, output)
-    allowed = wave.settings.verify.survivors == ALLOW
-    kind, reason = run_kind(result, proving.tampered(), survivors_allowed=allowed)
+    run = run_of(test, tree, result, proving.tampered(), wave.settings)
+    return replace(
+        run,
+        output=bounded(_output(result.stdout, result.stderr, str(proving.path)), MAX_KEPT_CHARS),
+        output_file=result.output_file,
+        purpose=purpose,
+        environment=tuple(sorted(environment)),
+    )
+
+
+def run_of(
+    test: Test,
+    tree: str | None,
+    result: CommandResult,
+    tampered: Sequence[str],
+    settings: Settings,
+) -> TestRun:
+    """The receipt of a test that ran on `tree`, of whose files it changed `tampered`."""
+    allowed = settings.verify.survivors == ALLOW
+    kind, reason = run_kind(result, tampered, survivors_allowed=allowed)
     return TestRun(
         kind=kind,
         command=command_text(test.command),
         exit_code=None if result.could_not_run or result.timed_out else result.exit_code,
-        output=bounded(_output(result.stdout, result.stderr, str(proving.path)), MAX_KEPT_CHARS),
+        output="",
         duration_s=result.duration_s,
         tree=tree,
-        output_file=result.output_file,
         reason=reason,
-        purpose=purpose,
         base=test.base,
         work_dir=test.work_dir,
-        environment=tuple(sorted(environment)),
         output_digest=output_digest(result.output_file),
         counts=counts_of(test.command, result),
         survivors=result.survivors,

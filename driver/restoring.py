@@ -1,0 +1,80 @@
+"""How what was left comes back: written out as a patch, or as a branch.
+
+The user's checkout, index and config are not touched: a branch is made from the commit that the
+work began from, in a git dir of our own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from driver.commits import CommitSpec
+from driver.git import GitError, PrivateGit, Repository, open_repository
+from driver.leftovers import Leftover
+from driver.outcome import Change
+from driver.wave_branches import HEADS
+from state_store.errors import CannotRunError, InputError
+from state_store.files import read_bytes, write_bytes_atomic
+
+
+def restore_patch(one: Leftover, target: Path) -> None:
+    """Write the patch out. Raises InputError where there is none, or something lies there."""
+    if one.patch is None:
+        raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
+    if target.exists():
+        raise InputError(f"{target} exists: name another file")
+    write_bytes_atomic(target, read_bytes(one.patch))
+
+
+def restore_branch(
+    one: Leftover, branch: str, repo: Path | None, environ: Mapping[str, str]
+) -> tuple[Repository, str]:
+    """Make `branch` of the work, on the commit it began from; (repository, commit).
+
+    `repo` wins over the repository that the patch names. Doing it twice is fine. Raises InputError
+    for a name that is taken or none, CannotRunError when the commit or the patch does not fit.
+    """
+    if one.patch is None:
+        raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
+    where = repo or one.origin.top
+    if where is None:
+        raise InputError(f"{one.name} does not say which repository it is of: name it with --repo")
+    repository = open_repository(where, environ)
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        git = PrivateGit.create(Path(folder) / "private.git", repository, environ)
+        commit = _committed(git, one, one.patch, repository)
+        try:
+            git.keep(repository, commit, f"{HEADS}{branch}")
+        except GitError as error:
+            raise InputError(f"branch {branch} was not made: {error}; name another") from error
+    return repository, commit
+
+
+def _committed(git: PrivateGit, one: Leftover, patch: Path, repository: Repository) -> str:
+    base = one.origin.base
+    if not base:
+        raise CannotRunError(
+            f"{one.name} does not say which commit it began from: write it out with --patch FILE"
+        )
+    try:
+        base_tree = git.tree_of(base)
+        tree = git.apply(base_tree, read_bytes(patch))
+        spec = _spec(one, tuple(git.changes(base_tree, tree)))
+        (made,) = git.import_commits(base, [spec])
+    except GitError as error:
+        raise CannotRunError(
+            f"{one.name} cannot be put on commit {base[:12]} of {repository.top}: {error}; write "
+            f"it out with --patch FILE"
+        ) from error
+    if made.tree != tree:
+        raise AssertionError("a commit's tree is not the tree that was restored")
+    return made.commit
+
+
+def _spec(one: Leftover, changes: tuple[Change, ...]) -> CommitSpec:
+    # The patch's own date, so that the same work gives the same commit again.
+    date = f"{int(one.written)} +0000"
+    message = f"Recovered: {one.item}\n\nNot proven. From wave {one.wave}.\n"
+    return CommitSpec(message, changes, "tidegate", "tidegate@localhost", date)
