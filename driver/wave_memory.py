@@ -182,10 +182,9 @@ def _cost_of_review(review: Review) -> dict[str, Any]:
 
 
 def _cost_of_phase(done: PhaseReceipt) -> dict[str, Any]:
-    backend, _, model, _ = done.agent or (None, None, None, None)
     return {
-        "backend": backend,
-        "model": model,
+        "backend": done.engine.name if done.engine else None,
+        "model": done.engine.model if done.engine else None,
         **_used(done.usage, done.duration_ms / 1000),
         "verdict": done.status,
         "error": done.reason or None,

@@ -10,7 +10,7 @@ from driver.agent_driver import AgentDriver
 from driver.dispatching import Call
 from driver.outcome import Attempt
 from driver.pipeline.definition import Phase
-from driver.pipeline.phase_receipt import PhaseReceipt
+from driver.pipeline.phase_receipt import Engine, PhaseReceipt
 from driver.recorded import prompt_sha256
 from driver.reviews import Review
 from driver.wave_context import Placed
@@ -54,8 +54,8 @@ class Started:
         if work is None or call is None or self.driver is None:
             return done
         model = work.model or call.model
-        agent = (self.driver.name, None, model, call.effort)
-        return replace(done, agent=agent, usage=work.usage)
+        engine = Engine(self.driver.name, model, call.effort)
+        return replace(done, engine=engine, usage=work.usage)
 
 
 def call_of(at: Placed, phase: Phase, word: str, number: int, prompt: str) -> Call:
@@ -77,11 +77,10 @@ def call_of(at: Placed, phase: Phase, word: str, number: int, prompt: str) -> Ca
 
 def reviewed(receipt: PhaseReceipt, found: Review) -> PhaseReceipt:
     """A review's receipt with who was asked, and for how much."""
-    agent = (found.backend, None, found.model, None)
     return replace(
         receipt,
         output=found.tree,
-        agent=agent,
+        engine=Engine(found.backend, found.model),
         usage=found.usage,
         prompt_hash=found.prompt_hash,
     )

@@ -15,6 +15,7 @@ from driver.pipeline.phase_receipt import (
     STALLED,
     TESTER,
     CommandReceipt,
+    Engine,
     PhaseReceipt,
 )
 from driver.reviews import Review, ReviewWord
@@ -68,7 +69,7 @@ def _worked(attempt: Attempt, before: str | None, *, mends: bool) -> PhaseReceip
         input=before,
         output=attempt.tree,
         config_hash=CLASSIC.called(name).config_hash,
-        agent=(None, None, attempt.model, None),
+        engine=Engine(model=attempt.model),
         usage=attempt.usage,
         duration_ms=round(attempt.duration_s * 1000),
         reason="" if went_on else attempt.reason,
@@ -105,7 +106,7 @@ def _read(review: Review) -> PhaseReceipt:
         output=review.tree,
         prompt_hash=review.prompt_hash,
         config_hash=phase.config_hash if phase else "",
-        agent=(review.backend, None, review.model, None),
+        engine=Engine(review.backend, review.model),
         usage=review.usage,
         duration_ms=round(review.duration_s * 1000),
         reason=review.said,

@@ -27,10 +27,18 @@ class CommandReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Engine:
+    """Who was asked, as far as that is known; `name` is the backend's."""
+
+    name: str | None = None
+    model: str | None = None
+    effort: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseReceipt:
-    """One run of a phase. `input` and `output` are git trees, None where there is none yet; `agent`
-    is (backend, version, model, effort) of whoever was asked, None what is not known; `recalled` is
-    one of an earlier run."""
+    """One run of a phase. `input` and `output` are git trees, None where there is none yet;
+    `engine` is whoever was asked, None where nobody was; `recalled` is one of an earlier run."""
 
     phase: str
     kind: str
@@ -42,7 +50,7 @@ class PhaseReceipt:
     config_hash: str = ""
     artifacts: tuple[str, ...] = ()
     commands: tuple[CommandReceipt, ...] = ()
-    agent: tuple[str | None, str | None, str | None, str | None] | None = None
+    engine: Engine | None = None
     policy: str = "host"
     usage: Usage = field(default_factory=Usage)
     started_at: str = ""
@@ -54,7 +62,6 @@ class PhaseReceipt:
 def to_json(one: PhaseReceipt) -> dict[str, Any]:
     """A receipt as report, journal and events hold it."""
     usage = one.usage
-    names = ("name", "version", "model", "effort")
     return {
         "phase": one.phase,
         "kind": one.kind,
@@ -69,7 +76,7 @@ def to_json(one: PhaseReceipt) -> dict[str, Any]:
             {"command": c.command, "exitCode": c.exit_code, "durationMs": c.duration_ms}
             for c in one.commands
         ],
-        "engine": dict(zip(names, one.agent, strict=True)) if one.agent else None,
+        "engine": _engine_to_json(one.engine) if one.engine else None,
         "execution": {"policy": one.policy},
         "usage": {
             "inputTokens": usage.input_tokens,
@@ -81,6 +88,16 @@ def to_json(one: PhaseReceipt) -> dict[str, Any]:
         "durationMs": one.duration_ms,
         "reason": one.reason or None,
         "recalled": one.recalled,
+    }
+
+
+def _engine_to_json(engine: Engine) -> dict[str, Any]:
+    # No backend tells its version yet.
+    return {
+        "name": engine.name,
+        "version": None,
+        "model": engine.model,
+        "effort": engine.effort,
     }
 
 
@@ -108,9 +125,7 @@ def _receipt(told: Mapping[str, Any]) -> PhaseReceipt:
             CommandReceipt(str(c["command"]), c["exitCode"], int(c["durationMs"]))
             for c in told["gateReceipts"]
         ),
-        agent=(engine["name"], engine["version"], engine["model"], engine["effort"])
-        if engine
-        else None,
+        engine=Engine(engine["name"], engine["model"], engine["effort"]) if engine else None,
         policy=str(told["execution"]["policy"]),
         usage=Usage(
             usage["inputTokens"], usage["outputTokens"], usage["costUsd"], usage["totalTokens"]

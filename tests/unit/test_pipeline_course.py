@@ -9,7 +9,7 @@ from driver.outcome import Change
 from driver.pipeline import course, phase_receipt
 from driver.pipeline.confirm import QUIT, RUN, SKIP, answer_of
 from driver.pipeline.definition import Pipeline
-from driver.pipeline.phase_receipt import CommandReceipt, PhaseReceipt
+from driver.pipeline.phase_receipt import CommandReceipt, Engine, PhaseReceipt
 from driver.pipeline.phase_tables import parse
 from driver.pipeline.prompt_files import VARIABLES, Told, own_prompt, rendered, unknown_variables
 
@@ -90,14 +90,14 @@ def test_a_receipt_survives_its_json() -> None:
         output="2",
         artifacts=("pr.md",),
         commands=(CommandReceipt("make", None, 5),),
-        agent=("command", None, "m", "quick"),
+        engine=Engine("command", "m", "quick"),
     )
     [back] = phase_receipt.from_json([phase_receipt.to_json(one)])
     assert (back,) == phase_receipt.remembered([one])
 
 
 def test_what_is_not_known_of_a_phase_is_null_and_comes_back_so() -> None:
-    one = PhaseReceipt("implement", "agent", "agent", "completed", agent=(None, None, "m", None))
+    one = PhaseReceipt("implement", "agent", "agent", "completed", engine=Engine(model="m"))
     told = phase_receipt.to_json(one)
     assert (told["startedAt"], told["engine"]["name"], told["promptHash"]) == (None, None, None)
     assert phase_receipt.from_json([told]) == phase_receipt.remembered([one])
