@@ -53,6 +53,18 @@ def _counts_back(told: Any) -> Counts | Doubt | None:
     return Counts(str(told["runner"]), ran, failed, skipped)
 
 
+def listed(told: object) -> list[TestRun]:
+    """The receipts in a list; what is none is passed over."""
+    entries = told if isinstance(told, list) else []
+    found = (from_json(one) for one in entries if isinstance(one, Mapping))
+    return [run for run in found if run is not None]
+
+
+def of_evidence(told: object) -> list[TestRun]:
+    """The receipts that a verdict's `evidence` holds."""
+    return listed(told.get("receipts")) if isinstance(told, Mapping) else []
+
+
 def from_json(told: Mapping[str, Any]) -> TestRun | None:
     """A receipt read back, without its output; None when it is none."""
     try:

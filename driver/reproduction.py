@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from driver.trailers import (
     WORK_DIR,
     items_of,
 )
-from driver.wave_records import past_waves
+from driver.wave_records import objects_in, past_waves
 from driver.workspace import Workshop
 from state_store.errors import CannotRunError, InputError
 from tools.settings import Settings
@@ -177,16 +177,6 @@ def _receipts(state_dir: Path, wave: str, item: str) -> Iterator[TestRun]:
             continue
         for record in past.built:
             if item in (record.get("slug"), record.get("id")):
-                found = (receipt.from_json(told) for told in _told(record))
-                yield from (run for run in found if run is not None)
-
-
-def _told(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from _dicts(record.get("together"))
-    for attempt in _dicts(record.get("attempts")):
-        evidence = attempt.get("evidence")
-        yield from _dicts(evidence.get("receipts") if isinstance(evidence, dict) else None)
-
-
-def _dicts(found: object) -> Iterator[dict[str, Any]]:
-    yield from (one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
+                yield from receipt.listed(record.get("together"))
+                for attempt in objects_in(record.get("attempts")):
+                    yield from receipt.of_evidence(attempt.get("evidence"))

@@ -83,14 +83,13 @@ def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: ShippedLine)
 def _as_journaled(
     wave: Wave, planned: Planned, told: ItemTold, entry: Mapping[str, Any]
 ) -> ItemTold:
-    receipts = (entry.get("evidence") or {}).get("receipts") or ()
-    runs = [run for run in map(receipt.from_json, receipts) if run is not None]
-    last = {run.purpose: run for run in runs}
+    last = {run.purpose: run for run in receipt.of_evidence(entry.get("evidence"))}
+    written = entry.get("filesWritten")
     repairs, read = entry.get("repairs"), entry.get("approvedTree") or entry.get("tree")
     return replace(
         told,
         **_runs(last.get(PROOF), last.get(BASELINE)),
-        files=tuple(map(str, entry.get("filesWritten") or ())),
+        files=tuple(map(str, written)) if isinstance(written, list) else (),
         repairs=repairs if isinstance(repairs, int) else 0,
         tokens=None,
         cost_usd=None,

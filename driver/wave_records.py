@@ -39,16 +39,16 @@ class PastWave:
     @property
     def built(self) -> list[Json]:
         """The records of its items."""
-        return _objects(self.report.get("built"))
+        return objects_in(self.report.get("built"))
 
     @property
     def shipments(self) -> list[Json]:
         """What became of each repository."""
-        return _objects(self.report.get("shipped_repos"))
+        return objects_in(self.report.get("shipped_repos"))
 
     def started_from(self, repo: Path) -> str | None:
         """The branch that was checked out when the wave began, if it says so."""
-        for base in _objects(self.report.get("base")):
+        for base in objects_in(self.report.get("base")):
             if base.get("repo") == str(repo) and base.get("branch"):
                 return str(base["branch"])
         return None
@@ -78,5 +78,6 @@ def _report(path: Path) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def _objects(found: object) -> list[Json]:
+def objects_in(found: object) -> list[Json]:
+    """The objects in a JSON list; none in what is none."""
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -70,3 +70,10 @@ def test_the_evidence_lists_the_runs_in_the_order_of_the_questions() -> None:
     assert told is not None
     assert [one["command"] for one in told["receipts"]] == [run.command for run in runs]
     assert receipt.evidence(None) is None
+
+
+@pytest.mark.parametrize(
+    "told", [None, "x", 7, [], {}, {"receipts": None}, {"receipts": "x"}, {"receipts": [7, {}]}]
+)
+def test_evidence_of_an_odd_shape_holds_no_receipt(told: object) -> None:
+    assert receipt.of_evidence(told) == []
