@@ -15,6 +15,7 @@ import pytest
 
 from state_store.journal import entry_path, load_entries
 from tests.support.beside import beside
+from tests.support.interpreter import IN_SHELL
 from tests.support.killing import AGENT, Yard
 from tests.support.programs import Ran
 from tests.support.repos import Checkout
@@ -83,7 +84,7 @@ def shipped(shipped_once: Left) -> Yard:
 
 def halted_before_the_ship(folder: Path) -> Yard:
     yard = Yard(folder, slugs=("a", "c"))
-    switch = f'"{sys.executable}" "{halt.__file__}" --state-dir "{yard.state}"'
+    switch = f'{IN_SHELL} "{halt.__file__}" --state-dir "{yard.state}"'
     once = f"mkdir {folder}/once 2>/dev/null && {switch} set enough >&2"
     # Where the work of both lies together, both were verified, and nothing is shipped yet.
     together = f"grep -qsx good c.txt && [ ! -e {folder}/once ]"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from state_store.errors import InputError
+from tests.support.interpreter import PYTHON
 from tools import cost_ceiling, halt
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ def run(*arguments: str, cwd: Path, zone: str = "UTC") -> subprocess.CompletedPr
         "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
     }
     return subprocess.run(
-        [sys.executable, ROOT / "tools" / "cost_ceiling.py", *arguments],
+        [*PYTHON, ROOT / "tools" / "cost_ceiling.py", *arguments],
         cwd=cwd,
         env=environ,
         capture_output=True,

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from state_store.errors import CannotRunError, InputError
+from tests.support.interpreter import PYTHON
 from tools import cost_ceiling, halt, settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +37,7 @@ def run(
     }
     prefix = ("setpriv", "--reuid=65534", "--clear-groups") if as_nobody else ()
     return subprocess.run(
-        [*prefix, sys.executable, *program, *arguments],
+        [*prefix, *PYTHON, *program, *arguments],
         cwd=cwd,
         env={**ours, "PYTHONDONTWRITEBYTECODE": "1", **(environ or {})},
         capture_output=True,

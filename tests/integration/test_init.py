@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.support.beside import beside, beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout, make_repo, user_environ
 from tools.settings import load
 
@@ -30,7 +30,7 @@ on_repo = beside_on(
 
 def program(folder: Path, environ: object, name: str, *args: str) -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, str(ROOT / name), *args],
+        [*PYTHON, str(ROOT / name), *args],
         cwd=folder,
         env=dict(environ),  # type: ignore[call-overload]
         capture_output=True,

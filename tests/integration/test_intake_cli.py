@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.interpreter import PYTHON
 
 INTAKE = Path(__file__).resolve().parents[2] / "tools" / "intake.py"
 ISSUE = {
@@ -21,7 +22,7 @@ ISSUE = {
 
 def intake(folder: Path, *args: str, stdin: str = "") -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, str(INTAKE), *args],
+        [*PYTHON, str(INTAKE), *args],
         cwd=folder,
         input=stdin,
         capture_output=True,

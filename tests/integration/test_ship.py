@@ -14,6 +14,7 @@ import pytest
 
 from driver.recording import RecordingWriter
 from tests.support.beside import beside, beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tests.support.repos import Checkout, frozen, hook, make_repo
 from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
@@ -146,7 +147,7 @@ def test_progress_sent_into_a_file_of_the_checkout_blames_nobody(scene: Scene) -
     report, progress = scene.repo.path / "out.json", scene.repo.path / "wave.log"
     with report.open("wb") as out, progress.open("wb") as log:
         done = subprocess.run(
-            [sys.executable, PROGRAM, "--git", "--manifest", manifest, "--config", config],
+            [*PYTHON, PROGRAM, "--git", "--manifest", manifest, "--config", config],
             cwd=scene.repo.path,
             env={**scene.environ, "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=out,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from typing import Any
 
+from tests.support.interpreter import PYTHON
 from tests.support.processes import carrying_any, eventually
 from tests.support.programs import LOOP, Project, environment, item
 
@@ -28,7 +28,7 @@ def kill_a_run(project: Project, *names: str, wave_id: str = "killed") -> None:
     manifest = project.manifest(*(half_done(project, n) for n in names), wave_id=wave_id)
     flags = ["--git", "--manifest", manifest, *project.places()]
     with subprocess.Popen(
-        [sys.executable, str(LOOP), *map(str, flags)],
+        [*PYTHON, str(LOOP), *map(str, flags)],
         cwd=project.home,
         env=environment(project.home),
         stdout=subprocess.DEVNULL,

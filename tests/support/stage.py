@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.interpreter import PYTHON
 from tests.support.processes import MARKER, Marked, eventually
 from tests.support.programs import LOOP
 from tests.support.waves import Scene, item
@@ -69,7 +69,7 @@ class Stage:
         with (
             (self.folder / "said").open("w", encoding="utf-8") as said,
             subprocess.Popen(
-                [*under, sys.executable, "-S", LOOP, "--git", "--repo", "repo", *where, *flags],
+                [*under, *PYTHON, LOOP, "--git", "--repo", "repo", *where, *flags],
                 cwd=self.folder,
                 env=env | ({"TIDEGATE_FAIL": fail} if fail else {}),
                 stdout=subprocess.PIPE,
