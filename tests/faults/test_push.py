@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import warm
 from tests.support.beside import beside
 from tests.support.interpreter import PYTHON
 from tests.support.processes import MARKER, Marked, eventually
@@ -38,7 +39,7 @@ def test_no_push_outlives_the_program(folder: Path, number: int, code: int) -> N
     env = {**scene.environ, MARKER: marked.marker, "PYTHONDONTWRITEBYTECODE": "1"}
 
     def start() -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        return warm.Popen(
             argv, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 

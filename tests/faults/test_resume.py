@@ -17,6 +17,7 @@ from state_store.journal import entry_path, load_entries
 from tests.support.beside import beside
 from tests.support.interpreter import IN_SHELL
 from tests.support.killing import AGENT, Yard
+from tests.support.processes import eventually, is_stopped
 from tests.support.programs import Ran
 from tests.support.repos import Checkout
 from tests.support.rewound import Rewound
@@ -108,7 +109,7 @@ def test_a_halt_while_resuming_costs_nothing_of_what_was_done(halted: Yard) -> N
     yard = halted
     before = yard.dispatched()
     with yard.running("git.before_init@2=stop") as again:
-        os.waitpid(again.pid, os.WUNTRACED)
+        assert eventually(lambda: is_stopped(again.pid), 20)
         halt.halt("again", state_dir=yard.state)
         again.send_signal(signal.SIGCONT)
         again.communicate(timeout=20)

@@ -14,6 +14,7 @@ import pytest
 
 from driver.backends.throttle import Throttle
 from driver.openai_compatible_driver import OpenAICompatibleDriver
+from tests.support import warm
 from tests.support.beside import beside
 from tests.support.interpreter import PYTHON
 from tests.support.programs import LOOP
@@ -163,7 +164,7 @@ def run_loop(scene: Scene, url: str, test: list[str]) -> subprocess.CompletedPro
     manifest = scene.folder / "manifest.json"
     manifest.write_text(json.dumps({"wave_id": "w", "items": [item("i", "f.txt", test)]}))
     words = ["--manifest", manifest, "--git", "--state-dir", scene.state, "--config", config]
-    return subprocess.run(
+    return warm.run(
         [*PYTHON, LOOP, *map(str, words)],
         cwd=scene.repo.path,
         env={**scene.environ, "LAB_KEY": KEY},

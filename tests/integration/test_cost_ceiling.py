@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from state_store.errors import InputError
+from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tools import cost_ceiling, halt
 
@@ -44,7 +45,7 @@ def run(*arguments: str, cwd: Path, zone: str = "UTC") -> subprocess.CompletedPr
         "PATH": os.environ["PATH"],
         "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
     }
-    return subprocess.run(
+    return warm.run(
         [*PYTHON, ROOT / "tools" / "cost_ceiling.py", *arguments],
         cwd=cwd,
         env=environ,

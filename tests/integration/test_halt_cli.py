@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from state_store.errors import CannotRunError, InputError
+from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tools import cost_ceiling, halt, settings
 
@@ -36,7 +37,7 @@ def run(
         "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
     }
     prefix = ("setpriv", "--reuid=65534", "--clear-groups") if as_nobody else ()
-    return subprocess.run(
+    return warm.run(
         [*prefix, *PYTHON, *program, *arguments],
         cwd=cwd,
         env={**ours, "PYTHONDONTWRITEBYTECODE": "1", **(environ or {})},

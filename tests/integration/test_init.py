@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.support import warm
 from tests.support.beside import beside, beside_on
 from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout, make_repo, user_environ
@@ -29,7 +29,7 @@ on_repo = beside_on(
 
 
 def program(folder: Path, environ: object, name: str, *args: str) -> tuple[int, str, str]:
-    done = subprocess.run(
+    done = warm.run(
         [*PYTHON, str(ROOT / name), *args],
         cwd=folder,
         env=dict(environ),  # type: ignore[call-overload]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import warm
 from tests.support.interpreter import PYTHON
 
 INTAKE = Path(__file__).resolve().parents[2] / "tools" / "intake.py"
@@ -21,10 +21,10 @@ ISSUE = {
 
 
 def intake(folder: Path, *args: str, stdin: str = "") -> tuple[int, str, str]:
-    done = subprocess.run(
+    done = warm.run(
         [*PYTHON, str(INTAKE), *args],
         cwd=folder,
-        input=stdin,
+        given=stdin,
         capture_output=True,
         text=True,
         timeout=60,

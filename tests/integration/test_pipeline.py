@@ -14,6 +14,7 @@ import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_REFUSED, WorkerResult
 from state_store.store import EventStore
+from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tests.support.pipelines import (
     GATE,
@@ -369,7 +370,7 @@ class Console:
 
     def run(self, *flags: str) -> subprocess.CompletedProcess[str]:
         """Without any terminal."""
-        return subprocess.run(
+        return warm.run(
             [*self.argv, *flags],
             cwd=self.scene.folder,
             env=self.scene.environ,

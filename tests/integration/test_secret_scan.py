@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout, make_repo, user_environ
 from tests.support.secrets import aws_key, github
@@ -23,7 +23,7 @@ def repo(tmp_path: Path) -> Checkout:
 
 
 def scan(repo: Checkout, *args: str) -> tuple[int, str, str]:
-    done = subprocess.run(
+    done = warm.run(
         [*PYTHON, str(SCAN), *args],
         cwd=repo.path,
         env=dict(repo.environ),

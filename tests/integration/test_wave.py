@@ -34,6 +34,7 @@ from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
 from driver.stop import Stop
 from driver.wave_loop import run_wave
+from tests.support import warm
 from tests.support.beside import beside, beside_on
 from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.processes import eventually
@@ -957,7 +958,7 @@ def test_git_variables_of_the_parent_point_nothing_elsewhere(folder: Path) -> No
     }
     program = Path(__file__).resolve().parents[2] / "driver" / "wave_loop.py"
     files = ("--manifest", "../m.json", "--config", "../tidegate.toml", "--state-dir", "../state")
-    done = subprocess.run(
+    done = warm.run(
         [*PYTHON, program, "--git", *files],
         cwd=scene.repo.path,
         env={**scene.environ, **pointing, "PYTHONDONTWRITEBYTECODE": "1"},

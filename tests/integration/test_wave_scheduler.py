@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import warm
 from tests.support.beside import beside_on
 from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
@@ -553,7 +554,7 @@ def test_a_shallow_clone_works_and_is_told(project: Project) -> None:
 
 
 def start(project: Project, *command: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return warm.Popen(
         [*PYTHON, *map(str, command)],
         cwd=project.home,
         env=environment(project.home),

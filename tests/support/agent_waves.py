@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import warm
 from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.model_server import Billed
 
@@ -187,7 +188,7 @@ def start_wave(place: Place, reach: Mapping[str, str]) -> subprocess.Popen[str]:
     command = [*PYTHON, str(ROOT / "driver" / "wave_scheduler.py"), "--execute"]
     command += ["--tracker", str(place.state / "tracker.json")]
     command += ["--repo", str(place.repo), "--state-dir", str(place.state)]
-    return subprocess.Popen(
+    return warm.Popen(
         command,
         cwd=place.home,
         env=place.environment | dict(reach),

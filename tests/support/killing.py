@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.store import EventStore
+from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tests.support.processes import MARKER, Marked, eventually
 from tests.support.programs import SCHEDULER, Ran
@@ -132,7 +133,7 @@ class Yard:
     ) -> Iterator[subprocess.Popen[str]]:
         """The scheduler at work; whatever becomes of it, it is gone at the end."""
         armed = {"TIDEGATE_FAIL": fail} if fail else {}
-        program = subprocess.Popen(
+        program = warm.Popen(
             [*prefix, *self.argv()],
             cwd=self.folder,
             env={**self.environ, MARKER: self.marked.marker, **armed},

@@ -54,6 +54,11 @@ def marked_in(folder: Path) -> Iterator[Marked]:
         found.end()
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal; needs /proc."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 def carrying(mark: str) -> list[int]:
     """The living processes that have `mark`, a NAME=VALUE, in their environment; needs /proc."""
     pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))

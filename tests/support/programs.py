@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from tests.support import warm
 from tests.support.interpreter import ALONE, PYTHON
 
 Main = Callable[[Sequence[str]], int]
@@ -232,7 +233,7 @@ def run(
     """Run a program file, or `-m name`, to its end in a process of its own, stdin at its end."""
     named = (str(program),) if isinstance(program, Path) else tuple(program)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-    done = subprocess.run(
+    done = warm.run(
         [*prefix, *PYTHON, *named, *map(str, flags)],
         cwd=cwd,
         env=environment(cwd) if env is None else env,

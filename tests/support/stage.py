@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tests.support.processes import MARKER, Marked, eventually
 from tests.support.programs import LOOP
@@ -68,7 +69,7 @@ class Stage:
         env = {**self.scene.environ, MARKER: self.marked.marker, "PYTHONDONTWRITEBYTECODE": "1"}
         with (
             (self.folder / "said").open("w", encoding="utf-8") as said,
-            subprocess.Popen(
+            warm.Popen(
                 [*under, *PYTHON, LOOP, "--git", "--repo", "repo", *where, *flags],
                 cwd=self.folder,
                 env=env | ({"TIDEGATE_FAIL": fail} if fail else {}),
