@@ -21,7 +21,7 @@ def test_bad(): assert not "said by a bad test"
 def test_left_out(): pass
 @pytest.mark.xfail
 def test_known(): assert False
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def broken():
     yield
     raise OSError("not torn down")
