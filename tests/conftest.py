@@ -8,11 +8,39 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import forked
 from tests.support.beside import Played, play_marked
 from tests.support.processes import Marked, marked_in
 
 IN_MEMORY = Path("/dev/shm")
 ROOM_BYTES = 2 << 30
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--processes",
+        type=int,
+        default=len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        help="how many run the tests, each a module at a time (as many as there are processors)",
+    )
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Several processes where that changes nothing but the time; else what pytest does itself."""
+    processes = session.config.getoption("processes")
+    if processes < 2 or not forked.is_possible(session):
+        return None
+    forked.run(session, processes)
+    return True
 
 
 def pytest_configure(config: pytest.Config) -> None:

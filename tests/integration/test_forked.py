@@ -1,0 +1,66 @@
+"""Tests shared out among processes are reported as if one had run them all."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no process is forked there")
+
+CONFTEST = "from tests.conftest import pytest_addoption, pytest_runtestloop  # noqa: F401"
+EVERY_END = """
+import pytest
+def test_good(): print("said by a good test")
+def test_bad(): assert not "said by a bad test"
+@pytest.mark.skip
+def test_left_out(): pass
+@pytest.mark.xfail
+def test_known(): assert False
+@pytest.fixture(scope="module")
+def broken():
+    yield
+    raise OSError("not torn down")
+def test_torn(broken): print("printed", end="")
+"""
+KILLED = "import os, signal\ndef test_killed(): os.kill(os.getpid(), signal.SIGKILL)"
+QUIET = "def test_{0}(tmp_path): assert tmp_path.is_dir()"
+
+
+def told(folder: Path, processes: int, **modules: str) -> tuple[int, str]:
+    """Exit code and output of a run of these modules, without how long it took and whose module was
+    ready first."""
+    folder.mkdir()
+    for name, text in {"conftest": CONFTEST, **modules}.items():
+        (folder / f"{name}.py").write_text(text)
+    flags = ("-q", "-p", "no:cacheprovider", "--processes", str(processes), "--basetemp")
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "pytest", *flags, folder / "temp", "."],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    said = re.sub(r"in [0-9.]+s", "", done.stdout).replace(str(folder), "")
+    return done.returncode, re.sub("^[.a-zA-Z]+", lambda ends: "".join(sorted(ends[0])), said)
+
+
+def test_every_end_of_a_test_is_told_as_by_one_process(tmp_path: Path) -> None:
+    modules = {"test_a": EVERY_END, "test_b": QUIET.format("b"), "test_c": QUIET.format("c")}
+    code, output = told(tmp_path / "two", 2, **modules)
+    assert (code, output) == told(tmp_path / "one", 1, **modules)
+    assert code == pytest.ExitCode.TESTS_FAILED
+    assert "1 failed, 4 passed, 1 skipped, 1 xfailed, 1 error" in output
+
+
+def test_a_process_that_dies_fails_the_run(tmp_path: Path) -> None:
+    modules = {"test_a": KILLED, "test_b": QUIET.format("b")}
+    code, output = told(tmp_path / "two", 2, **modules)
+    assert code == pytest.ExitCode.INTERNAL_ERROR
+    assert "tests without a report, such as test_a.py::test_killed" in output
