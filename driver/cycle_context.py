@@ -12,11 +12,12 @@ from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.backend_config import driver_of
+from driver.docket import Docket
 from driver.git import toplevel_of
+from driver.kept_docket import TrackerReader
 from driver.opening import WaveRequest
 from driver.progress import Progress
 from driver.survey import Survey
-from driver.tracker import TrackerReader
 from driver.wanted import Wanted
 from driver.wave_bridge import adapted
 from driver.wave_context import Shipping, WaveOptions
@@ -61,6 +62,10 @@ class Cycle:
     def environ(self) -> Mapping[str, str]:
         """The environment the settings were read with."""
         return self.settings.environ
+
+    def docket(self) -> Docket:
+        """The tracker as it is now. Raises InputError for one that cannot be read."""
+        return self.reader.read(self.tracker, self.state_dir, keep=not self.dry_run)
 
     @property
     def progress(self) -> Progress:

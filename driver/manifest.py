@@ -139,6 +139,11 @@ def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProb
     return WorkItem(**given, extra=extra), ()
 
 
+def item_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
+    """Everything that is wrong with an item, as `check_item` finds it."""
+    return tuple(_values(item, _FIELDS)[1])
+
+
 def ownership_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
     """What is wrong with the files of an item and the place they are in."""
     return tuple(_values(item, ("ownsFiles", "workDir", "repo"))[1])
@@ -148,7 +153,8 @@ def _values(
     item: Mapping[str, Any], keys: Iterable[str]
 ) -> tuple[dict[str, Any], list[ItemProblem]]:
     found: list[ItemProblem] = []
-    values = {_FIELDS[key][0]: _checked(_FIELDS[key][1], item, key, found) for key in keys}
+    there = [key for key in keys if key in _REQUIRED or item.get(key) is not None]
+    values = {_FIELDS[key][0]: _checked(_FIELDS[key][1], item, key, found) for key in there}
     return values, [*found, *_owned(values), *_hiding(values)]
 
 
@@ -174,8 +180,6 @@ def _checked(
     check: Callable[[Any], Any], item: Mapping[str, Any], key: str, found: list[ItemProblem]
 ) -> Any:
     value = item.get(key)
-    if value is None and key not in _REQUIRED:
-        return None
     try:
         if value is None:
             raise Wrong(f"is missing{_near(item, key)}: {_REQUIRED[key]}")
@@ -186,7 +190,7 @@ def _checked(
 
 
 def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
-    folder = values["work_dir"] or "."
+    folder = values.get("work_dir") or "."
     base = "." if is_absolute(folder) else folder
     try:
         parse_owned("any-name", base)
