@@ -18,10 +18,11 @@ from driver.selection import filter_todo_items, ranked
 from driver.shipped_items import is_shipped
 from driver.tracker import tracker_problems, validate_item
 from state_store.item_id import id_of
-from state_store.item_status import IN_PROGRESS, is_finished
+from state_store.item_status import FINISHED, IN_PROGRESS
 from state_store.tracker_file import TrackerFile
 
 Item = Mapping[str, Any]
+_FINISHED = tuple(FINISHED)  # a status may be anything, also what has no hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,11 @@ class Docket:
 
 def docket_of(file: TrackerFile) -> Docket:
     """The docket of a tracker as read."""
-    unfinished = [item for item in file.entries if not is_finished(item)]
+    # Most of a long tracker is done, and all that it costs is this.
+    unfinished = [item for item in file.entries if item.get("status") not in _FINISHED]
     todo = filter_todo_items(unfinished)
     judged = enumerate(map(validate_item, todo))
-    on_the_way = (item for item in file.items.values() if item.get("status") == IN_PROGRESS)
+    on_the_way = [item for item in file.items.values() if item.get("status") == IN_PROGRESS]
     return Docket(
         digest=file.digest,
         todo=ranked(todo),

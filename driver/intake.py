@@ -30,9 +30,11 @@ from driver.wanted import names_of
 from driver.wave_bridge import build_manifest_item
 from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of
+from state_store.kept_items import collector_paused
 from state_store.tracker_file import read_tracker_file
 
 
+@collector_paused()  # neither a docket nor a choice makes cycles to be looked for
 def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """The items of the next wave, maybe none, and why each other is not among them.
 
@@ -49,8 +51,9 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     line = docket.todo
     held_back = {**_not_yet(cycle, docket), **held_back}
     asked, others = cycle.wanted.split(line.items)
-    apart = [held_back[name] for number in asked if (name := line.names[number]) in held_back]
-    todo = [number for number in asked if line.names[number] not in held_back]
+    named = [number for number in asked if line.names[number] in held_back]
+    apart = {n: held_back[line.names[n]] for n in named if id_of(line.items[n]) is not None}
+    todo = [number for number in asked if number not in apart]
     broken = [Skipped("", "not_an_object", detail=stray) for stray in docket.strays]
     broken += [
         _broken(line.items[number], docket.faults[number])
@@ -63,15 +66,15 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     broken += homeless
     if broken and not selection.selected and not apart:
         raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
-    skipped = (*broken, *apart, *selection.skipped, *others)
+    skipped = (*broken, *apart.values(), *selection.skipped, *others)
     return replace(selection, skipped=skipped)
 
 
 def _check_names(cycle: Cycle, docket: Docket) -> None:
     """A name that is no open item's is looked for in the whole tracker, to say what it is."""
-    open_names = {
-        name for item in docket.todo.items if cycle.wanted.only for name in names_of(item)
-    }
+    if not cycle.wanted.only:
+        return
+    open_names = {name for item in docket.todo.items for name in names_of(item)}
     if not open_names.issuperset(cycle.wanted.only):
         cycle.wanted.check_names(read_tracker_file(cycle.tracker).entries)
 

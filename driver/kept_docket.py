@@ -11,14 +11,13 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from driver.docket import Docket, docket_of
-from driver.ranked import Ranked, Unread
+from driver.ranked import Ranked
 from state_store.errors import CannotRunError
 from state_store.files import BadFileError, read_bytes, write_bytes_atomic
 from state_store.kept_items import collector_paused
@@ -61,26 +60,19 @@ class TrackerReader:
 def _keep(path: Path, state_dir: Path, docket: Docket) -> None:
     if path.stat().st_size < _WORTH_KEEPING:
         return
-    body = "\n".join(_body(docket)).encode()
+    body = json.dumps(_plain(docket)).encode()
     head = {**_made_from(path), "digest": docket.digest, "body": hashlib.sha256(body).hexdigest()}
     with suppress(CannotRunError):  # a folder that is not ours to write, a full disk
         write_bytes_atomic(state_dir / FILE_NAME, f"{json.dumps(head)}\n".encode() + body)
 
 
-def _body(docket: Docket) -> Iterator[str]:
-    yield json.dumps(
-        [
-            docket.todo.names,
-            docket.todo.levels,
-            list(docket.faults.items()),
-            docket.linked,
-            docket.shipped,
-            docket.problems,
-            docket.strays,
-            sorted(docket.twice),
-        ]
-    )
-    yield from map(json.dumps, docket.todo.items)
+def _plain(docket: Docket) -> list[Any]:
+    todo = docket.todo
+    return [
+        *(todo.items, todo.names, todo.levels),
+        *(list(docket.faults.items()), docket.linked, docket.shipped),
+        *(docket.problems, docket.strays, sorted(docket.twice)),
+    ]
 
 
 def _found(path: Path, state_dir: Path) -> Docket | None:
@@ -100,11 +92,10 @@ def _found(path: Path, state_dir: Path) -> Docket | None:
 
 
 def _docket(digest: str, body: bytes) -> Docket:
-    first, *texts = body.split(b"\n")
-    names, levels, faults, linked, shipped, problems, strays, twice = json.loads(first)
+    todo, names, levels, faults, linked, shipped, problems, strays, twice = json.loads(body)
     return Docket(
         digest=digest,
-        todo=Ranked(Unread(texts), names, levels),
+        todo=Ranked(todo, names, levels),
         faults={number: tuple(told) for number, told in faults},
         linked=tuple(linked),
         shipped=tuple(shipped),

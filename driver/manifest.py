@@ -18,7 +18,7 @@ from typing import Any
 from driver import item_fields as fields
 from driver.agent_driver import EFFORT_NORMAL
 from driver.item_fields import Command, Wrong, is_absolute
-from driver.ownership import OwnershipError, comparison_key, parse_owned
+from driver.ownership import OwnershipError, comparison_key, is_plain, parse_owned
 from driver.test_command import command_problems
 from driver.test_counts import Allowance
 from state_store.errors import InputError
@@ -155,7 +155,9 @@ def _values(
     found: list[ItemProblem] = []
     there = [key for key in keys if key in _REQUIRED or item.get(key) is not None]
     values = {_FIELDS[key][0]: _checked(_FIELDS[key][1], item, key, found) for key in there}
-    return values, [*found, *_owned(values), *_hiding(values)]
+    found += _owned(values)
+    found += _hiding(values)
+    return values, found
 
 
 def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
@@ -198,6 +200,8 @@ def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
         base = "."
         yield ItemProblem(INVALID_PATH, f"workDir {folder!r} cannot be used: {fault.reason}")
     for entry in values["owns_files"] or ():
+        if base == "." and isinstance(entry, str) and is_plain(entry):
+            continue
         if not isinstance(entry, str) or not entry.strip():
             yield ItemProblem(INVALID_ENTRIES, "every entry of ownsFiles must be a file name")
             continue
