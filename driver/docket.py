@@ -19,7 +19,7 @@ from driver.shipped_items import is_shipped
 from driver.tracker import tracker_problems, validate_item
 from state_store.item_id import id_of
 from state_store.item_status import FINISHED, IN_PROGRESS
-from state_store.tracker_file import TrackerFile
+from state_store.tracker_glance import Glance
 
 Item = Mapping[str, Any]
 _FINISHED = tuple(FINISHED)  # a status may be anything, also what has no hash
@@ -54,26 +54,30 @@ class Docket:
         ]
 
 
-def docket_of(file: TrackerFile) -> Docket:
+def docket_of(tracker: Glance) -> Docket:
     """The docket of a tracker as read."""
     # Most of a long tracker is done, and all that it costs is this.
-    unfinished = [item for item in file.entries if item.get("status") not in _FINISHED]
+    unfinished = [item for item in tracker.entries if item.get("status") not in _FINISHED]
     todo = filter_todo_items(unfinished)
     judged = enumerate(map(validate_item, todo))
-    on_the_way = [item for item in file.items.values() if item.get("status") == IN_PROGRESS]
+    on_the_way = [item for item in tracker.entries if item.get("status") == IN_PROGRESS]
     return Docket(
-        digest=file.digest,
+        digest=tracker.digest,
         todo=ranked(todo),
         faults={number: problems for number, problems in judged if problems},
-        linked=_linked(file, unfinished),
-        shipped=tuple(filter(is_shipped, on_the_way)),
-        problems=tracker_problems(todo, file.ambiguous),
-        strays=file.strays,
-        twice=file.ambiguous,
+        linked=_linked(tracker, unfinished),
+        shipped=tuple(i for i in on_the_way if is_shipped(i) and _is_own(id_of(i), tracker)),
+        problems=tracker_problems(todo, tracker.ambiguous),
+        strays=tracker.strays,
+        twice=tracker.ambiguous,
     )
 
 
-def _linked(file: TrackerFile, unfinished: Sequence[Item]) -> tuple[Item, ...]:
+def _is_own(name: str | None, tracker: Glance) -> bool:
+    return name is not None and name not in tracker.ambiguous
+
+
+def _linked(tracker: Glance, unfinished: Sequence[Item]) -> tuple[Item, ...]:
     timed = {id(item) for item in unfinished if item.get(NEXT) is not None}
-    kept = timed.union(map(id, linked(file.entries)))
-    return tuple(item for item in file.entries if id(item) in kept) if kept else ()
+    kept = timed.union(map(id, linked(tracker.entries)))
+    return tuple(item for item in tracker.entries if id(item) in kept) if kept else ()

@@ -22,7 +22,8 @@ from state_store.errors import CannotRunError
 from state_store.files import BadFileError, read_bytes, write_bytes_atomic
 from state_store.kept_items import collector_paused
 from state_store.tracker_base import digest_of
-from state_store.tracker_file import read_tracker_file, real_path
+from state_store.tracker_file import real_path
+from state_store.tracker_glance import glance_at
 
 FILE_NAME = "tracker_docket.jsonl"
 LAYOUT = 1
@@ -42,12 +43,12 @@ class TrackerReader:
 
     def read(self, path: Path, state_dir: Path, *, keep: bool) -> Docket:
         """What is in the file now; with `keep` the next run may know it too, where there is a
-        state folder that takes it. Raises InputError, as `read_tracker_file`."""
+        state folder that takes it. Raises InputError, as `glance_at`."""
         known = self._docket or _found(path, state_dir)
         if known is None or digest_of(path) != known.digest:
             self.forget()
             with collector_paused():  # of a million objects it would look at each, many times
-                known = docket_of(read_tracker_file(path))
+                known = docket_of(glance_at(path))
         elif self._docket is None:
             self._is_kept = True
         self._docket = known
