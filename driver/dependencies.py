@@ -33,10 +33,10 @@ def needed(items: Sequence[Item]) -> list[Item]:
     return [item for item in found.values() if is_finished(item)]
 
 
-def linked(items: Sequence[Item]) -> list[Item]:
-    """The items that are not finished and depend on others, and those others. `needed` and
-    `waiting` find among them what they find among all."""
-    asking = [item for item in items if KEY in item and not is_finished(item)]
+def linked(items: Sequence[Item], unfinished: Iterable[Item]) -> list[Item]:
+    """The unfinished items that depend on others, and those others. `needed` and `waiting` find
+    among them what they find among all `items`."""
+    asking = [item for item in unfinished if KEY in item]
     if not asking:
         return []
     known = _Known(items)

@@ -79,5 +79,5 @@ def _is_own(name: str | None, tracker: Glance) -> bool:
 
 def _linked(tracker: Glance, unfinished: Sequence[Item]) -> tuple[Item, ...]:
     timed = {id(item) for item in unfinished if item.get(NEXT) is not None}
-    kept = timed.union(map(id, linked(tracker.entries)))
+    kept = timed.union(map(id, linked(tracker.entries, unfinished)))
     return tuple(item for item in tracker.entries if id(item) in kept) if kept else ()

@@ -141,7 +141,7 @@ def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProb
 
 def item_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
     """Everything that is wrong with an item, as `check_item` finds it."""
-    return tuple(_values(item, _FIELDS)[1])
+    return () if _is_plain(item) else tuple(_values(item, _FIELDS)[1])
 
 
 def ownership_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
@@ -158,6 +158,26 @@ def _values(
     found += _owned(values)
     found += _hiding(values)
     return values, found
+
+
+def _is_plain(item: Mapping[str, Any]) -> bool:
+    """Whether a look is enough to know that nothing is wrong, as with nearly every item of a long
+    backlog; False says nothing."""
+    slug, command, owned = item.get("slug"), item.get("testCmd"), item.get("ownsFiles")
+    texts: list[Any] = [slug, command, item.get("id"), item.get("prompt"), item.get("title", "-")]
+    if type(owned) is not list or not _UNUSUAL.isdisjoint(item) or set(map(type, texts)) != {str}:
+        return False
+    together = "".join(texts)
+    return (
+        together.isascii()
+        and "\0" not in together
+        and len(together) < fields.MAX_TEXT
+        and all(map(str.strip, texts))
+        and fields.is_slug(str(slug))
+        and 0 < len(owned) <= fields.MAX_OWNED_FILES
+        and all(type(entry) is str and is_plain(entry) for entry in owned)
+        and not _command_problems(str(command))
+    )
 
 
 def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
@@ -200,8 +220,6 @@ def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
         base = "."
         yield ItemProblem(INVALID_PATH, f"workDir {folder!r} cannot be used: {fault.reason}")
     for entry in values["owns_files"] or ():
-        if base == "." and isinstance(entry, str) and is_plain(entry):
-            continue
         if not isinstance(entry, str) or not entry.strip():
             yield ItemProblem(INVALID_ENTRIES, "every entry of ownsFiles must be a file name")
             continue
@@ -309,3 +327,6 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "validateAllJson": ("validate_all_json", fields.flag_of),
     "pipeline": ("pipeline", fields.phases_of),
 }
+
+# The fields with which an item gets more than a look.
+_UNUSUAL = _FIELDS.keys() - {"ownsFiles", "id", "slug", "title", "prompt", "testCmd"}

@@ -35,10 +35,11 @@ def glance_at(path: Path) -> Glance:
     """Read a tracker. Raises as `read_tracker_file` does, for the same reasons."""
     cut = _Cut()
     digest, entries = read_listed(path, strict_json.decoder(cut.shortened))
-    if cut.count != sum(_is_past(entry) for entry in entries if isinstance(entry, dict)):
+    items = [entry for entry in entries if isinstance(entry, dict)]
+    if cut.count != len([item for item in items if item.get("status") in _PAST]):
         # Something within an item, or around them all, has a status as well.
         digest, entries = read_listed(path)
-    items = [entry for entry in entries if isinstance(entry, dict)]
+        items = [entry for entry in entries if isinstance(entry, dict)]
     strays = strays_of(path, entries) if len(items) < len(entries) else ()
     return Glance(digest, items, ids_twice(items), tuple(strays))
 
@@ -50,7 +51,9 @@ class _Cut:
         self.count = 0
 
     def shortened(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        whole = strict_json.unique(pairs)
+        whole = dict(pairs)
+        if len(whole) < len(pairs):
+            strict_json.unique(pairs)
         get = whole.get
         if (status := get("status")) not in _PAST:
             return whole
@@ -62,7 +65,3 @@ class _Cut:
             "repo": get("repo"),
             "shipped": get("shipped"),
         }
-
-
-def _is_past(entry: Item) -> bool:
-    return entry.get("status") in _PAST
