@@ -169,8 +169,12 @@ def same(left: Any, right: Any) -> bool:
     """True for values that are the same JSON; Python's 1 == True == 1.0 are three of those."""
     if type(left) is not type(right):
         return False
+    if isinstance(left, str):  # first, for nearly every value is one
+        return bool(left == right)
     if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(
+            map(same, left.values(), map(right.__getitem__, left))
+        )
     if isinstance(left, list):
         return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right)
