@@ -12,12 +12,13 @@ from typing import Any
 
 from driver.adapters import driver_of
 from driver.agent_driver import AgentDriver
+from driver.docket import Docket
 from driver.foreign_driver import adapted
 from driver.git import toplevel_of
+from driver.kept_docket import TrackerReader
 from driver.planning import WaveRequest
 from driver.progress import Progress
 from driver.survey import Survey
-from driver.tracker import TrackerReader
 from driver.wanted import Wanted
 from driver.wave_context import Shipping, WaveOptions
 from tools.settings import Settings, process_environment
@@ -61,6 +62,10 @@ class Cycle:
     def environ(self) -> Mapping[str, str]:
         """The environment the settings were read with."""
         return self.settings.environ
+
+    def docket(self) -> Docket:
+        """The tracker as it is now. Raises InputError for one that cannot be read."""
+        return self.reader.read(self.tracker, self.state_dir, keep=not self.dry_run)
 
     @property
     def progress(self) -> Progress:

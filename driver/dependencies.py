@@ -33,6 +33,19 @@ def needed(items: Sequence[Item]) -> list[Item]:
     return [item for item in found.values() if is_finished(item)]
 
 
+def linked(items: Sequence[Item], unfinished: Iterable[Item]) -> list[Item]:
+    """The unfinished items that depend on others, and those others. `needed` and `waiting` find
+    among them what they find among all `items`."""
+    asking = [item for item in unfinished if KEY in item]
+    if not asking:
+        return []
+    known = _Known(items)
+    names = (name for item in asking for name in _named(item[KEY]) or ())
+    kept = {id(item) for name in names if (item := known.find(name)) is not None}
+    kept.update(map(id, asking))
+    return [item for item in items if id(item) in kept]
+
+
 def waiting(
     items: Sequence[Item], absent: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Skipped]:

@@ -74,12 +74,12 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
     Nothing is raised but InputError, for a tracker that cannot be read: a cycle that cannot tell
     what became of earlier work can still do the next.
     """
-    items = list(cycle.reader.read(cycle.tracker).items.values())
+    docket = cycle.docket()
+    todo = docket.own_todo()
     look = _Look()
-    asked = (item for item in items if is_shipped(item) or is_open(item))
-    for top, mine in by_repository(cycle, asked).items():
+    for top, mine in by_repository(cycle, [*docket.shipped, *todo]).items():
         _look_into(cycle, top, mine, look)
-    claimed = [item for item in items if item.get("status") == CLAIMED]
+    claimed = [item for item in todo if item.get("status") == CLAIMED]
     edits: dict[str, tuple[Item, Edit]] = {str(id_of(item)): (item, opened) for item in claimed}
     edits |= {
         str(id_of(one.item)): (one.item, partial(_settled, one))
@@ -118,12 +118,15 @@ def _is_told(one: _Found) -> bool:
 def _taken_over(cycle: Cycle, outlook: Outlook, items: Iterable[Item]) -> Iterator[_Found]:
     """The open items that waves which this state folder knows nothing of have shipped: as another
     one did, or this one before it was lost."""
-    works = [(item, work) for item in items if (work := check_item(item)[0])]
-    if not works:
+    items = list(items)
+    if not items:
         return
     target, tip = outlook.target(cycle.settings.ship.target or "")
     there = by_task(outlook.sightings(tip))
+    works = ((item, check_item(item)[0]) for item in items) if there else ()
     for item, work in works:
+        if work is None:
+            continue
         seen = there.get((item_name(work), task_of(work)), ())
         strange = (o for o in seen if not is_noted(item, o.wave) and not _knows(cycle, o.wave))
         if one := next(strange, None):

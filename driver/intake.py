@@ -18,18 +18,23 @@ from driver.agent_driver import AgentDriver
 from driver.attempts import resting
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.dependencies import waiting
+from driver.docket import Docket
 from driver.in_base import absent
 from driver.phases.owed import OwedItems
 from driver.phases.preflight import PreflightError
 from driver.planning import check
-from driver.selection import Selection, Skipped, filter_todo_items, name_of, select_disjoint
+from driver.ranked import Ranked
+from driver.selection import Selection, Skipped, name_of, select_disjoint, select_ranked
 from driver.text import counted
-from driver.tracker import tracker_problems
+from driver.wanted import names_of
 from driver.wave_bridge import build_manifest_item
 from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of
+from state_store.kept_items import collector_paused
+from state_store.tracker_file import read_tracker_file
 
 
+@collector_paused()  # neither a docket nor a choice makes cycles to be looked for
 def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """The items of the next wave, maybe none, and why each other is not among them.
 
@@ -39,57 +44,78 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
-    tracker = cycle.reader.read(cycle.tracker)
-    ambiguous = tracker_problems(tracker.entries, tracker.ambiguous)
-    if ambiguous:
-        raise InputError(ambiguous)
-    cycle.wanted.check_names(tracker.entries)
-    held_back = {**_not_yet(cycle, tracker.entries), **held_back}
-    everything, others = cycle.wanted.split(filter_todo_items(tracker.entries))
-    apart = [held_back[name] for item in everything if (name := str(id_of(item))) in held_back]
-    todo = [item for item in everything if str(id_of(item)) not in held_back]
-    broken = [Skipped("", "not_an_object", detail=stray) for stray in tracker.strays]
-    judged = [(item, cycle.reader.problems(item)) for item in todo]
-    broken += [_broken(item, problems) for item, problems in judged if problems]
-    sound = [item for item, problems in judged if not problems]
-    _check_own_checkout(cycle, sound)
+    docket = cycle.docket()
+    if docket.problems:
+        raise InputError(docket.problems)
+    _check_names(cycle, docket)
+    line = docket.todo
+    held_back = {**_not_yet(cycle, docket), **held_back}
+    asked, others = cycle.wanted.split(line.items)
+    named = [number for number in asked if line.names[number] in held_back]
+    apart = {n: held_back[line.names[n]] for n in named if id_of(line.items[n]) is not None}
+    todo = [number for number in asked if number not in apart]
+    broken = [Skipped("", "not_an_object", detail=stray) for stray in docket.strays]
+    broken += [
+        _broken(line.items[number], docket.faults[number])
+        for number in todo
+        if number in docket.faults
+    ]
+    sound = line.part([number for number in todo if number not in docket.faults])
+    _check_own_checkout(cycle, sound.items)
     selection, homeless = _select_at_home(cycle, sound)
     broken += homeless
     if broken and not selection.selected and not apart:
         raise InputError([f"item {item.id or '(no id)'}: {item.detail}" for item in broken])
-    skipped = (*broken, *apart, *selection.skipped, *others)
+    skipped = (*broken, *apart.values(), *selection.skipped, *others)
     return replace(selection, skipped=skipped)
 
 
-def _not_yet(cycle: Cycle, entries: Sequence[Mapping[str, Any]]) -> dict[str, Skipped]:
+def _check_names(cycle: Cycle, docket: Docket) -> None:
+    """A name that is no open item's is looked for in the whole tracker, to say what it is."""
+    if not cycle.wanted.only:
+        return
+    open_names = {name for item in docket.todo.items for name in names_of(item)}
+    if not open_names.issuperset(cycle.wanted.only):
+        cycle.wanted.check_names(read_tracker_file(cycle.tracker).entries)
+
+
+def _not_yet(cycle: Cycle, docket: Docket) -> dict[str, Skipped]:
     """What waits for its time, unless it was asked for by name, and for what it depends on."""
-    rest = {} if cycle.wanted.only else resting(entries, datetime.now(UTC))
-    for name in _owed(cycle, entries) if rest else ():
+    linked = docket.linked
+    rest = {} if cycle.wanted.only else resting(linked, datetime.now(UTC))
+    for name in _owed(cycle, linked) if rest else ():
         rest.pop(name, None)
-    return {**rest, **waiting(entries, absent=absent(cycle, entries))}
+    return {**rest, **waiting(linked, absent=absent(cycle, linked))}
 
 
-def _select_at_home(
-    cycle: Cycle, items: Sequence[Mapping[str, Any]]
-) -> tuple[Selection, list[Skipped]]:
+def _select_at_home(cycle: Cycle, line: Ranked) -> tuple[Selection, list[Skipped]]:
     """Disjoint items whose repository and work folder are there, and those that have none: one
     item's slip must neither stop the others nor take their place."""
-    default_repo = str(cycle.repo) if cycle.repo else None
-    first = _owed(cycle, items)
-    homeless: dict[int, Skipped] = {}
-    real = cache(os.path.realpath)
+    first = _owed(cycle, line.items)
+    homeless: dict[str, Skipped] = {}
     while True:
-        at_home = [item for item in items if id(item) not in homeless]
-        selection = select_disjoint(at_home, cycle.max_items, default_repo, first, real)
-        fresh = {id(item): lost for item in selection.selected if (lost := _homeless(cycle, item))}
+        selection = _select(cycle, line, first)
+        lost = ((name_of(item), _homeless(cycle, item)) for item in selection.selected)
+        fresh = {name: skipped for name, skipped in lost if skipped}
         if not fresh:
             return selection, list(homeless.values())
         homeless |= fresh
+        line = line.part([n for n, name in enumerate(line.names) if name not in fresh])
+
+
+def _select(cycle: Cycle, line: Ranked, first: Sequence[str]) -> Selection:
+    default_repo = str(cycle.repo) if cycle.repo else None
+    real = cache(os.path.realpath)
+    if not first:
+        return select_ranked(line, cycle.max_items, default_repo, real)
+    return select_disjoint(line.items, cycle.max_items, default_repo, first, real)
 
 
 def _owed(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> list[str]:
     """The ids of those that are built and on their way: they go first, and wait for nothing."""
     owed = OwedItems(cycle.state_dir)
+    if not owed.slugs:
+        return []
     called_so = (item for item in items if str(item.get("slug")) in owed.slugs)
     return [
         str(id_of(item))

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from driver.agent_driver import EFFORT_LEVELS
-from state_store.item_id import MAX_NUMBER, id_of
+from state_store.item_id import MAX_NUMBER, id_of, is_unicode
 
 Command = str | tuple[str, ...]
 
@@ -20,6 +20,7 @@ MAX_SLUG = 1_000
 VERIFICATION_TIERS = (1, 2, 3, 4)
 
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:")
+_USABLE = re.compile("[A-Za-z0-9_-]")
 
 
 class Wrong(Exception):
@@ -39,10 +40,8 @@ def text_of(value: object) -> str:
         raise Wrong(f"is longer than {MAX_TEXT} characters; shorten it")
     if "\0" in value:
         raise Wrong("holds a NUL character; remove it")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise Wrong("is not valid Unicode; it holds half of a surrogate pair") from None
+    if not value.isascii() and not is_unicode(value):
+        raise Wrong("is not valid Unicode; it holds half of a surrogate pair")
     return value
 
 
@@ -65,11 +64,16 @@ def model_of(value: object) -> str:
 def slug_of(value: object) -> str:
     """A text that can name files and branches."""
     slug = full_text_of(value)
-    if not re.search("[A-Za-z0-9_-]", slug):
+    if not _USABLE.search(slug):
         raise Wrong("has no usable character; use letters, digits, '-' or '_'")
     if len(slug) > MAX_SLUG:
         raise Wrong(f"is longer than {MAX_SLUG} characters; shorten it")
     return slug
+
+
+def is_slug(text: str) -> bool:
+    """Whether `slug_of` takes a text that is sound otherwise."""
+    return len(text) <= MAX_SLUG and bool(_USABLE.search(text))
 
 
 def identifier_of(value: object) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from driver import item_fields as fields
 from driver.agent_driver import EFFORT_NORMAL
 from driver.item_fields import Command, Wrong, is_absolute
-from driver.ownership import OwnershipError, comparison_key, parse_owned
+from driver.ownership import OwnershipError, comparison_key, is_plain, parse_owned
 from driver.test_command import command_problems
 from driver.test_counts import Allowance
 from state_store.errors import InputError
@@ -139,6 +139,11 @@ def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProb
     return WorkItem(**given, extra=extra), ()
 
 
+def item_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
+    """Everything that is wrong with an item, as `check_item` finds it."""
+    return () if _is_plain(item) else tuple(_values(item, _FIELDS)[1])
+
+
 def ownership_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
     """What is wrong with the files of an item and the place they are in."""
     return tuple(_values(item, ("ownsFiles", "workDir", "repo"))[1])
@@ -148,8 +153,31 @@ def _values(
     item: Mapping[str, Any], keys: Iterable[str]
 ) -> tuple[dict[str, Any], list[ItemProblem]]:
     found: list[ItemProblem] = []
-    values = {_FIELDS[key][0]: _checked(_FIELDS[key][1], item, key, found) for key in keys}
-    return values, [*found, *_owned(values), *_hiding(values)]
+    there = [key for key in keys if key in _REQUIRED or item.get(key) is not None]
+    values = {_FIELDS[key][0]: _checked(_FIELDS[key][1], item, key, found) for key in there}
+    found += _owned(values)
+    found += _hiding(values)
+    return values, found
+
+
+def _is_plain(item: Mapping[str, Any]) -> bool:
+    """Whether a look is enough to know that nothing is wrong, as with nearly every item of a long
+    backlog; False says nothing."""
+    slug, command, owned = item.get("slug"), item.get("testCmd"), item.get("ownsFiles")
+    texts: list[Any] = [slug, command, item.get("id"), item.get("prompt"), item.get("title", "-")]
+    if type(owned) is not list or not _UNUSUAL.isdisjoint(item) or set(map(type, texts)) != {str}:
+        return False
+    together = "".join(texts)
+    return (
+        together.isascii()
+        and "\0" not in together
+        and len(together) < fields.MAX_TEXT
+        and all(map(str.strip, texts))
+        and fields.is_slug(str(slug))
+        and 0 < len(owned) <= fields.MAX_OWNED_FILES
+        and all(type(entry) is str and is_plain(entry) for entry in owned)
+        and not _command_problems(str(command))
+    )
 
 
 def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
@@ -174,8 +202,6 @@ def _checked(
     check: Callable[[Any], Any], item: Mapping[str, Any], key: str, found: list[ItemProblem]
 ) -> Any:
     value = item.get(key)
-    if value is None and key not in _REQUIRED:
-        return None
     try:
         if value is None:
             raise Wrong(f"is missing{_near(item, key)}: {_REQUIRED[key]}")
@@ -186,7 +212,7 @@ def _checked(
 
 
 def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
-    folder = values["work_dir"] or "."
+    folder = values.get("work_dir") or "."
     base = "." if is_absolute(folder) else folder
     try:
         parse_owned("any-name", base)
@@ -301,3 +327,6 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "validateAllJson": ("validate_all_json", fields.flag_of),
     "pipeline": ("pipeline", fields.phases_of),
 }
+
+# The fields with which an item gets more than a look.
+_UNUSUAL = _FIELDS.keys() - {"ownsFiles", "id", "slug", "title", "prompt", "testCmd"}

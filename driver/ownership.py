@@ -32,10 +32,9 @@ _TEXT_DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _DRIVE = re.compile("[A-Za-z]:")
 _DEVICE = re.compile(r"con|prn|aux|nul|conin\$|conout\$|com[1-9]|lpt[1-9]")
-_PLAIN = re.compile(
-    rf"(?!(?:{_DEVICE.pattern})(?:\.|\Z))[a-z0-9_][a-z0-9_-]*(?:\.[a-z0-9_-]+)*\Z",
-    re.ASCII | re.IGNORECASE,
-)
+_PLAIN_NAME = rf"(?!(?:{_DEVICE.pattern})(?:[./]|\Z))[a-z0-9_][a-z0-9_-]*(?:\.[a-z0-9_-]+)*"
+_PLAIN = re.compile(rf"{_PLAIN_NAME}\Z", re.ASCII | re.IGNORECASE)
+_PLAIN_PATH = re.compile(rf"{_PLAIN_NAME}(?:/{_PLAIN_NAME})*/?\Z", re.ASCII | re.IGNORECASE)
 
 
 class OwnershipError(InputError):
@@ -136,6 +135,15 @@ def parse_owned(entry: str, work_dir: str = ".") -> OwnedPath:
             entry, f"it is longer than {MAX_PATH_BYTES} bytes or deeper than {MAX_DEPTH} levels"
         )
     return OwnedPath(path, is_dir=text.rsplit("/", 1)[-1] in ("", "."))
+
+
+def is_plain(entry: str) -> bool:
+    """Whether a look is enough to know that `parse_owned` takes an entry below the repository."""
+    return (
+        len(entry) < MAX_COMPONENT_BYTES
+        and bool(_PLAIN_PATH.match(entry))
+        and (entry.count("/") < MAX_DEPTH)
+    )
 
 
 def comparison_key(path: str) -> str:

@@ -20,6 +20,7 @@ from driver.item_fields import is_absolute
 from driver.manifest import ItemProblem, ownership_problems
 from driver.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
 from driver.packing import EXACT_CANDIDATES, Packing, TooHardError
+from driver.ranked import Ranked
 from state_store.item_id import id_of
 from state_store.item_status import is_open
 
@@ -89,10 +90,24 @@ def select_disjoint(
     fit. `default_repo` is the repository of the items that name none, and `real` says of each
     where it is, so that all spellings meet.
     """
-    ranked = [(0 if first and name_of(item) in first else _level(item), item) for item in items]
-    ranked.sort(key=lambda pair: (pair[0], order_key(pair[1])))
-    levels = [level for level, _ in ranked]
-    queue = _Queue([item for _, item in ranked], levels, default_repo, real)
+    levelled = [(0 if first and name_of(item) in first else _level(item), item) for item in items]
+    levelled.sort(key=lambda pair: (pair[0], order_key(pair[1])))
+    line = [item for _, item in levelled]
+    names, levels = [name_of(item) for item in line], [level for level, _ in levelled]
+    return select_ranked(Ranked(line, names, levels), max_count, default_repo, real)
+
+
+def ranked(items: Iterable[Item]) -> Ranked:
+    """The items, which must be in order, with their names and levels."""
+    line = tuple(items)
+    return Ranked(line, tuple(map(name_of, line)), tuple(map(_level, line)))
+
+
+def select_ranked(
+    line: Ranked, max_count: int, default_repo: str | None, real: Callable[[str], str]
+) -> Selection:
+    """`select_disjoint` of items that are in order already, none of them before its turn."""
+    queue = _Queue(line.items, line.names, line.levels, default_repo, real)
     chosen, exact = queue.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
     return Selection(selected, tuple(queue.left_out(chosen, max_count)), exact)
@@ -115,6 +130,7 @@ class _Queue:
     head is ever looked at."""
 
     items: Sequence[Item]
+    names: Sequence[str]
     levels: Sequence[int]
     default_repo: str | None
     real: Callable[[str], str]
@@ -188,16 +204,16 @@ class _Queue:
         """Every item that is not chosen; what comes after a full wave is not looked into."""
         taken = OwnershipMap()
         for number in chosen:
-            taken.add(name_of(self.items[number]), None, self.paths(number))
+            taken.add(self.names[number], None, self.paths(number))
         last = max(chosen, default=-1) if len(chosen) >= limit else len(self.items)
         selected = set(chosen)
-        for number, item in enumerate(self.items):
+        for number, name in enumerate(self.names):
             if number not in selected:
                 why = self._why_not(taken, number) if number <= last else None
-                yield why or Skipped(name_of(item), MAX_ITEMS)
+                yield why or Skipped(name, MAX_ITEMS)
 
     def _why_not(self, taken: OwnershipMap, number: int) -> Skipped | None:
-        item, name = self.items[number], name_of(self.items[number])
+        item, name = self.items[number], self.names[number]
         if problem := self.problem(number):
             return Skipped(name, problem.reason, detail=problem.text)
         for owned in self.paths(number):

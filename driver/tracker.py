@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from driver.manifest import check_item
+from driver.manifest import item_problems
 from driver.ownership import comparison_key
 from state_store.errors import InputError
 from state_store.files import replace_unchanged
@@ -20,35 +20,9 @@ from state_store.item_id import id_of
 from state_store.item_status import is_open
 from state_store.locks import locked
 from state_store.merge import Change, Item
-from state_store.tracker_base import digest_of
-from state_store.tracker_file import TrackerFile, read_tracker_file, real_path, rewritten
+from state_store.tracker_file import read_tracker_file, real_path, rewritten
 
 Edit = Callable[[Item], Mapping[str, Any]]
-
-
-class TrackerReader:
-    """A tracker as it was last read: parsed and checked anew only when its bytes are others."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Keep nothing of it: a long tracker is large."""
-        self._file: TrackerFile | None = None
-        self._problems: dict[int, tuple[str, ...]] = {}
-
-    def read(self, path: Path) -> TrackerFile:
-        """What is in the file now. Raises InputError, as `read_tracker_file`."""
-        if self._file is None or digest_of(path) != self._file.digest:
-            self.forget()
-            self._file = read_tracker_file(path)
-        return self._file
-
-    def problems(self, item: Item) -> tuple[str, ...]:
-        """`validate_item` of an item that was read last."""
-        if id(item) not in self._problems:
-            self._problems[id(item)] = validate_item(item)
-        return self._problems[id(item)]
 
 
 def load_tracker_items(path: Path | str) -> list[Item]:
@@ -66,7 +40,7 @@ def validate_item(item: Item) -> tuple[str, ...]:
     missing_or_empty_prompt, missing_or_empty_testCmd, missing_id, and invalid_<key> for any other
     key the manifest would refuse.
     """
-    problems = [f"{problem.reason}: {problem.text}" for problem in check_item(item)[1]]
+    problems = [f"{problem.reason}: {problem.text}" for problem in item_problems(item)]
     if item.get("id") is None:
         problems.append("missing_id: an item needs an id for its status to be written back")
     return tuple(problems)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,15 +31,15 @@ class Wanted:
             and (self.lane is None or item.get("lane") == self.lane)
         )
 
-    def split(self, items: Iterable[Item]) -> tuple[list[Item], list[Skipped]]:
-        """The items asked for, and the others."""
+    def split(self, items: Sequence[Item]) -> tuple[Sequence[int], list[Skipped]]:
+        """The numbers of the items asked for, and the others."""
         if self == Wanted():
-            return list(items), []
-        asked: list[Item] = []
+            return range(len(items)), []
+        asked: list[int] = []
         others: list[Skipped] = []
-        for item in items:
+        for number, item in enumerate(items):
             if self.takes(item):
-                asked.append(item)
+                asked.append(number)
             else:
                 others.append(Skipped(name_of(item), NOT_ASKED_FOR))
         return asked, others

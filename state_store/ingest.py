@@ -18,6 +18,7 @@ from state_store import tracker_base
 from state_store.files import replace_unchanged, write_json_atomic
 from state_store.item_id import id_of
 from state_store.item_status import ARCHIVED
+from state_store.kept_items import collector_paused
 from state_store.locks import locked
 from state_store.merge import Item, Items, Merge, MergeConflict, agreed, merge
 from state_store.projections import tracker_document
@@ -90,6 +91,7 @@ def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration
     return len(done.drafts)
 
 
+@collector_paused()  # a long tracker is a million objects, and none of them in a cycle
 def sync_tracker(
     api: HasStore,
     path: Path | str,

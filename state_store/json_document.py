@@ -42,11 +42,16 @@ class Member:
     value_end: int
 
 
-def read_json(path: Path, what: str, absent: str = "name an existing file") -> JsonDocument:
+def read_json(
+    path: Path,
+    what: str,
+    absent: str = "name an existing file",
+    decoder: json.JSONDecoder | None = None,
+) -> JsonDocument:
     """Read a whole file; `what` names its role in errors, `absent` is what to do where it is not
-    there; every fault is an InputError."""
+    there; every fault is an InputError. `decoder` is one of `strict_json`."""
     try:
-        return parse_json(read_bytes(path, MAX_BYTES))
+        return parse_json(read_bytes(path, MAX_BYTES), decoder)
     except BadFileError as fault:
         remedy = absent if isinstance(fault, MissingFileError) else "correct it"
         raise InputError(f"the {what} {path} {fault.why}; {remedy}") from fault
@@ -54,14 +59,16 @@ def read_json(path: Path, what: str, absent: str = "name an existing file") -> J
         raise InputError(f"the {what} {path} is not usable JSON: {fault}; correct it") from fault
 
 
-def parse_json(data: bytes) -> JsonDocument:
+def parse_json(data: bytes, decoder: json.JSONDecoder | None = None) -> JsonDocument:
     """Parse UTF-8 JSON, with or without a byte order mark. Raises InputError with the place."""
+    digest = hashlib.sha256(data).hexdigest()
     try:
         text = data.decode()
-        value = strict_json.parse(text.removeprefix(_BYTE_ORDER_MARK))
+        del data  # of a long file it would be a good part of what is held at most
+        value = strict_json.parse(text.removeprefix(_BYTE_ORDER_MARK), decoder)
     except ValueError as fault:  # bad UTF-8, bad JSON, a number of too many digits
         raise InputError(str(fault)) from fault
-    return JsonDocument(value, text, hashlib.sha256(data).hexdigest())
+    return JsonDocument(value, text, digest)
 
 
 def item_spans(text: str, key: str) -> Iterator[tuple[Any, int, int]]:

@@ -17,6 +17,7 @@ from state_store.item_id import id_of
 
 Item = dict[str, Any]
 _BLOCK = 1000
+_INSERT = "INSERT INTO items(position, stream, id, json, version) VALUES(?,?,?,?,?)"
 _MERGES = None  # stands for the type of an event that merges, in rows read for a replay
 
 
@@ -25,11 +26,13 @@ class Fold:
     """What events do to items: `apply` gives the item after an event, itself when unchanged.
 
     An event of the type `merges` does no more to an item that is there than to set the fields of
-    its payload; saying so lets a replay of many do that without a call for each.
+    its payload; saying so lets a replay of many do that without a call for each. One of the type
+    `creates` makes of its payload, as it is, an item that is not there.
     """
 
     apply: Callable[[Item | None, Mapping[str, Any]], Item | None]
     merges: str | None = None
+    creates: str | None = None
 
 
 @dataclass(slots=True)
@@ -41,12 +44,17 @@ class Kept:
     item: Item
 
 
-def keep(connection: sqlite3.Connection, fold: Fold, event: Event) -> None:
-    """Bring the item that `event` is about up to date."""
+def keep(connection: sqlite3.Connection, fold: Fold, event: Event, payload: str) -> None:
+    """Bring the item that `event` is about up to date; `payload` is the event's as JSON."""
     key = _key(event["payload"])
     if key is None:
         return
     stream, version = event["stream"], event["version"]
+    if event["type"] == fold.creates:
+        made = connection.execute(f"{_INSERT} ON CONFLICT(stream, id) DO NOTHING",
+                                  (event["id"], stream, key, payload, version))  # fmt: skip
+        if made.rowcount:
+            return
     row = connection.execute(
         "SELECT json FROM items WHERE stream = ? AND id = ?", (stream, key)
     ).fetchone()
@@ -55,8 +63,8 @@ def keep(connection: sqlite3.Connection, fold: Fold, event: Event) -> None:
     if after is None or after is before:
         return
     connection.execute(
-        "INSERT INTO items(position, stream, id, json, version) VALUES(?,?,?,?,?) "
-        "ON CONFLICT(stream, id) DO UPDATE SET json = excluded.json, version = excluded.version",
+        f"{_INSERT} ON CONFLICT(stream, id) "
+        "DO UPDATE SET json = excluded.json, version = excluded.version",
         (event["id"], stream, key, encode(after), version),
     )
 
@@ -140,7 +148,7 @@ def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str,
     same, stale = _compared(connection, stream, items)
     connection.executemany("DELETE FROM items WHERE position = ?", stale)
     connection.executemany(
-        "INSERT INTO items(position, stream, id, json, version) VALUES(?,?,?,?,?)",
+        _INSERT,
         (
             (kept.position, stream, key, encode(kept.item), kept.version)
             for key, kept in items.items()

@@ -167,13 +167,19 @@ def agreed(base: Items | None, store: Items, file: Items) -> dict[str, dict[str,
 
 def same(left: Any, right: Any) -> bool:
     """True for values that are the same JSON; Python's 1 == True == 1.0 are three of those."""
+    return bool(left == right) and _alike(left, right)
+
+
+def _alike(left: Any, right: Any) -> bool:
+    """Whether values that are equal are of one type all through; a text is equal to texts only."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        return all(_alike(v, right[key]) for key, v in left.items() if type(v) is not str)
     if isinstance(left, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right)
+        pairs = zip(left, right, strict=True)
+        return all(_alike(one, other) for one, other in pairs if type(one) is not str)
+    return True
 
 
 def _merge_one(

@@ -5,18 +5,28 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 
-def parse(text: str) -> Any:
+def parse(text: str, decoder: json.JSONDecoder | None = None) -> Any:
     """The one value in `text`. Raises ValueError with the place of what is wrong."""
     try:
-        return DECODER.decode(text)
+        return (decoder or DECODER).decode(text)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def decoder(object_of: Callable[[list[tuple[str, Any]]], Any]) -> json.JSONDecoder:
+    """One that makes of each object, the innermost first, what `object_of` makes of its members,
+    which it must give to `unique`."""
+    return json.JSONDecoder(
+        object_pairs_hook=object_of, parse_constant=_no_constant, parse_float=_finite
+    )
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these members. Raises ValueError for a key that stands twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice, _ = (Counter(key for key, _ in pairs) - Counter(list(found))).popitem()
@@ -35,6 +45,4 @@ def _finite(digits: str) -> float:
     return number
 
 
-DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
-)
+DECODER = decoder(unique)

@@ -53,7 +53,8 @@ def save_seen(store: EventStore, path: Path, seen: Seen) -> None:
 def digest_of(path: Path) -> str | None:
     """The SHA-256 of the file's bytes; None when it cannot be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as stream:  # a long file in one piece takes longer, and its memory
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError:
         return None
 

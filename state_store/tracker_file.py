@@ -5,6 +5,7 @@ Which changes those are is decided in `merge`; whether an item can be built is t
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from state_store.errors import InputError
 from state_store.item_id import id_of
 from state_store.json_document import item_spans, list_with, object_text, object_with, read_json
 from state_store.merge import Change, Item
+
+_IN_ERRORS = ("tracker", "write it as README.md shows, or name yours with --tracker")
 
 
 class TrackerShapeError(InputError, TypeError):
@@ -43,13 +46,28 @@ def read_tracker_file(path: Path) -> TrackerFile:
 
     Raises InputError; TrackerShapeError, a TypeError too, when there is no list of items.
     """
-    read = read_json(path, "tracker", "write it as README.md shows, or name yours with --tracker")
+    read = read_json(path, *_IN_ERRORS)
     listed = _listed(path, read.value)
     entries = tuple(item for item in listed if isinstance(item, dict))
     items, twice, nameless = _by_id(entries)
     problems = tuple(_problems(path, twice, nameless))
-    strays = tuple(_strays(path, listed)) if len(entries) < len(listed) else ()
+    strays = tuple(strays_of(path, listed)) if len(entries) < len(listed) else ()
     return TrackerFile(read.text, read.digest, entries, items, twice, problems, strays)
+
+
+def read_listed(path: Path, decoder: json.JSONDecoder | None = None) -> tuple[str, list[Any]]:
+    """The SHA-256 of a tracker, and what is in its list, as a decoder of `strict_json` makes it.
+    Raises as `read_tracker_file`."""
+    read = read_json(path, *_IN_ERRORS, decoder)
+    return read.digest, _listed(path, read.value)
+
+
+def ids_twice(entries: Sequence[Item]) -> frozenset[str]:
+    """The ids that stand there twice."""
+    given = [item.get("id") for item in entries]
+    if set(map(type, given)) == {str} and len(set(given)) == len(given):
+        return frozenset()  # as in nearly every tracker, in a third of the time
+    return _by_id(entries)[1]
 
 
 def _by_id(entries: Iterable[Item]) -> tuple[dict[str, Item], frozenset[str], list[Item]]:
@@ -122,7 +140,8 @@ def _problems(path: Path, twice: frozenset[str], nameless: Sequence[Item]) -> It
         yield f"the item {title!r} of {path} has no id; give it one"
 
 
-def _strays(path: Path, entries: Sequence[Any]) -> Iterator[str]:
+def strays_of(path: Path, entries: Sequence[Any]) -> Iterator[str]:
+    """A sentence for each entry that is no object."""
     for number, item in enumerate(entries, start=1):
         if not isinstance(item, dict):
             yield f"entry {number} of {path} is not an object; correct or remove it"

@@ -115,7 +115,7 @@ class Transaction:
             written = self._connection.execute(INSERT_EVENT, (*row, link))
             if fold:
                 event = to_event((written.lastrowid or 0, *row), decode(payload))
-                keep(self._connection, fold, event)
+                keep(self._connection, fold, event, payload)
         self.heads[stream] = (version, link)
         return version
 

@@ -1,42 +1,36 @@
-"""What a tracker of 100,000 items costs, beside parsing and hashing its bytes."""
+"""What a tracker of 100,000 items costs a person's cron: each number is a fresh process's.
+
+Beside each stands what the same bytes cost to parse or to hash in a process that does nothing
+else. Processor time, without the start of the program, medians, taken in turns.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import time
-from collections.abc import Callable
+import subprocess
+import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from driver.cycle_context import Cycle
-from driver.intake import taken
-from driver.survey import Survey
-from driver.tracker import TrackerReader
-from driver.wanted import Wanted
-from state_store.api import StateAPI
-from state_store.ingest import sync_tracker
-from state_store.tracker_file import read_tracker_file
-
 pytestmark = pytest.mark.bench
 ITEMS = 100_000
+PROGRAM = Path(__file__).with_name("tracker_work.py")
+Run = tuple[float, float, float]  # milliseconds of processor, of wall time, MiB
 
 
-@pytest.fixture(scope="module")
-def tracker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("tracker") / "tracker.json"
+def a_tracker(path: Path, open_items: int) -> Path:
+    every = ITEMS // open_items
     items = [
         {
             "id": f"T-{n}",
             "slug": f"item-{n}",
             "title": f"the title of item {n}",
-            "status": "todo" if n % 10 == 0 else "done",
+            "status": "done" if n % every else "todo",
             "priority": f"P{n % 3 + 1}",
-            "createdAt": f"2026-01-{n % 28 + 1:02}T09:00:00Z",
+            "createdAt": (datetime(2026, 1, 1) + timedelta(seconds=97 * n)).isoformat() + "Z",
             "prompt": "Round once, when the total is printed. " * 4,
             "ownsFiles": [f"src/f{n}.py", f"tests/test_f{n}.py"],
             "testCmd": "python -m pytest -q",
@@ -47,58 +41,48 @@ def tracker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def side_by_side(times: int, *works: Callable[[], object]) -> list[float]:
-    """The median milliseconds of each, in turns."""
-    took: list[list[float]] = [[] for _ in works]
-    for _ in range(times):
-        for work, found in zip(works, took, strict=True):
-            began = time.perf_counter()
-            work()
-            found.append((time.perf_counter() - began) * 1e3)
-    return [median(found) for found in took]
+def measured(work: str, tracker: Path, state: Path) -> Run:
+    """One process of `tracker_work`."""
+    command = [sys.executable, str(PROGRAM), work, str(tracker), str(state)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    cpu, wall, memory = map(float, done.stdout.split())
+    return cpu, wall, memory
 
 
-def a_cycle(tracker: Path) -> Cycle:
-    asked: Any = SimpleNamespace(
-        tracker=tracker, max_items=5, wanted=Wanted(), repo=tracker.parent, options=None,
-        state_dir=tracker.parent / "state",
-        survey=Survey({}), environ={}, reader=TrackerReader(),
-    )  # fmt: skip
-    return cast("Cycle", asked)
+def told(name: str, runs: list[Run], of: float | None = None) -> float:
+    cpu, wall, memory = (median(column) for column in zip(*runs, strict=True))
+    ratio = "" if of is None else f", {cpu / of:.2f} x"
+    print(f"  {name}: {cpu:.0f} ms of processor ({wall:.0f} ms){ratio}, {memory:.0f} MiB")
+    return cpu
 
 
-def test_intake(tracker: Path) -> None:
-    cycle = a_cycle(tracker)
-
-    def anew() -> None:
-        cycle.reader.forget()
-        taken(cycle, {})
-
-    parse, read, take, again = side_by_side(
-        5,
-        lambda: json.loads(tracker.read_bytes()),
-        lambda: read_tracker_file(tracker),
-        anew,
-        lambda: taken(cycle, {}),
-    )
-    print(
-        f"\n{ITEMS:,} items, {tracker.stat().st_size / 2**20:.0f} MiB: parsing {parse:.0f} ms, "
-        f"reading {read:.0f} ms ({read / parse:.2f} x), choosing too {take:.0f} ms "
-        f"({take / parse:.2f} x), again in the same cycle {again:.0f} ms"
-    )
+def in_turns(rounds: int, tracker: Path, works: dict[str, str]) -> dict[str, list[Run]]:
+    """Each of the works, by what it is called, in each round with a state folder of its own."""
+    runs: dict[str, list[Run]] = {called: [] for called in works}
+    for number in range(rounds):
+        state = tracker.parent / f"state{number}"
+        state.mkdir()
+        for called, work in works.items():
+            runs[called].append(measured(work, tracker, state))
+    return runs
 
 
-def test_unchanged(tracker: Path, tmp_path: Path) -> None:
-    with StateAPI(tmp_path / "a.db") as api:
-        began = time.perf_counter()
-        sync_tracker(api, tracker)
-        first = time.perf_counter() - began
-        digest, again = side_by_side(
-            9,
-            lambda: hashlib.sha256(tracker.read_bytes()).hexdigest(),
-            lambda: sync_tracker(api, tracker),
-        )
-    print(
-        f"\nfirst sync {first:.1f} s; unchanged: hashing {digest:.1f} ms, sync {again:.1f} ms "
-        f"({again / digest:.2f} x)"
-    )
+@pytest.mark.parametrize("open_items", [1_000, 10_000])
+def test_intake(tmp_path: Path, open_items: int) -> None:
+    tracker = a_tracker(tmp_path / "tracker.json", open_items)
+    runs = in_turns(7, tracker, {"the program": "imports", "parsing": "parse", "first": "intake",
+                                 "hashing": "digest", "unchanged": "intake"})  # fmt: skip
+    size = tracker.stat().st_size / 2**20
+    print(f"\nintake, {ITEMS:,} items, {open_items:,} of them open, {size:.0f} MiB")
+    told("the program", runs["the program"])
+    told("first", runs["first"], told("parsing", runs["parsing"]))
+    told("unchanged", runs["unchanged"], told("hashing", runs["hashing"]))
+
+
+def test_sync(tmp_path: Path) -> None:
+    tracker = a_tracker(tmp_path / "tracker.json", 10_000)
+    runs = in_turns(3, tracker, {"parsing": "parse", "first": "sync", "hashing": "digest",
+                                 "unchanged": "sync"})  # fmt: skip
+    print(f"\nsync with the store, {ITEMS:,} items")
+    told("first", runs["first"], told("parsing", runs["parsing"]))
+    told("unchanged", runs["unchanged"], told("hashing", runs["hashing"]))

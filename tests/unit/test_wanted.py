@@ -32,7 +32,7 @@ ITEMS: list[dict[str, Any]] = [
 )
 def test_all_that_is_asked_for_must_hold(wanted: Wanted, taken: str) -> None:
     asked, others = wanted.split(ITEMS)
-    assert "".join(item["slug"] for item in asked) == taken
+    assert "".join(ITEMS[number]["slug"] for number in asked) == taken
     assert len(asked) + len(others) == len(ITEMS)
     assert {left_out.reason for left_out in others} <= {"not_asked_for"}
 

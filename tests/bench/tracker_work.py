@@ -1,0 +1,97 @@
+"""One piece of work on a tracker in a process of its own, for the tracker's benchmark.
+
+`python tracker_work.py WORK TRACKER STATE_DIR` prints milliseconds of processor and of wall time,
+without the start of the program, and the most memory that it had in MiB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+if not __package__:  # run as a file: import from the checkout, not from this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+Work = Callable[[Path, Path], object]
+
+
+def parse() -> Work:
+    return lambda tracker, _: json.loads(tracker.read_bytes())
+
+
+def digest() -> Work:
+    return lambda tracker, _: hashlib.sha256(tracker.read_bytes()).hexdigest()
+
+
+# What follows imports in the function: the two above must not pay for it in memory.
+
+
+def intake() -> Work:
+    """The tracker read, parsed or recognized, chosen from and checked."""
+    from driver.cycle_context import Cycle
+    from driver.intake import taken
+    from driver.kept_docket import TrackerReader
+    from driver.survey import Survey
+    from driver.wanted import Wanted
+
+    def work(tracker: Path, state: Path) -> None:
+        asked: Any = SimpleNamespace(
+            tracker=tracker, max_items=5, wanted=Wanted(), repo=tracker.parent, options=None,
+            state_dir=state, survey=Survey({}), environ={},
+            docket=lambda: TrackerReader().read(tracker, state, keep=True),
+        )  # fmt: skip
+        assert len(taken(cast("Cycle", asked), {}).selected) == 5
+
+    return work
+
+
+def imports() -> Work:
+    """What the modules of an intake take of memory."""
+    intake()
+    return lambda _, __: None
+
+
+def sync() -> Work:
+    from state_store.api import StateAPI
+    from state_store.ingest import sync_tracker
+
+    def work(tracker: Path, state: Path) -> None:
+        with StateAPI(state / "tracker_events.db") as api:
+            sync_tracker(api, tracker)
+
+    return work
+
+
+WORKS: dict[str, Callable[[], Work]] = {
+    work.__name__: work for work in (parse, digest, intake, imports, sync)
+}
+
+
+def main(name: str, tracker: str, state: str) -> None:
+    work = WORKS[name]()
+    cpu, wall = time.process_time(), time.perf_counter()
+    work(Path(tracker), Path(state))
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    print(cpu * 1e3, wall * 1e3, peak_mib())
+
+
+def peak_mib() -> float:
+    """The most memory so far. What `getrusage` says on Linux is never less than what the process
+    that started this one had."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        [peak] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+        return int(peak.split()[1]) / 2**10
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
