@@ -43,11 +43,17 @@ class Survey:
             self._git_dirs[folder] = is_git_dir(folder, self.environ)
         return self._git_dirs[folder]
 
+    def _opened(self, top: Path) -> Repository:
+        """The checkout at `top` as it was first seen: its head may be another by now."""
+        if top not in self._repositories:
+            self._repositories[top] = open_repository(top, self.environ)
+        return self._repositories[top]
+
     def check_repository(self, top: Path, remote: str | None = None) -> None:
         """Raise InputError or CannotRunError when no wave can work on the checkout at `top`, or
         ship from there to the `remote` that is asked for."""
         if top not in self._sound:
-            repository = self._repository(top)
+            repository = self._opened(top)
             check_complete(repository, self.environ)
             if remote is not None:
                 find_remote(repository, self.environ, remote)
@@ -56,13 +62,13 @@ class Survey:
     def check_target(self, top: Path, remote: str | None, target: str) -> None:
         """Raise InputError when there is no such branch, here or on the remote of that name."""
         if (top, target) not in self._targets:
-            check_target(self._repository(top), self.environ, remote, target)
+            check_target(self._opened(top), self.environ, remote, target)
             self._targets.add((top, target))
 
     def check_keeping(self, top: Path, remote: str | None, *, onto_target: bool) -> None:
         """Raise CannotRunError where the repository cannot keep commits and a branch of ours. One
         that keeps nothing at all needs not, if its branches go to a remote."""
-        repository = self._repository(top)
+        repository = self._opened(top)
         is_sealed = not os.access(repository.objects, os.W_OK)
         if is_sealed and not onto_target and find_remote(repository, self.environ, remote):
             return
@@ -78,7 +84,7 @@ class Survey:
         prompt."""
         if top in self._signing:
             return
-        repository = self._repository(top)
+        repository = self._opened(top)
         signer = signer_of(repository, self.environ, sign)
         if signer is not None and (why := why_it_cannot(signer, repository)):
             raise CannotRunError(
@@ -86,12 +92,6 @@ class Survey:
                 ' unlock the key for its agent, or set [ship] sign = "never"'
             )
         self._signing.add(top)
-
-    def _repository(self, top: Path) -> Repository:
-        """The checkout at `top` as it was first seen: its head may be another by now."""
-        if top not in self._repositories:
-            self._repositories[top] = open_repository(top, self.environ)
-        return self._repositories[top]
 
     def committed_text(self, top: Path, path: str, branch: str | None = None) -> str | None:
         """A file of the commit that `branch`, or else the checkout at `top`, is on; None where it
