@@ -176,6 +176,13 @@ class RepositoryGround:
     def _held(self) -> frozenset[str]:
         return self.git.objects_in(self.base_tree)
 
+    @functools.cached_property
+    def folders(self) -> frozenset[str]:
+        """Every folder of the base, each with a slash at its end."""
+        return frozenset(
+            f"{above}/" for path in self.paths for above in PurePosixPath(path).parents
+        )
+
     def move_trees(self, commit: str) -> None:
         """Have tests run in places that were set up on another commit than the base."""
         self.trees.close()
@@ -227,9 +234,8 @@ class _ClonePlace:
     def ignored(self) -> tuple[str, ...]:
         if any(path.rpartition("/")[2] == ".gitignore" for path in self._owned):
             return ()  # the rules are the item's to change
-        tracked = self._ground.paths
-        folders = {f"{above}/" for path in tracked for above in PurePosixPath(path).parents}
-        return self._ignored([p for p in self._owned if p not in tracked and p not in folders])
+        there = (self._ground.paths, self._ground.folders)
+        return self._ignored([p for p in self._owned if not any(p in known for known in there)])
 
     def _ignored(self, paths: Sequence[str]) -> tuple[str, ...]:
         found = self._workspace.ignored(paths)

@@ -7,6 +7,7 @@ was ready. Whether those changes may ship is judged elsewhere.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import threading
@@ -145,8 +146,7 @@ class Workshop:
         self.base_tree = git.tree_of(base)
         self._prepare = prepare
         self._environ = environ
-        # All at once they would be ready all at the end, and no agent at work before.
-        self._checkouts = threading.Semaphore(os.cpu_count() or 2)
+        self._checkouts = _Turns(os.cpu_count() or 2)
         self.tracked = frozenset(git.paths_in(self.base_tree))
         check_copies(repo.top, prepare.copy, self.tracked)
         self._copied = self._sources()
@@ -175,6 +175,10 @@ class Workshop:
     def proving_trees(self, size: int) -> ProvingTrees:
         """A pool of at most `size` trees to test in; each is made when first needed."""
         return ProvingTrees(size, self._proving_tree, self._renew_git)
+
+    def wait_for_clones(self) -> None:
+        """Wait until no clone is being written: the sooner agents begin, the sooner all is over."""
+        self._checkouts.wait_until_none()
 
     def changed_sources(self) -> tuple[str, ...]:
         """The `copy` paths that are other than when this was made: not all places are alike."""
@@ -257,11 +261,42 @@ class Workshop:
     def _lay_git(self, path: Path, index: Path, *, head: str, branch: str | None) -> None:
         own = path / ".git"
         remove_tree(own)
-        made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
-        # What git found out about this file system. Each key once, or agents cannot set it.
-        config = "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
-        lay_git_dir(own, self._repo, head=head, branch=branch, config=config + _CLONE_CONFIG)
+        config = self._probed + _CLONE_CONFIG
+        lay_git_dir(own, self._repo, head=head, branch=branch, config=config)
         shutil.copyfile(index, own / "index")
+
+    @functools.cached_property
+    def _probed(self) -> str:
+        """What git found out about this file system. Each key once, or agents cannot set it."""
+        made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
+        return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
+
+
+class _Turns:
+    """At most `width` at once: all at once they would be ready all at the end, and no agent at
+    work before."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._changed = threading.Condition()
+        self._asked = self._busy = 0
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._asked += 1
+            self._changed.wait_for(lambda: self._busy < self._width)
+            self._busy += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._asked -= 1
+            self._busy -= 1
+            self._changed.notify_all()
+
+    def wait_until_none(self) -> None:
+        """Wait until nobody has a turn or waits for one."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._asked)
 
 
 @contextlib.contextmanager
