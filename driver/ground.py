@@ -214,12 +214,14 @@ class _ClonePlace:
         self.top = workspace.path
         self.workdir = workspace.path / work_dir
         self._branch, self._told = ground.repository.branch, set[str]()
+        self._patches: dict[str, bytes] = {}
         self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
 
     def observe(self) -> Observed:
         if replaced := self._ground.replaced_objects():
             raise WorkspaceError(REPLACED.format(", ".join(replaced)))
         collected = self._workspace.collect(self._owned)
+        self._patches = {collected.tree: collected.patch}
         links = (c.path for c in collected.changes if c.mode == MODE_LINK)
         return Observed(
             collected.changes,
@@ -272,7 +274,10 @@ class _ClonePlace:
         return self._ground.git.blob(change.blob) if change.blob else b""
 
     def patch(self, tree: str | None) -> bytes:
-        return self._ground.git.patch(self._ground.base_tree, tree) if tree else b""
+        if tree is None:
+            return b""
+        made = self._patches.pop(tree, None)  # asked for once at once, and it may be large
+        return self._ground.git.patch(self._ground.base_tree, tree) if made is None else made
 
     def whole_diff(self, tree: str, since: str | None = None) -> bytes:
         return self._ground.git.whole_diff(since or self._ground.base_tree, tree)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from driver.git import find_remote, open_repository, toplevel_of
+from driver.git import Repository, find_remote, open_repository, toplevel_of
 from driver.git_command import run_git, text, user_environment
 from driver.repository import check_complete, is_git_dir
 from driver.signing import signer_of, why_it_cannot
@@ -26,6 +26,7 @@ class Survey:
     environ: Mapping[str, str]
     _tops: dict[Path, Path | None] = field(default_factory=dict)
     _git_dirs: dict[Path, bool] = field(default_factory=dict)
+    _repositories: dict[Path, Repository] = field(default_factory=dict)
     _sound: set[Path] = field(default_factory=set)
     _signing: set[Path] = field(default_factory=set)
     _targets: set[tuple[Path, str]] = field(default_factory=set)
@@ -42,11 +43,16 @@ class Survey:
             self._git_dirs[folder] = is_git_dir(folder, self.environ)
         return self._git_dirs[folder]
 
+    def _opened(self, top: Path) -> Repository:
+        if top not in self._repositories:
+            self._repositories[top] = open_repository(top, self.environ)
+        return self._repositories[top]
+
     def check_repository(self, top: Path, remote: str | None = None) -> None:
         """Raise InputError or CannotRunError when no wave can work on the checkout at `top`, or
         ship from there to the `remote` that is asked for."""
         if top not in self._sound:
-            repository = open_repository(top, self.environ)
+            repository = self._opened(top)
             check_complete(repository, self.environ)
             if remote is not None:
                 find_remote(repository, self.environ, remote)
@@ -55,13 +61,13 @@ class Survey:
     def check_target(self, top: Path, remote: str | None, target: str) -> None:
         """Raise InputError when there is no such branch, here or on the remote of that name."""
         if (top, target) not in self._targets:
-            check_target(open_repository(top, self.environ), self.environ, remote, target)
+            check_target(self._opened(top), self.environ, remote, target)
             self._targets.add((top, target))
 
     def check_keeping(self, top: Path, remote: str | None, mode: str) -> None:
         """Raise CannotRunError where the repository cannot keep commits and a branch of ours. One
         that keeps nothing at all needs not, if its branches go to a remote."""
-        repository = open_repository(top, self.environ)
+        repository = self._opened(top)
         is_sealed = not os.access(repository.objects, os.W_OK)
         if is_sealed and mode == "branch" and find_remote(repository, self.environ, remote):
             return
@@ -77,7 +83,7 @@ class Survey:
         prompt."""
         if top in self._signing:
             return
-        repository = open_repository(top, self.environ)
+        repository = self._opened(top)
         signer = signer_of(repository, self.environ, sign)
         if signer is not None and (why := why_it_cannot(signer, repository)):
             raise CannotRunError(

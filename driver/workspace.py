@@ -48,10 +48,12 @@ _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What an agent made: the base tree with exactly its changes, and those changes."""
+    """What an agent made: the base tree with exactly its changes, and those changes, also as a
+    patch."""
 
     tree: str
     changes: tuple[Change, ...]
+    patch: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,11 @@ class Workspace:
             tree = now
         else:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
-        changes, forged = self.git.examined(self.base_tree, tree)
-        if forged:
-            named = ", ".join(forged)
+        found = self.git.examined(self.base_tree, tree)
+        if found.forged:
+            named = ", ".join(found.forged)
             raise WorkspaceError(f"objects in git whose content is not what they say: {named}")
-        return Collected(tree, changes)
+        return Collected(tree, found.changes, found.patch)
 
     def put(self, tree: str) -> None:
         """Bring in the work of `tree`, the base with changes; for a clone that is still as made."""
