@@ -10,6 +10,7 @@ import functools
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 
 from driver.checkout_watch import AROUND
@@ -94,8 +95,19 @@ def _decides(name: str) -> bool:
 def _modules(folder: str) -> tuple[object, ...]:
     """The names in a folder of modules, with the stat data of single files; compiled files come and
     go by themselves."""
-    names = [name for name in _names(folder) if name != "__pycache__"]
-    return tuple((name, _signature(f"{folder}/{name}")) for name in names)
+    try:
+        with os.scandir(folder) as entries:
+            found = [(one.name, _of(one)) for one in entries if one.name != "__pycache__"]
+    except OSError:
+        return ()
+    return tuple(sorted(found, key=itemgetter(0)))
+
+
+def _of(entry: os.DirEntry[str]) -> Signature | None:
+    try:
+        return signature_of(entry.stat(follow_symlinks=False))
+    except OSError:
+        return None
 
 
 def _names(folder: str) -> list[str]:

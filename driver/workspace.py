@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from driver.folders import copy_into, newest_ns, remove_tree, snapshot
+from driver.folders import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git import PrivateGit, Repository
 from driver.outcome import Change
 from driver.preparation import Preparation, check_copies, signatures
@@ -246,8 +246,9 @@ class Workshop:
         own = place.path / ".git"
         with contextlib.suppress(OSError):
             if not own.is_symlink() and snapshot(own) == place.git_dir:
-                shutil.copyfile(place.index, own / "index")
-                place.git_dir = snapshot(own)
+                index = own / "index"
+                shutil.copyfile(place.index, index)
+                place.git_dir = {**place.git_dir, "index": signature_of(index.lstat())}
                 return
         self._lay_git(place.path, place.index, head=self._base, branch=self._repo.branch)
         # A test may ask git for what is about to be committed, whose objects only we have.

@@ -53,8 +53,6 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
     """
     wave.gates.check()
-    if ground.remote is not None:
-        ground.remote.processes.make_ready()
     integration, lost = _on(ground, wave, look(ground, ground.base)), list[ItemOutcome]()
     hooks = AskedHooks(ground, wave)
     while True:
