@@ -67,7 +67,7 @@ class PrivateTrees(PrivateDir):
         asked = ("diff-tree", "-t", "-z", "--raw", *_AS_PATCH, base_tree, tree)
         # No field is empty, so two NULs stand between what has changed and the patch only.
         told, _, patch = self._git(*asked).stdout.partition(b"\0\0")
-        fields = records(told + b"\0")
+        fields = records(told.rstrip(b"\0") + b"\0")
         entries = [*map(_change, fields[::2], fields[1::2])]
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
         changes = tuple(c for c in entries if _MODE_FOLDER not in (c.mode, c.base_mode))

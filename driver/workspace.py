@@ -10,7 +10,6 @@ import contextlib
 import functools
 import os
 import shutil
-import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from driver.folders import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git import PrivateGit, Repository
 from driver.outcome import Change
+from driver.pool import Turns
 from driver.preparation import Preparation, check_copies, signatures
 from driver.proving import ProvingTree, ProvingTrees
 from driver.repository import borrow_objects, lay_git_dir
@@ -148,7 +148,8 @@ class Workshop:
         self.base_tree = git.tree_of(base)
         self._prepare = prepare
         self._environ = environ
-        self._checkouts = _Turns(os.cpu_count() or 2)
+        # All at once they would be ready all at the end, and no agent at work before.
+        self._checkouts = Turns(os.cpu_count() or 2)
         self.tracked = frozenset(git.paths_in(self.base_tree))
         check_copies(repo.top, prepare.copy, self.tracked)
         self._copied = self._sources()
@@ -273,33 +274,6 @@ class Workshop:
         """What git found out about this file system. Each key once, or agents cannot set it."""
         made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
         return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
-
-
-class _Turns:
-    """At most `width` at once: all at once they would be ready all at the end, and no agent at
-    work before."""
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._changed = threading.Condition()
-        self._asked = self._busy = 0
-
-    def __enter__(self) -> None:
-        with self._changed:
-            self._asked += 1
-            self._changed.wait_for(lambda: self._busy < self._width)
-            self._busy += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._changed:
-            self._asked -= 1
-            self._busy -= 1
-            self._changed.notify_all()
-
-    def wait_until_none(self) -> None:
-        """Wait until nobody has a turn or waits for one."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._asked)
 
 
 @contextlib.contextmanager
