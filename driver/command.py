@@ -102,9 +102,9 @@ def unusable(command: Command) -> str:
     if not command.argv:
         return "the command is empty"
     argv = (command.argv,) if isinstance(command.argv, str) else command.argv
-    texts = [*argv, *command.env, *command.env.values()]
+    texts = "".join([*argv, *command.env, *command.env.values()])
     try:
-        if any(b"\0" in os.fsencode(text) for text in texts):
+        if b"\0" in os.fsencode(texts):
             return "an argument or environment variable holds a NUL character"
     except UnicodeEncodeError:
         return "an argument or environment variable holds text that this system cannot pass on"
@@ -150,14 +150,19 @@ def child_environment(
     `extra` is the engine's own word and passes as it is.
     """
     wanted = (*_PASSED, *(_PASSED_ON_WINDOWS if os.name == "nt" else ()), *names)
-    passed = {
-        name: value
-        for name, value in parent.items()
-        if any(_matches(name, pattern) for pattern in wanted)
-        and not any(_matches(name, pattern) for pattern in _NEVER_PASSED)
-    }
+    passes, never = _Names(wanted), _Names(_NEVER_PASSED)
+    passed = {n: value for n, value in parent.items() if n in passes and n not in never}
     return passed | dict(extra or {})
 
 
-def _matches(name: str, pattern: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+class _Names:
+    """The names that fit one of several patterns."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        whole, begun = list[str](), list[str]()
+        for pattern in patterns:
+            (begun if pattern.endswith("*") else whole).append(pattern)
+        self._whole, self._begun = frozenset(whole), tuple(one[:-1] for one in begun)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._whole or name.startswith(self._begun)

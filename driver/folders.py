@@ -108,12 +108,12 @@ def snapshot(
     where there is clearly more than `most`.
     """
     seen: dict[str, Signature] = {}
-    waiting = [""]
+    waiting, root = [""], str(top)
     while waiting:
         if most is not None and len(seen) > most:
             raise TooManyError
         folder = waiting.pop()
-        with os.scandir(top / folder) as entries:
+        with os.scandir(f"{root}/{folder}") as entries:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 if path == ".git" or path in without:
@@ -131,9 +131,10 @@ def newest_of(seen: Mapping[str, Signature]) -> int:
 
 def signature_of(seen: os.stat_result) -> Signature:
     """Stat data of one path, see `snapshot`."""
-    if stat.S_ISDIR(seen.st_mode):
-        return (seen.st_mode,)
-    return (seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino)
+    mode = seen.st_mode
+    if stat.S_ISDIR(mode):
+        return (mode,)
+    return (mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino)
 
 
 def copy_into(source: Path, target: Path) -> None:

@@ -204,8 +204,6 @@ class PrivateGit(PrivateTrees):
         """
         env = self.env
         at = f"--git-dir={repo.git_dir}"
-        if commit_at(repo, ref, self.environ) == commit:
-            return
         have = (at, "cat-file", "-e", commit)
         if not run_git(have, cwd=repo.top, env=env, accept=(0, 1, 128)).ok:
             # --local: only what the user's repository does not have. No fetch, so no FETCH_HEAD.

@@ -176,6 +176,13 @@ class RepositoryGround:
     def _held(self) -> frozenset[str]:
         return self.git.objects_in(self.base_tree)
 
+    @functools.cached_property
+    def folders(self) -> frozenset[str]:
+        """Every folder of the base, each with a slash at its end."""
+        return frozenset(
+            f"{above}/" for path in self.paths for above in PurePosixPath(path).parents
+        )
+
     def move_trees(self, commit: str) -> None:
         """Have tests run in places that were set up on another commit than the base."""
         self.trees.close()
@@ -207,12 +214,14 @@ class _ClonePlace:
         self.top = workspace.path
         self.workdir = workspace.path / work_dir
         self._branch, self._told = ground.repository.branch, set[str]()
+        self._patches: dict[str, bytes] = {}
         self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
 
     def observe(self) -> Observed:
         if replaced := self._ground.replaced_objects():
             raise WorkspaceError(REPLACED.format(", ".join(replaced)))
         collected = self._workspace.collect(self._owned)
+        self._patches = {collected.tree: collected.patch}
         links = (c.path for c in collected.changes if c.mode == MODE_LINK)
         return Observed(
             collected.changes,
@@ -227,9 +236,8 @@ class _ClonePlace:
     def ignored(self) -> tuple[str, ...]:
         if any(path.rpartition("/")[2] == ".gitignore" for path in self._owned):
             return ()  # the rules are the item's to change
-        tracked = self._ground.paths
-        folders = {f"{above}/" for path in tracked for above in PurePosixPath(path).parents}
-        return self._ignored([p for p in self._owned if p not in tracked and p not in folders])
+        there = (self._ground.paths, self._ground.folders)
+        return self._ignored([p for p in self._owned if not any(p in known for known in there)])
 
     def _ignored(self, paths: Sequence[str]) -> tuple[str, ...]:
         found = self._workspace.ignored(paths)
@@ -266,7 +274,10 @@ class _ClonePlace:
         return self._ground.git.blob(change.blob) if change.blob else b""
 
     def patch(self, tree: str | None) -> bytes:
-        return self._ground.git.patch(self._ground.base_tree, tree) if tree else b""
+        if tree is None:
+            return b""
+        made = self._patches.pop(tree, None)  # asked for once at once, and it may be large
+        return self._ground.git.patch(self._ground.base_tree, tree) if made is None else made
 
     def whole_diff(self, tree: str, since: str | None = None) -> bytes:
         return self._ground.git.whole_diff(since or self._ground.base_tree, tree)

@@ -36,6 +36,8 @@ from state_store.errors import CannotRunError
 from state_store.journal import safe_slug
 from tools.settings import Settings
 
+_FEW_FILES = 3000  # a further checkout of more takes longer than what it saves
+
 
 @dataclass(frozen=True, slots=True)
 class SideProcesses:
@@ -101,7 +103,7 @@ class GroundWork:
         setup = functools.partial(run_setup, settings, self.side.setups, self.mark)
         prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
         workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
-        trees = workshop.proving_trees(parallel_tests(settings))
+        trees = workshop.proving_trees(_trees_for(settings, len(workshop.tracked)))
         tripwire = self._tripwire(checkout, folder)
         ground = RepositoryGround(repository, git, workshop, trees, remote, tripwire)
         ground.signer = signer_of(repository, settings.environ, settings.ship.sign)
@@ -143,6 +145,13 @@ class GroundWork:
 def parallel_tests(settings: Settings) -> int:
     """How many tests may run at once."""
     return settings.limits.max_parallel_tests or os.cpu_count() or 2
+
+
+def _trees_for(settings: Settings, files: int) -> int:
+    """How many trees there may be to test in: one more than tests at once is made ready while they
+    run, where that costs little and tests are not to be alone."""
+    tests, prepared = parallel_tests(settings), settings.workspace.setup or settings.workspace.copy
+    return tests + (tests > 1 and not prepared and files <= _FEW_FILES)
 
 
 def _fresh_folder(root: Path, prefix: str) -> Path:

@@ -10,6 +10,7 @@ import functools
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 
 from driver.checkout_watch import AROUND
@@ -37,52 +38,52 @@ class Neighbourhood:
     install Python modules at any time, so these are not looked at."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], *, may_install: bool) -> None:
-        self._folder = folder
-        self._home = Path(environ["HOME"]) if environ.get("HOME") else None
-        self._path = [] if may_install else environ.get("PATH", "").split(os.pathsep)
-        self._modules = not may_install
+        self._home = environ.get("HOME", "")
+        proving = folder / "proving"
+        self._above = [str(one) for one in (proving, *proving.parents)]
+        # Texts: paths as objects would take most of the time of a look, and each item asks for two.
+        own = (
+            f"{folder}/{name}/{file}" for name in ("private.git", "watch") for file in _GIT_FILES
+        )
+        homes = (f"{self._home}/{name}" for name in _BUILD_SETTINGS) if self._home else ()
+        self._single = [*own, *homes]
+        path = [] if may_install else environ.get("PATH", "").split(os.pathsep)
+        roots = [str(Path(entry).parent / "lib") for entry in path if entry.endswith("bin")]
+        local = [f"{self._home}/.local/lib"] if self._home and not may_install else []
+        self._roots = list(dict.fromkeys([*roots, *local]))
 
     def look(self) -> dict[str, str]:
         """What is there by now, by the name that people call it by."""
-        found = dict(self._seen())
-        return {f"{AROUND}{path}": repr(signature) for path, signature in found.items()}
+        return {f"{AROUND}{path}": repr(signature) for path, signature in self._seen()}
 
-    def _seen(self) -> Iterator[tuple[Path, object]]:
-        for name in ("private.git", "watch"):
-            for file in _GIT_FILES:
-                yield from _there(self._folder / name / file)
-        proving = self._folder / "proving"
-        for folder in (proving, *proving.parents):
+    def _seen(self) -> Iterator[tuple[str, object]]:
+        for path in self._single:
+            yield from _there(path)
+        for folder in self._above:
             yield from _deciding(folder)
-        if self._home is not None:
-            for name in _BUILD_SETTINGS:
-                yield from _there(self._home / name)
-        for folder in self._module_folders() if self._modules else ():
+        for folder in self._module_folders():
             if modules := _modules(folder):
                 yield folder, modules
 
-    def _module_folders(self) -> Iterator[Path]:
-        roots = [Path(entry).parent / "lib" for entry in self._path if entry.endswith("bin")]
-        if self._home is not None:
-            roots.append(self._home / ".local" / "lib")
-        for root in dict.fromkeys(roots):
+    def _module_folders(self) -> Iterator[str]:
+        for root in self._roots:
             for version in _names(root):
                 if version.startswith("python"):
-                    yield from (root / version / name for name in _PACKAGES)
+                    yield from (f"{root}/{version}/{name}" for name in _PACKAGES)
 
 
-def _there(path: Path) -> Iterator[tuple[Path, object]]:
+def _there(path: str) -> Iterator[tuple[str, object]]:
     """A path that exists; a folder counts by the names in it."""
     if (signature := _signature(path)) is not None:
         is_folder = stat.S_ISDIR(signature[0])
         yield path, (signature, _names(path)) if is_folder else signature
 
 
-def _deciding(folder: Path) -> Iterator[tuple[Path, object]]:
+def _deciding(folder: str) -> Iterator[tuple[str, object]]:
     """What runners that look for their configuration upwards find in a folder."""
     for name in _names(folder):
         if _decides(name):
-            path = folder / name
+            path = os.path.join(folder, name)  # noqa: PTH118 - the root ends in a slash
             yield from _there(path) if name == _FOR_LOOKING_UP else [(path, _signature(path))]
 
 
@@ -91,22 +92,33 @@ def _decides(name: str) -> bool:
     return any(configuration(path).startswith(_DECIDING) for path in (name, f"{name}/x"))
 
 
-def _modules(folder: Path) -> tuple[object, ...]:
+def _modules(folder: str) -> tuple[object, ...]:
     """The names in a folder of modules, with the stat data of single files; compiled files come and
     go by themselves."""
-    names = [name for name in _names(folder) if name != "__pycache__"]
-    return tuple((name, _signature(folder / name)) for name in names)
+    try:
+        with os.scandir(folder) as entries:
+            found = [(one.name, _of(one)) for one in entries if one.name != "__pycache__"]
+    except OSError:
+        return ()
+    return tuple(sorted(found, key=itemgetter(0)))
 
 
-def _names(folder: Path) -> list[str]:
+def _of(entry: os.DirEntry[str]) -> Signature | None:
+    try:
+        return signature_of(entry.stat(follow_symlinks=False))
+    except OSError:
+        return None
+
+
+def _names(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
     except OSError:
         return []
 
 
-def _signature(path: Path) -> Signature | None:
+def _signature(path: str) -> Signature | None:
     try:
-        return signature_of(path.lstat())
+        return signature_of(os.lstat(path))
     except OSError:
         return None

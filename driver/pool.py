@@ -66,6 +66,32 @@ def repeating(interval_s: float, work: Callable[[], None]) -> Iterator[None]:
         thread.join()
 
 
+class Turns:
+    """A piece of work that at most `width` threads do at once, each `with` it."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._changed = threading.Condition()
+        self._asked = self._busy = 0
+
+    def __enter__(self) -> None:
+        with self._changed:
+            self._asked += 1
+            self._changed.wait_for(lambda: self._busy < self._width)
+            self._busy += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._asked -= 1
+            self._busy -= 1
+            self._changed.notify_all()
+
+    def wait_until_none(self) -> None:
+        """Wait until nobody is at it or waits for a turn."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._asked)
+
+
 class Beside(Generic[Result]):
     """A piece of work on a thread of its own, whose result is asked for later."""
 

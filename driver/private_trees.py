@@ -14,6 +14,17 @@ from driver.private_dir import PrivateDir
 
 _AT_ONCE = 500  # objects whose content is in memory
 _MODE_FOLDER = "040000"
+_AS_PATCH = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff",
+             "--no-textconv", "--no-color")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The difference of two trees; `forged` are ids of objects that are not what they say."""
+
+    changes: tuple[Change, ...]
+    patch: bytes
+    forged: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +55,23 @@ class PrivateTrees(PrivateDir):
         fields = records(told.stdout)
         return tuple(map(_change, fields[::2], fields[1::2]))
 
-    def examined(self, base_tree: str, tree: str) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-        """What `changes` tells of two trees, and the ids of what `tree` has over `base_tree` whose
-        content is another than they say.
+    def examined(self, base_tree: str, tree: str) -> Examined:
+        """What `changes` and `patch` tell of two trees, and the ids of what `tree` has over
+        `base_tree` whose content is another than they say.
 
         Git never looks, and does not write what it has by name: whoever lays down an object first
         decides what is read for it.
         """
         if base_tree == tree:
-            return (), ()
-        told = self._git("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", base_tree, tree)
-        fields = records(told.stdout)
+            return Examined((), b"", ())
+        asked = ("diff-tree", "-t", "-z", "--raw", *_AS_PATCH, base_tree, tree)
+        # No field is empty, so two NULs stand between what has changed and the patch only.
+        told, _, patch = self._git(*asked).stdout.partition(b"\0\0")
+        fields = records(told.rstrip(b"\0") + b"\0")
         entries = [*map(_change, fields[::2], fields[1::2])]
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
         changes = tuple(c for c in entries if _MODE_FOLDER not in (c.mode, c.base_mode))
-        return changes, self._misnamed(new)
+        return Examined(changes, patch, self._misnamed(new))
 
     def objects_in(self, tree: str) -> frozenset[str]:
         """The ids of a tree and of all files, links and trees in it."""
@@ -87,9 +100,7 @@ class PrivateTrees(PrivateDir):
 
     def patch(self, base_tree: str, tree: str) -> bytes:
         """A patch `git apply` takes. Attributes in the trees cannot hide text from it."""
-        options = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff",
-                   "--no-textconv", "--no-color")  # fmt: skip
-        return self._git("diff-tree", *options, base_tree, tree).stdout
+        return self._git("diff-tree", *_AS_PATCH, base_tree, tree).stdout
 
     def whole_diff(self, base_tree: str, tree: str) -> bytes:
         """The difference as lines, for reading: also of files that call themselves binary."""

@@ -157,6 +157,11 @@ class Processes:
         except OSError as problem:
             return _without_exit(Ending.COULD_NOT_START, why_not_started(command, problem))
 
+    def make_ready(self) -> None:
+        """Have the next run start sooner, where there is other work to do until then."""
+        if self._nursery is not None and not self._cancelled:
+            self._nursery.make_ready()
+
     def _started(self, command: Command, streams: Streams, name: str) -> RunningTree:
         if self._nursery is None:
             return _Unsupervised(command, streams, name)

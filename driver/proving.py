@@ -45,12 +45,12 @@ class ProvingTree:
 
     def tampered(self) -> tuple[str, ...]:
         """Tracked paths that are not what the git tree says any more."""
+        top, products = f"{self.path}/", self.products
         suspects = [
             path
             for path, before in self.seen.items()
             # A product of the set-up that the tree holds as well is the tree's.
-            if self.products.get(path) != before and not _is_folder(before)
-            if _look(f"{self.path}/{path}") != before
+            if products.get(path) != before and len(before) > 1 and _look(top + path) != before
         ]
         return self.git.tampered(self.path, self.index, suspects) if suspects else ()
 

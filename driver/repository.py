@@ -235,8 +235,9 @@ def lay_git_dir(
     Files instead of `git clone --shared`: six small writes, against a process of 40 ms.
     """
     sha256 = repo.object_format == "sha256"
-    for folder in ("objects/info", "refs/heads", "info"):
-        (path / folder).mkdir(parents=True, exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in ("objects", "objects/info", "refs", "refs/heads", "info"):
+        (path / folder).mkdir(exist_ok=True)
     lines = "[extensions]\n\tobjectFormat = sha256\n" if sha256 else ""
     lines += f"[core]\n\trepositoryformatversion = {int(sha256)}\n{config}"
     (path / "config").write_text(lines, encoding="utf-8", newline="\n")

@@ -61,6 +61,12 @@ class Nursery:
             raise
         return ours
 
+    def make_ready(self) -> None:
+        """Start it beside what else there is to do, as it is needed soon."""
+        with self._lock, suppress(OSError):  # told by the run that needs it
+            if self._requests is None:
+                self._start()
+
     def wake(self) -> None:
         """Have it go on, should somebody have stopped it."""
         self._wake()

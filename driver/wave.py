@@ -47,6 +47,7 @@ def run(request: WaveRequest) -> WaveReport:
 
 def _walk_all(wave: Wave, memories: Mapping[str, Remembered]) -> list[ItemOutcome]:
     trails = {planned.slug: Trail() for planned in wave.plan}
+    _make_ready_to_push(wave)
     wave.recorder.taken_all([wave.subject(planned) for planned in wave.plan])
     make_up(wave, memories)
     return run_all(
@@ -60,6 +61,13 @@ def _walk_all(wave: Wave, memories: Mapping[str, Remembered]) -> list[ItemOutcom
             grace_s=lambda: wave.gates.stop.grace_s,
         ),
     )
+
+
+def _make_ready_to_push(wave: Wave) -> None:
+    """What the ship would have to wait for, while there is time: agents are at work."""
+    for ground in wave.grounds.values() if wave.shipping.mode != "none" else ():
+        if isinstance(ground, RepositoryGround) and ground.remote is not None:
+            ground.remote.processes.make_ready()
 
 
 def _ship_all(

@@ -7,17 +7,18 @@ was ready. Whether those changes may ship is judged elsewhere.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
-import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from driver.folders import copy_into, newest_ns, remove_tree, snapshot
+from driver.folders import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git import PrivateGit, Repository
 from driver.outcome import Change
+from driver.pool import Turns
 from driver.preparation import Preparation, check_copies, signatures
 from driver.proving import ProvingTree, ProvingTrees
 from driver.repository import borrow_objects, lay_git_dir
@@ -47,10 +48,12 @@ _PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What an agent made: the base tree with exactly its changes, and those changes."""
+    """What an agent made: the base tree with exactly its changes, and those changes, also as a
+    patch."""
 
     tree: str
     changes: tuple[Change, ...]
+    patch: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,11 @@ class Workspace:
             tree = now
         else:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
-        changes, forged = self.git.examined(self.base_tree, tree)
-        if forged:
-            named = ", ".join(forged)
+        found = self.git.examined(self.base_tree, tree)
+        if found.forged:
+            named = ", ".join(found.forged)
             raise WorkspaceError(f"objects in git whose content is not what they say: {named}")
-        return Collected(tree, changes)
+        return Collected(tree, found.changes, found.patch)
 
     def put(self, tree: str) -> None:
         """Bring in the work of `tree`, the base with changes; for a clone that is still as made."""
@@ -146,7 +149,7 @@ class Workshop:
         self._prepare = prepare
         self._environ = environ
         # All at once they would be ready all at the end, and no agent at work before.
-        self._checkouts = threading.Semaphore(os.cpu_count() or 2)
+        self._checkouts = Turns(os.cpu_count() or 2)
         self.tracked = frozenset(git.paths_in(self.base_tree))
         check_copies(repo.top, prepare.copy, self.tracked)
         self._copied = self._sources()
@@ -175,6 +178,10 @@ class Workshop:
     def proving_trees(self, size: int) -> ProvingTrees:
         """A pool of at most `size` trees to test in; each is made when first needed."""
         return ProvingTrees(size, self._proving_tree, self._renew_git)
+
+    def wait_for_clones(self) -> None:
+        """Wait until no clone is being written: the sooner agents begin, the sooner all is over."""
+        self._checkouts.wait_until_none()
 
     def changed_sources(self) -> tuple[str, ...]:
         """The `copy` paths that are other than when this was made: not all places are alike."""
@@ -240,8 +247,9 @@ class Workshop:
         own = place.path / ".git"
         with contextlib.suppress(OSError):
             if not own.is_symlink() and snapshot(own) == place.git_dir:
-                shutil.copyfile(place.index, own / "index")
-                place.git_dir = snapshot(own)
+                index = own / "index"
+                shutil.copyfile(place.index, index)
+                place.git_dir = {**place.git_dir, "index": signature_of(index.lstat())}
                 return
         self._lay_git(place.path, place.index, head=self._base, branch=self._repo.branch)
         # A test may ask git for what is about to be committed, whose objects only we have.
@@ -257,11 +265,15 @@ class Workshop:
     def _lay_git(self, path: Path, index: Path, *, head: str, branch: str | None) -> None:
         own = path / ".git"
         remove_tree(own)
-        made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
-        # What git found out about this file system. Each key once, or agents cannot set it.
-        config = "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
-        lay_git_dir(own, self._repo, head=head, branch=branch, config=config + _CLONE_CONFIG)
+        config = self._probed + _CLONE_CONFIG
+        lay_git_dir(own, self._repo, head=head, branch=branch, config=config)
         shutil.copyfile(index, own / "index")
+
+    @functools.cached_property
+    def _probed(self) -> str:
+        """What git found out about this file system. Each key once, or agents cannot set it."""
+        made = (self._git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
+        return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
 
 
 @contextlib.contextmanager

@@ -77,7 +77,7 @@ def prepared_together(
     """Entries of `entry_of`, to count all or none, in one file called after `name`; an item's own
     later entry counts before it. Raises CannotRunError."""
     path = state_dir / FOLDER / f"{_TOGETHER}{safe_slug(name)}.json"
-    return PreparedFile(path, list(entries))
+    return PreparedFile(path, list(entries), indent=None)  # many at once; nobody reads it for long
 
 
 def entry_of(

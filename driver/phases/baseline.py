@@ -47,6 +47,7 @@ class WaveBaselines:
         self._entries = _entries(self._text)
         self._kept = _load(self._entries)
         self._news: dict[str, dict[str, Any]] = {}
+        self._keys: dict[str, str] = {}
         self._closed = False
 
     def begin(self, planned: Planned, wave: Wave) -> None:
@@ -54,7 +55,7 @@ class WaveBaselines:
         ground = wave.ground_of(planned)
         if wave.settings.verify.red_first == OFF or not isinstance(ground, RepositoryGround):
             return
-        key = _key(planned, wave, ground)
+        key = self._key(planned, wave, ground)
         with self._lock:
             if key not in self._running and key not in self._kept:
                 self._running[key] = Beside(lambda: self._run(key, planned, wave, ground))
@@ -66,12 +67,17 @@ class WaveBaselines:
             return Evidence(baseline_note='[verify] red_first = "off"')
         if not isinstance(ground, RepositoryGround):
             return Evidence(baseline_note="worked on in place, so there is no base to test")
-        key = _key(planned, wave, ground)
+        key = self._key(planned, wave, ground)
         with self._lock:
             running, kept = self._running.get(key), self._kept.get(key)
         if running is not None:
             return running.result()
         return kept if kept is not None else Evidence(baseline_note="not run")
+
+    def _key(self, planned: Planned, wave: Wave, ground: RepositoryGround) -> str:
+        if planned.slug not in self._keys:
+            self._keys[planned.slug] = _key(planned, wave, ground)
+        return self._keys[planned.slug]
 
     def close(self, wave: Wave) -> None:
         """Start no further run, wait for those at work unless the wave was stopped, keep them."""
@@ -83,6 +89,7 @@ class WaveBaselines:
         self._save()
 
     def _run(self, key: str, planned: Planned, wave: Wave, ground: RepositoryGround) -> Evidence:
+        ground.workshop.wait_for_clones()
         try:
             with ground.trees.checkout(ground.base_tree) as proving:
                 if self._closed:

@@ -21,6 +21,7 @@ from driver.outcome import ItemOutcome, Verdict
 from driver.phases.disclosure import without_secrets
 from driver.phases.integrate import Line
 from driver.phases.prove import test_environment
+from driver.phases.publish import branch_to_be
 from driver.process import Command, Ending, Finished
 from driver.proving import ProvingTree
 from driver.remote import Remote, head_on
@@ -43,12 +44,11 @@ class Allowed:
 
 
 class AskedHooks:
-    """The hooks for one shipment to `branch`. What was answered once is not asked again."""
+    """The hooks for one shipment. What was answered once is not asked again."""
 
-    def __init__(self, ground: RepositoryGround, wave: Wave, branch: str) -> None:
+    def __init__(self, ground: RepositoryGround, wave: Wave) -> None:
         self._ground = ground
         self._wave = wave
-        self._branch = branch
         self._judged: dict[tuple[str, str], Judgement | None] = {}
         self._messages: dict[str, str | Judgement] = {}
         self._seen = ground.hooks.taken
@@ -127,6 +127,10 @@ class AskedHooks:
             if self._ground.remote is not None:
                 show_remote(place.path / ".git", self._ground.remote, self._remote_refs)
             yield place
+
+    @cached_property
+    def _branch(self) -> str:
+        return branch_to_be(self._ground, self._wave)
 
     @cached_property
     def _remote_refs(self) -> bytes:

@@ -19,7 +19,7 @@ from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.hooks import AskedHooks
 from driver.phases.integrate import Entry, Integration, Line
 from driver.phases.made_commits import BATCH, batch_of, made, specs_of
-from driver.phases.publish import TARGET_ADVANCED, Cargo, branch_to_be, failed, keep, publish
+from driver.phases.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
 from driver.ship_names import item_name
 from driver.shipped_items import Sighting
 from driver.target import Head, look
@@ -54,7 +54,7 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     """
     wave.gates.check()
     integration, lost = _on(ground, wave, look(ground, ground.base)), list[ItemOutcome]()
-    hooks = AskedHooks(ground, wave, branch_to_be(ground, wave))
+    hooks = AskedHooks(ground, wave)
     while True:
         entries, taken = _still_ours(entries, wave)
         lost += taken

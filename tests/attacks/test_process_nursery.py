@@ -47,6 +47,15 @@ def test_sixty_four_runs_at_once_share_one_nursery(marked: Marked) -> None:
     assert len(seen) == 1
 
 
+def test_a_nursery_made_ready_is_the_one_that_starts_the_runs(marked: Marked) -> None:
+    before = {*children(os.getpid())}
+    processes = Processes()
+    processes.make_ready()
+    made = {*children(os.getpid())} - before
+    processes.make_ready()
+    assert made == {nursery_of(processes, marked)}
+
+
 @on_marked
 def test_a_killed_nursery_is_lost_runs_with_nothing_left_and_the_next_run_works(
     marked: Marked,

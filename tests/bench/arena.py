@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.command_driver import CommandDriver
@@ -21,6 +23,7 @@ from driver.wave_loop import run_wave
 from tools import settings
 
 FILES = 100
+IDENTITY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
 AGENT = """
 case "$TIDEGATE_PHASE/$TIDEGATE_ITEM" in
     build/*-fails) value=0 ;;
@@ -75,12 +78,11 @@ def an_arena(folder: Path, sleep_s: float) -> Arena:
     (folder / "agent.sh").write_text(AGENT)
     for name in ("__init__", *(f"old{n:03}" for n in range(FILES))):
         (arena.repo / "pkg" / f"{name}.py").write_text("".join(f"N{n} = {n}\n" for n in range(40)))
-    identity = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
     remote = folder / "remote.git"
     for command in (
         ("init", "-q", "-b", "main", "."),
         ("add", "-A"),
-        (*identity, "commit", "-q", "-m", "base"),
+        (*IDENTITY, "commit", "-q", "-m", "base"),
         ("clone", "-q", "--bare", ".", str(remote)),
         ("remote", "add", "origin", str(remote)),
     ):
@@ -99,18 +101,32 @@ def bare(arena: Arena, work: list[Job], workers: int, place: Path) -> float:
     return took
 
 
-def _bare_item(arena: Arena, job: Job, clone: Path) -> bool:
+def cloned(arena: Arena, clone: Path, *, checkout: bool = True) -> None:
+    """A clone that borrows the repository's objects, as the engine's do."""
     source = ("git", "clone", "-q", "--shared", "--no-checkout", arena.repo, clone)
     subprocess.run(source, check=True)
-    subprocess.run(("git", "checkout", "-q", "HEAD"), cwd=clone, check=True)
+    if checkout:
+        subprocess.run(("git", "checkout", "-q", "HEAD"), cwd=clone, check=True)
+
+
+def agent_environment(job: Job, phase: str) -> dict[str, str]:
+    return {**os.environ, "TIDEGATE_ITEM": job.slug, "TIDEGATE_PHASE": phase}
+
+
+def test_environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _bare_item(arena: Arena, job: Job, clone: Path) -> bool:
+    cloned(arena, clone)
     return any(_bare_round(arena, job, clone, phase) for phase in ("build", "repair"))
 
 
 def _bare_round(arena: Arena, job: Job, clone: Path, phase: str) -> bool:
-    env = {**os.environ, "TIDEGATE_ITEM": job.slug, "TIDEGATE_PHASE": phase}
-    subprocess.run(arena.agent, cwd=clone, env=env, check=True)
-    quiet = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    tested = subprocess.run(job.test, cwd=clone, env=quiet, check=False, capture_output=True)
+    subprocess.run(arena.agent, cwd=clone, env=agent_environment(job, phase), check=True)
+    tested = subprocess.run(
+        job.test, cwd=clone, env=test_environment(), check=False, capture_output=True
+    )
     return tested.returncode == 0
 
 
@@ -132,11 +148,11 @@ class Clock(StringIO):
 
 @dataclass(frozen=True)
 class Ran:
-    """One wave: seconds, and the seconds after which each item was verified."""
+    """One wave: seconds, the seconds after which each item was verified, and its report."""
 
     seconds: float
     verified: dict[str, float]
-    clock: Clock
+    report: dict[str, Any]
 
 
 def engine(arena: Arena, work: list[Job], workers: int, place: Path) -> Ran:
@@ -160,7 +176,7 @@ def engine(arena: Arena, work: list[Job], workers: int, place: Path) -> Ran:
     took = time.monotonic() - clock.began
     assert result["exit_code"] == 0, (result["error"], result["abort_reason"])
     ends = {job.slug: clock.when(f"{job.slug}: verified") for job in work}
-    return Ran(took, {slug: at for slug, at in ends.items() if at is not None}, clock)
+    return Ran(took, {slug: at for slug, at in ends.items() if at is not None}, result)
 
 
 def _manifest(round_name: str, work: list[Job]) -> dict[str, object]:
@@ -184,13 +200,19 @@ def cpu_s(run: Callable[[int], float]) -> tuple[Callable[[int], float], list[flo
     def counted(number: int) -> float:
         before = sum(os.times()[:4])
         took = run(number)
+        gc.collect()  # of a wave that is over the last program is ended, and only then counted
         used.append(sum(os.times()[:4]) - before)
         return took
 
     return counted, used
 
 
-def interleaved(rounds: int, *ways: Callable[[int], float]) -> list[float]:
+def interleaved(count: int, *ways: Callable[[int], float]) -> list[float]:
     """The median of each way's numbers, measured one after the other in every round."""
-    numbers = [[way(number) for way in ways] for number in range(rounds)]
-    return [median(column) for column in zip(*numbers, strict=True)]
+    return [median(column) for column in rounds(count, *ways)]
+
+
+def rounds(count: int, *ways: Callable[[int], float]) -> list[list[float]]:
+    """Each way's numbers, measured one after the other in every round."""
+    numbers = [[way(number) for way in ways] for number in range(count)]
+    return [list(column) for column in zip(*numbers, strict=True)]

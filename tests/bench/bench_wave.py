@@ -14,7 +14,8 @@ from statistics import mean, median
 
 import pytest
 
-from tests.bench.arena import Ran, an_arena, bare, cpu_s, engine, interleaved, jobs
+from tests.bench.arena import Ran, an_arena, bare, cpu_s, engine, interleaved, jobs, rounds
+from tests.bench.same_runs import BareRuns, asked
 
 pytestmark = pytest.mark.bench
 
@@ -25,36 +26,46 @@ SLEEP_S = 2.0
 
 @pytest.mark.parametrize(("count", "goal"), [(8, 1.25), (64, 1.5)])
 def test_a_wave_against_a_bare_pool(tmp_path: Path, count: int, goal: float) -> None:
+    """Against one test an item, which is what belief costs as well, and against the same runs,
+    which is what the engine costs by itself."""
     arena, work = an_arena(tmp_path, SLEEP_S), jobs(count)
     ran: list[Ran] = []
+    runs: list[int] = []
 
     def with_engine(number: int) -> float:
         ran.append(engine(arena, work, count, tmp_path / f"engine-{number}"))
         return ran[-1].seconds
 
-    engine_run, engine_cpu = cpu_s(with_engine)
-    bare_seconds: list[float] = []
+    def same_runs(number: int) -> float:
+        asks = asked(ran[number].report, work)
+        runs.append(len(asks))
+        return BareRuns(arena, asks, tmp_path / f"same-{number}").seconds(work, count)
 
     def with_none(number: int) -> float:
-        bare_seconds.append(bare(arena, work, count, tmp_path / f"bare-{number}"))
-        return bare_seconds[-1]
+        return bare(arena, work, count, tmp_path / f"bare-{number}")
 
-    bare_run, bare_cpu = cpu_s(with_none)
-    ours, base = interleaved(ROUNDS, engine_run, bare_run)
+    ways, cpu = zip(*map(cpu_s, (with_engine, same_runs, with_none)), strict=True)
+    ours, same, once = rounds(ROUNDS, *ways)
     last = max(max(one.verified.values()) for one in ran)
     print(
-        f"\n{count} items, {count} workers, agents sleep {SLEEP_S:.0f} s:"
-        f" engine {ours:.2f} s, bare {base:.2f} s, ratio {ours / base:.2f} (goal {goal});"
-        f" slowest item verified after {last:.2f} s;"
-        f" processor time an item {1000 * median(engine_cpu) / count:.0f} ms,"
-        f" bare {1000 * median(bare_cpu) / count:.0f} ms;"
-        f" each round's ratio {_shares(ran, bare_seconds)}"
+        f"\n{count} items, {count} workers, agents sleep {SLEEP_S:.0f} s,"
+        f" {median(runs) / count:.1f} test runs an item:"
+        f"\n  engine {median(ours):.2f} s, slowest item verified after {last:.2f} s"
+        f"\n  engine alone: {_against(ours, same)} of a bare pool with the same test runs"
+        f"\n  with belief (goal {goal}): {_against(ours, once)} of one with one test an item"
+        f"\n  processor time an item: {_ms_each(cpu[0], count)}, bare with the same runs"
+        f" {_ms_each(cpu[1], count)}, with one {_ms_each(cpu[2], count)}"
     )
 
 
-def _shares(ran: list[Ran], bare_seconds: list[float]) -> str:
-    pairs = zip(ran, bare_seconds, strict=True)
-    return " ".join(f"{one.seconds / base:.2f}" for one, base in pairs)
+def _against(ours: list[float], base: list[float]) -> str:
+    """The ratio of medians, the other's seconds, and the ratio of each round."""
+    each = " ".join(f"{one / other:.2f}" for one, other in zip(ours, base, strict=True))
+    return f"{median(ours) / median(base):.2f} x the {median(base):.2f} s (rounds {each})"
+
+
+def _ms_each(cpu: list[float], count: int) -> str:
+    return f"{1000 * median(cpu) / count:.0f} ms"
 
 
 def test_repair_costs_one_more_round_and_delays_no_other_item(tmp_path: Path) -> None:
