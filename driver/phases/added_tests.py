@@ -15,7 +15,8 @@ def without_added_tests(field: Field, baseline: TestRun | None) -> TestRun | Non
     """The test of the work without these tests; None where there are none, and where the command
     would have no other test to run. Raises WorkspaceError."""
     planned, wave = field.planned, field.wave
-    added = unlisted_tests(field.changes, planned.owned)
+    named = wave.protection(planned).named_tests()
+    added = unlisted_tests(field.changes, planned.owned, named.holds)
     if not added or not answers_without(added, planned.item.test_command, baseline):
         return None
     tree = field.place.base_with([change for change in field.changes if change not in added])
