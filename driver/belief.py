@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from driver.canary import CanaryVerdict
 from driver.outcome import Change, RunKind, TestRun, Verdict
 from driver.ownership import OwnedPath
 from driver.runners.summary import MISSING
 from driver.test_counts import Allowance, Counts, Doubt, judge_counts
-from driver.test_files import is_test
+from driver.test_files import NamedTests, has_test_name, is_test
 from driver.verdicts import Judgement, of_test
 
 REQUIRE = "require"
@@ -22,6 +22,7 @@ GREEN_BASE = "green"  # what an item says whose test is green on the base alread
 ALLOW = "allow"
 
 _NO_FEWER = Allowance()
+_NONE_NAMED = NamedTests()
 NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
@@ -99,25 +100,31 @@ def of_baseline(
     return Judgement(Verdict.UNDECIDED, f"{why} ([verify] red_first): {remedy}")
 
 
-def unlisted_tests(
-    changes: Sequence[Change],
-    owned: Sequence[OwnedPath],
-    is_named: Callable[[str], bool] = lambda _: False,
+def added_tests(
+    changes: Sequence[Change], owned: Sequence[OwnedPath], named: NamedTests = _NONE_NAMED
 ) -> tuple[Change, ...]:
-    """The tests that the work adds and nobody listed by name; `is_named` tells which other files
-    are tests by what the command says.
+    """The tests that the work adds; `named` are those of the command without a usual name.
 
-    None where a test was changed that is listed: it may need the new ones, and decides anyway.
+    Of those that are listed by name only what a runner looks for by itself, and where its call can
+    be read: other tests may need the rest. None where a test was changed that was there: it may
+    need the new ones, and decides anyway.
     """
     listed = {entry.path for entry in owned if not entry.is_dir}
-    tests = [change for change in changes if is_test(change.path) or is_named(change.path)]
+    tests = [change for change in changes if is_test(change.path) or named.holds(change.path)]
     if any(change.base_mode is not None for change in tests):
         return ()
-    return tuple(change for change in tests if change.path not in listed)
+    return tuple(
+        change
+        for change in tests
+        if change.path not in listed or (named.is_read and has_test_name(change.path))
+    )
 
 
 def answers_without(
-    added: Sequence[Change], command: str | Sequence[str], baseline: TestRun | None
+    added: Sequence[Change],
+    command: str | Sequence[str],
+    baseline: TestRun | None,
+    named: NamedTests = _NONE_NAMED,
 ) -> bool:
     """Whether the command still has tests to run without the added ones.
 
@@ -125,6 +132,8 @@ def answers_without(
     """
     words = re.split(r"[\s'\"=]+", command) if isinstance(command, str) else command
     if any(_names(word, change.path) for word in words for change in added):
+        return False
+    if any(change.path in named.files for change in added):
         return False
     counts = baseline.counts if baseline is not None else None
     return not isinstance(counts, Doubt) and (counts is None or counts.ran > 0)

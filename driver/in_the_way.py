@@ -25,7 +25,7 @@ _RUNNER_MODULES = frozenset(
 _CODE = ("", "src", "lib", "python")  # where modules lie that tests import by their bare names
 _HARMLESS = frozenset({"test", "this", "antigravity", "idlelib", "turtledemo", "__main__"})
 _MODULES = (sys.stdlib_module_names | _RUNNER_MODULES) - _HARMLESS
-_OURS = re.compile(r"(?:(.*)/)?(\w+?)(?:/__init__)?\.py")
+_OURS = re.compile(r"(?:(.*)/)?(\w+)\.py")
 _MODULE_FILE = re.compile(r"([^.]+)\.(?:py|pyc|pyd|so|.*\.(?:so|pyd))")
 
 
@@ -49,7 +49,7 @@ def hides_ours(path: str, base: Set[str], work_dir: str) -> bool:
 
     `base` are the files that were there and still are.
     """
-    found = _OURS.fullmatch(path)
+    found = _OURS.fullmatch(path.replace("/__init__.py", ".py"))
     if found is None or is_test(path):
         return False
     folder, name = found[1] or "", found[2]

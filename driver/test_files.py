@@ -38,10 +38,11 @@ Read = Callable[[str], str]
 @dataclass(frozen=True, slots=True)
 class NamedTests:
     """`files`, and `patterns` of names, each with the folder that is looked through for it; paths
-    are from the repository's top, "." for that."""
+    are from the repository's top, "." for that. `is_read`: the call of a runner was found."""
 
-    files: frozenset[str]
-    patterns: tuple[tuple[str, str], ...]
+    files: frozenset[str] = frozenset()
+    patterns: tuple[tuple[str, str], ...] = ()
+    is_read: bool = False
 
     def holds(self, path: str) -> bool:
         """Whether a file is one of them."""
@@ -53,6 +54,12 @@ def is_test(path: str) -> bool:
     *folders, name = path.split("/")
     if any(folder.lower() in _TEST_FOLDERS for folder in folders):
         return True
+    return has_test_name(name)
+
+
+def has_test_name(path: str) -> bool:
+    """Whether runners look for a file by its own name, wherever it lies."""
+    name = posixpath.basename(path)
     if _CAMEL_SUFFIX.fullmatch(name.lower()):
         return _CAMEL_TEST.fullmatch(name) is not None
     return _TEST_NAME.fullmatch(name.lower()) is not None
@@ -63,7 +70,8 @@ def named_tests(command: Command, work_dir: str, read: Read) -> NamedTests:
     text of a path, "" for none."""
     files: set[str] = set()
     patterns: list[tuple[str, str]] = []
-    for words, folder in _calls(command, work_dir, read):
+    calls = [*_calls(command, work_dir, read)]
+    for words, folder in calls:
         runner = runner_of(words)
         if runner == "unittest":
             options = words[words.index("unittest") + 1 :]
@@ -74,7 +82,7 @@ def named_tests(command: Command, work_dir: str, read: Read) -> NamedTests:
                 named = positional(words[1:], TAKES_VALUE)
                 files |= {in_folder(folder, word.partition("::")[0]) for word in named}
             patterns += _configured(folder, read) if runner == "pytest" else []
-    return NamedTests(frozenset(files), tuple(patterns))
+    return NamedTests(frozenset(files), tuple(patterns), bool(calls))
 
 
 def _calls(command: Command, work_dir: str, read: Read) -> Iterator[tuple[tuple[str, ...], str]]:
