@@ -36,7 +36,8 @@ _RUN = "reproduce"
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """A commit, its `tree`, the tree that is said to be proven, and how; `then` is the receipt."""
+    """A commit, its `tree`, the tree that is said to be proven, and how; `then` is the receipt,
+    `disowned` where the wave left receipts of the item and none is of this tree."""
 
     commit: str
     tree: str
@@ -44,6 +45,7 @@ class Shipped:
     command: str
     work_dir: str
     then: TestRun | None
+    disowned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ def find(repo: Repository, settings: Settings, wave: str, item: str) -> Shipped:
         command=then.command if then else said["Test-Command"],
         work_dir=then.work_dir if then else said.get("Work-Dir", "."),
         then=then,
+        disowned=bool(receipts) and then is None,
     )
 
 
@@ -151,6 +154,8 @@ def _test(shipped: Shipped, repo: Repository, settings: Settings, folder: Path) 
 def _differences(shipped: Shipped, now: TestRun) -> Iterator[str]:
     if shipped.proved_tree != shipped.tree:
         yield f"the commit holds tree {shipped.tree}, but {shipped.proved_tree} was proven"
+    if shipped.disowned:
+        yield "the wave's report has receipts of the item, and none of them is green on this tree"
     then = shipped.then
     kind, code = (then.kind, then.exit_code) if then else (RunKind.GREEN, 0)
     if (now.kind, now.exit_code) != (kind, code):
