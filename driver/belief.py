@@ -12,14 +12,17 @@ from collections.abc import Sequence
 from driver.canary import CanaryVerdict
 from driver.outcome import Change, RunKind, TestRun, Verdict
 from driver.ownership import OwnedPath
-from driver.protected import is_test
+from driver.runners.summary import MISSING
 from driver.test_counts import Allowance, Counts, Doubt, judge_counts
+from driver.test_files import NamedTests, has_test_name, is_test
 from driver.verdicts import Judgement, of_test
 
 REQUIRE = "require"
 GREEN_BASE = "green"  # what an item says whose test is green on the base already
 ALLOW = "allow"
 
+_NO_FEWER = Allowance()
+_NONE_NAMED = NamedTests()
 NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
@@ -45,9 +48,16 @@ def passes(run: TestRun | None) -> bool:
 
 def of_counts(proof: TestRun, baseline: TestRun | None, allowance: Allowance) -> Judgement | None:
     """Whether as many tests ran as on the base, by what the runner printed."""
-    before = None if baseline is None or baseline.kind in NO_ANSWER else baseline.counts
-    problem = judge_counts(proof.counts, before, allowance)
+    problem = judge_counts(proof.counts, _counts_before(baseline), allowance)
     return Judgement(Verdict.REFUSED, problem) if problem else None
+
+
+def _counts_before(baseline: TestRun | None) -> Counts | Doubt | None:
+    """What the base told. That it broke off, and was red, is no leave to break off green."""
+    if baseline is None or baseline.kind in NO_ANSWER:
+        return None
+    broke_off = isinstance(baseline.counts, Doubt) and baseline.counts.reason == MISSING
+    return None if broke_off and not baseline.green else baseline.counts
 
 
 def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str | None) -> Judgement:
@@ -90,20 +100,31 @@ def of_baseline(
     return Judgement(Verdict.UNDECIDED, f"{why} ([verify] red_first): {remedy}")
 
 
-def unlisted_tests(changes: Sequence[Change], owned: Sequence[OwnedPath]) -> tuple[Change, ...]:
-    """The tests that the work adds and nobody listed by name.
+def added_tests(
+    changes: Sequence[Change], owned: Sequence[OwnedPath], named: NamedTests = _NONE_NAMED
+) -> tuple[Change, ...]:
+    """The tests that the work adds; `named` are those of the command without a usual name.
 
-    None where a test was changed that is listed: it may need the new ones, and decides anyway.
+    Of those that are listed by name only what a runner looks for by itself, and where its call can
+    be read: other tests may need the rest. None where a test was changed that was there: it may
+    need the new ones, and decides anyway.
     """
     listed = {entry.path for entry in owned if not entry.is_dir}
-    tests = [change for change in changes if is_test(change.path)]
+    tests = [change for change in changes if is_test(change.path) or named.holds(change.path)]
     if any(change.base_mode is not None for change in tests):
         return ()
-    return tuple(change for change in tests if change.path not in listed)
+    return tuple(
+        change
+        for change in tests
+        if change.path not in listed or (named.is_read and has_test_name(change.path))
+    )
 
 
 def answers_without(
-    added: Sequence[Change], command: str | Sequence[str], baseline: TestRun | None
+    added: Sequence[Change],
+    command: str | Sequence[str],
+    baseline: TestRun | None,
+    named: NamedTests = _NONE_NAMED,
 ) -> bool:
     """Whether the command still has tests to run without the added ones.
 
@@ -111,6 +132,8 @@ def answers_without(
     """
     words = re.split(r"[\s'\"=]+", command) if isinstance(command, str) else command
     if any(_names(word, change.path) for word in words for change in added):
+        return False
+    if any(change.path in named.files for change in added):
         return False
     counts = baseline.counts if baseline is not None else None
     return not isinstance(counts, Doubt) and (counts is None or counts.ran > 0)
@@ -123,11 +146,20 @@ def _names(word: str, path: str) -> bool:
     return bool(plain) and f"/{path}".endswith(tuple(f"/{end}" for end in ends))
 
 
-def of_added_tests(without: TestRun | None) -> Judgement | None:
-    """A test that is red without the tests that the work adds was made green by them.
+def of_added_tests(
+    without: TestRun | None,
+    baseline: TestRun | None = None,
+    allowance: Allowance = _NO_FEWER,
+) -> Judgement | None:
+    """A test that is red without the tests that the work adds was made green by them; one that has
+    fewer tests then than the base had them make up the number.
 
     Unless no single test is red then: a coverage that is too low is nobody's lie.
     """
+    if without is not None and without.green:
+        fewer = judge_counts(without.counts, _counts_before(baseline), allowance)
+        told = f"without the tests that it adds: {fewer}"
+        return Judgement(Verdict.REFUSED, told) if fewer else None
     if without is None or without.kind is not RunKind.RED:
         return None
     if isinstance(without.counts, Counts) and without.counts.ran and not without.counts.failed:

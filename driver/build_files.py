@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from driver.runners.named import programs
@@ -21,6 +21,8 @@ _MAKES = ("make", "gmake")
 _PACKAGERS = ("npm", "pnpm", "yarn", "bun")
 _RULE = re.compile(r"^([^\s:#=][^:#=]*)::?(?!=)([^;#]*)(?:;(.*))?")
 _INCLUDE = re.compile(r"^[ ]*(?:-include|sinclude|include)[ \t]+(.+)$", re.M)
+_WILDCARD = re.compile(r"\$[({](?:wildcard|sort)\s+([^(){}]*)[)}]")
+_VARIABLE = re.compile(r"\$(?:\([^()]*\)|\{[^{}]*\}|\w)")
 _RUNS = re.compile(r"\b(?:npm|pnpm|yarn|bun)\s+(?:run\s+)?([\w:.-]+)")
 _FOLDER_OPTIONS = ("-C", "--directory")
 _FILE_OPTIONS = ("-f", "--file", "--makefile")
@@ -70,8 +72,14 @@ def included(command: str | Sequence[str], work_dir: str, read: Read) -> tuple[s
         in_folder(made.folder, word)
         for made in calls
         for line in _INCLUDE.findall(made.text(read))
-        for word in line.split()
+        for word in _included(line)
     )
+
+
+def _included(line: str) -> list[str]:
+    """The words behind an include; what a variable says is anything, where a name is left."""
+    words = _VARIABLE.sub("*", _WILDCARD.sub(r"\1", line)).split()
+    return [word for word in words if word.strip("*./")]
 
 
 def made_by(words: tuple[str, ...], work_dir: str) -> Made | None:
@@ -95,19 +103,27 @@ def recipe(text: str, target: str = "") -> list[str]:
     """The lines that make runs for a target, of the first one without a name, and before it for
     what the target needs."""
     rules = _rules(text)
+    return [line for name in reversed(_way(rules, target)) for line in rules[name][1]]
+
+
+def made_by_name(text: str, target: str = "") -> list[str]:
+    """What make makes for a target, itself among it, unless there is a file of that name."""
+    rules = _rules(text)
+    phony = rules[".PHONY"][0] if ".PHONY" in rules else []
+    return [name for name in _way(rules, target) if name not in phony and "." not in name]
+
+
+def _way(rules: Mapping[str, tuple[list[str], list[str]]], target: str) -> list[str]:
+    """A target and all that it needs that there is a rule for."""
     first = next((name for name in rules if not name.startswith(".")), "")
     waiting = [target or first]
     done: list[str] = []
-    lines: list[str] = []
     while waiting and len(done) < _MAX_STEPS:
         name = waiting.pop(0)
-        if name in done or name not in rules:
-            continue
-        done.append(name)
-        needs, own = rules[name]
-        waiting += needs
-        lines = own + lines
-    return lines
+        if name not in done and name in rules:
+            done.append(name)
+            waiting += rules[name][0]
+    return done
 
 
 def _rules(text: str) -> dict[str, tuple[list[str], list[str]]]:

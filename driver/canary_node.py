@@ -80,7 +80,7 @@ def plan_node(
     if any(word.partition("=")[0] in _SELECTS for word in call.words):
         return NotApplicable("the command selects tests by name")
     named = [word for word in call.words[1:] if not word.startswith("-")]
-    real = _real_test(files, call.folder, [call.in_tree(word) for word in named])
+    real = _real_test(files, call.folder, [call.in_tree(word) for word in named], changed)
     if real is None:
         return NotApplicable("no test file is in the tree")
     names = (f"test_{nonce}",)
@@ -119,11 +119,15 @@ def _script(text: str) -> str:
     return script if isinstance(script, str) else ""
 
 
-def _real_test(files: Collection[str], top: str, named: list[str]) -> str | None:
+def _real_test(
+    files: Collection[str], top: str, named: list[str], changed: Collection[str]
+) -> str | None:
+    """A test file of the command; one that the work wrote may do as it likes in its process."""
     here = [file for file in files if not top or file.startswith(f"{top}/")]
     here = [file for file in here if "node_modules/" not in file]
     tests = [file for file in here if _TEST_FILE.search(file) or _TEST_FOLDER.search(file)]
-    return min(tests, key=lambda file: (file not in named, file.count("/"), file), default=None)
+    order = {file: (file not in named, file in changed, file.count("/"), file) for file in tests}
+    return min(tests, key=order.__getitem__, default=None)
 
 
 def _place(real: str, texts: Mapping[str, str], nonce: str) -> str:

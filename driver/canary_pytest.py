@@ -19,7 +19,7 @@ CONFIGS = (
     "setup.cfg",
 )
 _PYTEST = ("pytest", "py.test")
-_TAKES_VALUE = ("-k", "-m", "-p", "-n", "-c", "-o", "-W", "-r", "--tb", "--cov", "--rootdir")
+TAKES_VALUE = ("-k", "-m", "-p", "-n", "-c", "-o", "-W", "-r", "--tb", "--cov", "--rootdir")
 _SELECTS = ("-k", "-m", "--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
 
 
@@ -35,7 +35,7 @@ def plan_pytest(
     if any(word.partition("=")[0] in _SELECTS for word in options):
         return NotApplicable("the command selects tests by name")
     config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in CONFIGS)
-    named = positional(options, _TAKES_VALUE)
+    named = positional(options, TAKES_VALUE)
     tests = _tests(named, config, call, files)
     if not tests:
         return NotApplicable("no test file of the command is in the tree")
@@ -102,10 +102,13 @@ def _below(file: str, folder: str) -> bool:
 
 
 def _testpaths(config: str, call: Call) -> list[str]:
-    """The folders of `testpaths`, as far as plain text tells."""
-    said = re.search(r"^testpaths\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
-    words = re.findall(r"[^\s\[\]\"',]+", said[1]) if said else []
-    return [call.in_tree(word) for word in words]
+    return [call.in_tree(word) for word in words_set(config, "testpaths")]
+
+
+def words_set(config: str, name: str) -> list[str]:
+    """The words that a setting of pytest's has, as far as plain text tells."""
+    said = re.search(rf"^{name}\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
+    return re.findall(r"[^\s\[\]\"',]+", said[1]) if said else []
 
 
 def _usual_first(file: str) -> tuple[bool, int, str]:

@@ -148,6 +148,7 @@ class RepositoryGround:
         self.environ = git.environ
         self.tripwire: Tripwire | None = tripwire
         self.hooks = UsersHooks()
+        self._texts: dict[str, str] = {}  # each item's test command asks for the same few
         self.signer: Signer | None = None
         self.moved_to = ""  # where we moved its branch ourselves, before anybody was at work
 
@@ -191,7 +192,10 @@ class RepositoryGround:
     def text(self, path: str) -> str:
         if path not in self.paths:
             return ""
-        return self.git.blob(f"{self.base_tree}:{path}").decode("utf-8", "replace")
+        if path not in self._texts:
+            blob = self.git.blob(f"{self.base_tree}:{path}")
+            self._texts[path] = blob.decode("utf-8", "replace")
+        return self._texts[path]
 
     def close(self) -> None:
         """Remove the proving trees."""

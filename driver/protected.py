@@ -7,17 +7,16 @@ listing it by name is. Pure; what changed is found elsewhere, in git objects.
 
 from __future__ import annotations
 
-import posixpath
-import re
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from driver.build_files import MAKEFILES, included
-from driver.outcome import Change
+from driver.build_files import included
+from driver.in_the_way import hides_ours, is_made, shadows
+from driver.outcome import MODE_LINK, Change
 from driver.ownership import OwnedPath, comparison_key
-from driver.started import Command, files_started, words_of
+from driver.started import Command, files_started, goes_first
+from driver.test_files import NamedTests, is_test, named_tests
 
 A_TEST = "a test that is there already"
 
@@ -32,6 +31,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
         *("vite.config.*", ".mocharc*", "mocha.opts", "karma.conf.*", "playwright.config.*"),
         *("nyc.config.*", "phpunit.dist.xml", "nextest.toml", "xunit.runner.json"),
         *("cypress.config.*", ".nycrc*", ".rspec", "phpunit.xml*", "ctesttestfile.cmake"),
+        *("setuptests.[jt]s*", "vitest.setup.*", "wdio.conf.*", "dart_test.yaml", ".busted"),
         *("ctestconfig.cmake", "ctestcustom.cmake", "*.runsettings", "testng.xml"),
         *("junit-platform.properties",),
     ),
@@ -50,10 +50,24 @@ _KINDS: dict[str, tuple[str, ...]] = {
         *("nuget.config", "gemfile", "gemfile.lock", "composer.json", "composer.lock"),
         *("setup.py", "pipfile", "pipfile.lock", "poetry.lock", "uv.lock", "uv.toml"),
         *("requirements*.txt", ".python-version", ".tool-versions", ".envrc"),
-        *("rust-toolchain*", ".venv/", "venv/", "site-packages/"),
+        *("rust-toolchain*", ".venv/", "venv/", "site-packages/", ".*-version", ".nvmrc"),
+        *("makefile.*", "*.rake", "*.gradle", "*.gradle.kts", "nx.json", "project.json"),
+        *("build.bazel", "workspace.bazel", "module.bazel", "*.bzl", "pants.toml", "poetry.toml"),
+        *("hatch.toml", "pixi.toml", "mix.exs", "rebar.config", "package.swift", "pubspec.yaml"),
+        *("build.sbt", "project.clj", "deps.edn", "build.zig", "dune", "dune-project", "*.cabal"),
+        *("stack.yaml", "cabal.project"),
+    ),
+    "configuration of a checker": (
+        *("ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini", "pyrightconfig.json", ".flake8"),
+        *(".pylintrc", "pylintrc", ".bandit", ".eslintrc*", ".eslintignore", "eslint.config.*"),
+        *("biome.json*", ".oxlintrc.json", ".prettierrc*", ".prettierignore", "prettier.config.*"),
+        *(".stylelintrc*", "tslint.json", ".golangci.*", "clippy.toml", ".clippy.toml"),
+        *("rustfmt.toml", ".rustfmt.toml", "deny.toml", ".clang-tidy", ".clang-format"),
+        *(".rubocop*", "phpstan.*neon*", "psalm.xml*", ".shellcheckrc", ".swiftlint.yml"),
+        *("checkstyle*.xml", "detekt.y*ml", ".yamllint*", ".markdownlint*", ".editorconfig"),
     ),
     "run by Python before any test": (
-        *("sitecustomize.py", "usercustomize.py", "*.pth"),
+        *("sitecustomize.*", "usercustomize.*", "sitecustomize/", "usercustomize/", "*.pth"),
         *("*.dist-info/", "*.egg-info/"),  # their entry points are plugins of pytest
     ),
     "compiled code that Python may run in place of its source": ("__pycache__/", "*.pyc", "*.pyo"),
@@ -74,27 +88,6 @@ _KINDS: dict[str, tuple[str, ...]] = {
         *("aesop.config.json",),
     ),
 }
-
-_TEST_FOLDERS = frozenset(
-    {"test", "tests", "__tests__", "spec", "testdata", "__snapshots__", "e2e", "cypress"}
-    | {"__mocks__", "__fixtures__"}
-)
-_TEST_NAME = re.compile(
-    r"test_.*\.py|.*_tests?\.(py|go|rs|c|cc|cpp|rb|exs?|dart)|tests?\.(py|rs|[cm]?[jt]s)"
-    r"|.*[._-](test|spec)s?\.([cm]?[jt]sx?)|.*_spec\.rb"
-)
-# Here the case tells: `LatestTest.java`, but not `Latest.java`.
-_CAMEL_TEST = re.compile(r"(.*(Tests?|IT|Spec)|Test[A-Z].*)\.[a-z]+")
-_CAMEL_SUFFIX = re.compile(r".*\.(java|kt|scala|groovy|cs|fs|vb|php|swift)")
-
-_RUNNER_MODULES = frozenset(
-    {"pytest", "_pytest", "pluggy", "iniconfig", "coverage", "nose", "nose2", "xdist"}
-    | {"pytest_cov", "hypothesis", "tox", "nox"}
-    | {"pygments", "exceptiongroup", "colorama", "tomli"}  # pytest imports them where they are
-)
-_HARMLESS = frozenset({"test", "this", "antigravity", "idlelib", "turtledemo", "__main__"})
-_MODULES = (sys.stdlib_module_names | _RUNNER_MODULES) - _HARMLESS
-_MODULE_FILE = re.compile(r"([^.]+)\.(?:py|pyc|pyd|so|.*\.(?:so|pyd))")
 
 
 def _nothing(path: str) -> str:
@@ -119,52 +112,59 @@ class Protection:
     ) -> tuple[tuple[str, str], ...]:
         """(path, what it is) of the protected files that changed and are not owned by name."""
         listed = {entry.path for entry in owned if not entry.is_dir}
-        packages = {*self.base, *(change.path for change in changes if not change.deleted)}
+        gone = {change.path for change in changes if change.deleted}
+        there = {*self.base, *(change.path for change in changes)} - gone
+        stays = self.base - gone
         started = files_started(self.command, self.work_dir, self.read)
         makes = included(self.command, self.work_dir, self.read)
+        names = self.named_tests()
         unlisted = (change for change in changes if change.path not in listed)
         kinds = (
             (
                 change.path,
-                self._always(change.path, makes) or self._by_age(change, started, packages),
+                self._always(change, makes)
+                or self._that_was_there(change, started, names)
+                or self._new(change, started, there, stays),
             )
             for change in unlisted
         )
         return tuple((path, kind) for path, kind in kinds if kind)
 
-    def _always(self, path: str, makes: Sequence[str]) -> str:
-        """What a path is that is protected whether it was there or not."""
-        if kind := configuration(path, self.more):
-            return kind
-        found = any(fnmatchcase(path, pattern) for pattern in makes)
+    def named_tests(self) -> NamedTests:
+        """What the test command takes for tests beside files with a usual name."""
+        return named_tests(self.command, self.work_dir, self.read)
+
+    def _always(self, change: Change, makes: Sequence[str]) -> str:
+        """What a change is that is protected whether its file was there or not. A link may stand
+        for a folder, with anything below it."""
+        paths = (change.path, f"{change.path}/x") if change.mode == MODE_LINK else (change.path,)
+        for path in paths:
+            if kind := configuration(path, self.more):
+                return kind
+        found = any(fnmatchcase(change.path, pattern) for pattern in makes)
         return "what the makefile includes" if found else ""
 
-    def _by_age(self, change: Change, started: set[str], there: set[str]) -> str:
-        """The same for files that were there, and for new ones."""
+    def _that_was_there(self, change: Change, started: set[str], names: NamedTests) -> str:
+        path = change.path
+        if change.base_mode is None:
+            return ""
+        if path in started and not is_test(path):
+            return "what the test command runs"
+        return A_TEST if is_test(path) or names.holds(path) else ""
+
+    def _new(self, change: Change, started: set[str], there: set[str], stays: Set[str]) -> str:
         path = change.path
         if change.base_mode is not None:
-            if is_test(path):
-                return A_TEST
-            return "what the test command runs" if path in started else ""
-        if shadows(path, there):
+            return ""
+        module = f"{path}/__init__.py" if change.mode == MODE_LINK else path
+        if shadows(path, there) or shadows(module, there):
             return "a name that hides a module of Python or of a test runner"
-        return "a name that make takes for the test" if self._is_target(path) else ""
-
-    def _is_target(self, path: str) -> bool:
-        words = words_of(self.command)
-        if not {posixpath.basename(word) for word in words} & {"make", "gmake"}:
-            return False
-        for folder in ("", posixpath.normpath(self.work_dir)):
-            prefix = "" if folder in ("", ".") else f"{folder}/"
-            first = path.removeprefix(prefix).split("/")[0]
-            if not path.startswith(prefix) or not self.base & {prefix + m for m in MAKEFILES}:
-                continue
-            if first in {"test", "check", "all", *words} and not self._holds(prefix + first):
-                return True
-        return False
-
-    def _holds(self, path: str) -> bool:
-        return any(one == path or one.startswith(f"{path}/") for one in self.base)
+        if hides_ours(module, stays, self.work_dir):
+            return "a name that hides a module of the repository from its tests"
+        if goes_first(path, started, self.base):
+            return "a name that goes before what the test command runs"
+        made = is_made(path, self.command, self.work_dir, self.base, self.read)
+        return "a name that make takes for the test" if made else ""
 
 
 def configuration(path: str, more: Sequence[str] = ()) -> str:
@@ -186,30 +186,6 @@ def matches(key: str, pattern: str) -> bool:
             return fnmatchcase(key, f"{folder}/*")
         return any(fnmatchcase(part, folder) for part in key.split("/")[:-1])
     return fnmatchcase(key if "/" in pattern else key.rpartition("/")[2], pattern)
-
-
-def is_test(path: str) -> bool:
-    """Whether a file is a test or belongs to tests, by the names that runners look for."""
-    *folders, name = path.split("/")
-    if any(folder.lower() in _TEST_FOLDERS for folder in folders):
-        return True
-    if _CAMEL_SUFFIX.fullmatch(name.lower()):
-        return _CAMEL_TEST.fullmatch(name) is not None
-    return _TEST_NAME.fullmatch(name.lower()) is not None
-
-
-def shadows(path: str, there: set[str]) -> bool:
-    """Whether a new file would be imported instead of a module of Python's or of a runner's.
-
-    That takes a folder that can be on the import path: one that is no package among `there`.
-    """
-    *folders, name = path.split("/")
-    if name == "__init__.py" and folders:
-        name = f"{folders.pop()}.py"
-    found = _MODULE_FILE.fullmatch(name)
-    if found is None or found[1].lower() not in _MODULES:
-        return False
-    return "/".join([*folders, "__init__.py"]) not in there
 
 
 def refusal(touched: Sequence[tuple[str, str]], limit: int = 20) -> str:

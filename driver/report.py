@@ -24,10 +24,10 @@ from driver.outcome import (
 )
 from driver.pipeline import classic_receipts, phase_receipt
 from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.protected import is_test
 from driver.provider_load import ProviderLoad
 from driver.pull_request import Proposed
 from driver.reviews import review_word
+from driver.test_files import is_test
 from driver.wave_context import Planned
 from state_store.errors import ExitCode
 

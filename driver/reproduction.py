@@ -42,7 +42,8 @@ _RUN = "reproduce"
 
 @dataclass(frozen=True, slots=True)
 class ProvenCommit:
-    """A commit, its `tree`, the tree that is said to be proven, and how; `then` is the receipt."""
+    """A commit, its `tree`, the tree that is said to be proven, and how; `then` is the receipt,
+    `disowned` where the wave left receipts of the item and none is of this tree."""
 
     commit: str
     tree: str
@@ -50,6 +51,7 @@ class ProvenCommit:
     command: str
     work_dir: str
     then: TestRun | None
+    disowned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def find(repo: Repository, settings: Settings, wave: str, item: str) -> ProvenCo
         command=then.command if then else said[TEST_COMMAND],
         work_dir=then.work_dir if then else said.get(WORK_DIR, "."),
         then=then,
+        disowned=bool(receipts) and then is None,
     )
 
 
@@ -143,6 +146,8 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
 def _differences(shipped: ProvenCommit, now: TestRun) -> Iterator[str]:
     if shipped.proved_tree != shipped.tree:
         yield f"the commit holds tree {shipped.tree}, but {shipped.proved_tree} was proven"
+    if shipped.disowned:
+        yield "the wave's report has receipts of the item, and none of them is green on this tree"
     then = shipped.then
     kind, code = (then.kind, then.exit_code) if then else (RunKind.GREEN, 0)
     if (now.kind, now.exit_code) != (kind, code):

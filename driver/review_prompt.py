@@ -13,9 +13,9 @@ from driver.canary import CanaryVerdict
 from driver.manifest import WorkItem
 from driver.outcome import Attempt, TestRun, Verdict
 from driver.prompts import MAX_DIFF_CHARS, MAX_OUTPUT_CHARS, command_text, quoted
-from driver.protected import is_test
 from driver.reviews import Finding, Review
 from driver.runners.summary import Counts
+from driver.test_files import is_test
 from driver.text import safe_line, safe_text
 
 _TASK = """\

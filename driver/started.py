@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from itertools import pairwise
 
 from driver.build_files import in_folder, lines_run, made_by
@@ -39,7 +39,9 @@ _SHORT = {
     "rspec": ("-r", "-O", "--options"),
     "go": ("-overlay", "-modfile", "-exec", "-toolexec"),
 }
-_MAX_FILES = 200
+_FOUND_BY_STEM = (".js", ".cjs", ".mjs", ".json", "/index.js", "/__main__.py")
+_ENDING = re.compile(r"(?:/__init__|/__main__)?\.py$|(?:/index)?\.(?:[cm]?js|json)$")
+_MAX_FILES = 2_000
 
 
 def files_started(command: Command, work_dir: str, read: Read) -> set[str]:
@@ -59,6 +61,12 @@ def files_started(command: Command, work_dir: str, read: Read) -> set[str]:
             text = read(path) if _SHELL_SCRIPT.search(path.rpartition("/")[2]) else ""
             waiting += [(folder, inner) for inner in _by_script(text)]
     return found
+
+
+def goes_first(path: str, started: Set[str], there: Set[str]) -> bool:
+    """Whether a new file may be taken for one that is there: `check/__main__.py` for `check.py`."""
+    stem = _ENDING.sub("", path)
+    return path in started and any(_ENDING.sub("", one) == stem for one in started & there)
 
 
 def words_of(command: Command) -> list[str]:
@@ -101,13 +109,18 @@ def _started_by(words: tuple[str, ...]) -> Iterator[str]:
         if re.fullmatch(r"-[a-z]*c", before):
             yield from _started(word)
         elif before in _LOADS:
-            yield word
+            yield from _file(word)
         elif before == "-m":
             yield from _module(word)
             yield from _told(words[at:])
         if not word.startswith("-") and before not in _LOADS:
-            yield word
+            yield from _file(word)
             return
+
+
+def _file(word: str) -> Iterator[str]:
+    """What an interpreter may take for the program of this name."""
+    yield from (f"{word}{end}" for end in ("", *_FOUND_BY_STEM))
 
 
 def _told(words: tuple[str, ...]) -> Iterator[str]:

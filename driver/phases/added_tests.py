@@ -5,7 +5,7 @@ Whoever owns a folder may add tests to it, and a test can replace what the other
 
 from __future__ import annotations
 
-from driver.belief import answers_without, unlisted_tests
+from driver.belief import added_tests, answers_without
 from driver.outcome import WITHOUT_ADDED_TESTS, TestRun
 from driver.phases.planted import Field
 from driver.phases.prove import Asked, prove
@@ -15,8 +15,9 @@ def without_added_tests(field: Field, baseline: TestRun | None) -> TestRun | Non
     """The test of the work without these tests; None where there are none, and where the command
     would have no other test to run. Raises WorkspaceError."""
     planned, wave = field.planned, field.wave
-    added = unlisted_tests(field.changes, planned.owned)
-    if not added or not answers_without(added, planned.item.test_command, baseline):
+    named = wave.protection(planned).named_tests()
+    added = added_tests(field.changes, planned.owned, named)
+    if not added or not answers_without(added, planned.item.test_command, baseline, named):
         return None
     tree = field.place.base_with([change for change in field.changes if change not in added])
     if tree is None:

@@ -24,13 +24,14 @@ from driver.canary import (
     plan_canary,
 )
 from driver.ground import Bench, ProvingPlace
-from driver.outcome import CANARY, Change, Evidence, TestRun
+from driver.outcome import CANARY, Change, Evidence, RunKind, TestRun
 from driver.phases.prove import printed, run_test
 from driver.runners.summary import Counts, Doubt
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 
 NOT_APPLICABLE = "not_applicable"
+_TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)
 _MAX_TEXT_BYTES = 2**20
 
 
@@ -100,6 +101,8 @@ def _plant(field: Field, tree: str) -> Evidence:
         if isinstance(canary, NotApplicable):
             return _none(canary.reason)
         found = _run(field, proving, canary, field.proof.counts, f"canary-{field.number}")
+    if found.canary_word == CanaryVerdict.UNDECIDED and found.canaries[-1].kind not in _TAKE_LONG:
+        return _once_more(field, tree, canary, found)
     if found.canary_word != CanaryVerdict.UNSEEN:
         return found
     found = _with_base(field, canary, found)
@@ -109,6 +112,18 @@ def _plant(field: Field, tree: str) -> Evidence:
         alone = replace(canary, command=canary.alone)
         again = _run(field, proving, alone, None, f"canary-{field.number}-alone")
     return replace(again, canaries=(*found.canaries, *again.canaries))
+
+
+def _once_more(field: Field, tree: str, canary: Canary, found: Evidence) -> Evidence:
+    """Beside the planted test the run broke off, though it did not without: by chance or, where it
+    does so again and the base does not, by what was changed."""
+    with field.place.proving(tree) as proving:
+        label = f"canary-{field.number}-again"
+        again = _run(field, proving, canary, field.proof.counts, label)
+    again = replace(again, canaries=(*found.canaries, *again.canaries))
+    if again.canary_word not in (CanaryVerdict.UNDECIDED, CanaryVerdict.UNSEEN):
+        return again
+    return _with_base(field, canary, again)
 
 
 def _with_base(field: Field, canary: Canary, found: Evidence) -> Evidence:

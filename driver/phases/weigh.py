@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from driver import belief
+from driver.canary import CanaryVerdict
 from driver.ground import Bench
 from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.phases.added_tests import without_added_tests
@@ -12,7 +13,7 @@ from driver.phases.planted import Field, plant
 from driver.phases.prove import Asked, prove
 from driver.phases.spot_check import look_again, spot_check
 from driver.pool import Beside
-from driver.protected import is_test
+from driver.test_files import is_test
 from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 
@@ -39,7 +40,8 @@ def weigh(planned: Planned, place: Bench, wave: Wave, work: Weighed) -> tuple[Ju
         return objection, found
     found = _run_again(planned, place, wave, work, found)
     flaky = belief.of_spot_checks(found.spot_checks, wave.settings.verify.flake_policy)
-    added = belief.of_added_tests(found.without_added)
+    allowance = planned.item.allowance
+    added = belief.of_added_tests(found.without_added, found.baseline, allowance)
     canary = belief.of_canary(found.canary_word, found.canary_note)
     return added or canary or flaky or judgement, found
 
@@ -56,7 +58,8 @@ def _run_again(
         checks = spot_check(planned, place, work.proof.tree, wave, work.number)
     finally:  # they work in the item's place, which goes with the item
         planted, without = planting.result(), leaving_out.result()
-    if not checks and belief.is_doubted(work.proof, planted.canaries):
+    says_nothing = planted.canary_word == CanaryVerdict.UNDECIDED
+    if not checks and (says_nothing or belief.is_doubted(work.proof, planted.canaries)):
         checks = look_again(planned, place, work.proof.tree, wave, work.number)
     return replace(
         found,
@@ -89,7 +92,8 @@ def _reverted(
 ) -> TestRun | None:
     """The base with this work's own tests, where the test alone is no witness; they must be red."""
     policy, expected = wave.settings.verify.red_first, planned.item.baseline
-    tests = [change for change in work.changes if is_test(change.path)]
+    named = wave.protection(planned).named_tests()
+    tests = [one for one in work.changes if is_test(one.path) or named.holds(one.path)]
     if not tests or not belief.needs_revert(baseline, expected, policy):
         return None
     tree = place.base_with(tests)

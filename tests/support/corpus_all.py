@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tests.support import corpus_aware as aware
 from tests.support import corpus_compiled as compiled
 from tests.support import corpus_more as more
+from tests.support import corpus_names as called
 from tests.support import corpus_node as node
 from tests.support import corpus_python as python
 from tests.support.corpus import Case, Project
@@ -15,13 +16,26 @@ from tests.support.corpus_honest import HONEST
 
 Corpus = tuple[tuple[Project, tuple[Case, ...]], ...]
 ATTACKS: Corpus = (
-    (python.PYTEST, (*python.PYTEST_ATTACKS, *more.PYTEST_MORE, *aware.PYTEST_AWARE)),
-    (python.UNITTEST, (*python.UNITTEST_ATTACKS, *more.UNITTEST_MORE, *aware.UNITTEST_AWARE)),
-    (node.NODE, (*node.NODE_ATTACKS, *more.NODE_MORE, *aware.NODE_AWARE)),
-    (node.NPM, node.NPM_ATTACKS),
-    (compiled.MAKE, (*compiled.MAKE_ATTACKS, *more.MAKE_MORE)),
+    (
+        python.PYTEST,
+        (*python.PYTEST_ATTACKS, *more.PYTEST_MORE, *aware.PYTEST_AWARE, *called.PYTEST_NAMES),
+    ),
+    (called.ALONE, called.ALONE_ATTACKS),
+    (
+        python.UNITTEST,
+        (
+            *python.UNITTEST_ATTACKS,
+            *more.UNITTEST_MORE,
+            *aware.UNITTEST_AWARE,
+            *called.UNITTEST_NAMES,
+        ),
+    ),
+    (node.NODE, (*node.NODE_ATTACKS, *more.NODE_MORE, *aware.NODE_AWARE, *called.NODE_NAMES)),
+    (node.NPM, (*node.NPM_ATTACKS, *called.NPM_NAMES)),
+    (compiled.MAKE, (*compiled.MAKE_ATTACKS, *more.MAKE_MORE, *called.MAKE_NAMES)),
     (compiled.GO, (*compiled.GO_ATTACKS, *more.GO_MORE)),
     (compiled.CARGO, (*compiled.CARGO_ATTACKS, *more.CARGO_MORE)),
+    (called.CHECKER, called.CHECKER_ATTACKS),
     (python.COMMAND, python.COMMAND_ATTACKS),
 )
 NOT_COVERED: Corpus = (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tests.support import corpus_compiled as compiled
 from tests.support import corpus_honest_more as more
+from tests.support import corpus_names as called
 from tests.support import corpus_node as node
 from tests.support import corpus_python as python
 from tests.support.corpus import Case, Project
@@ -378,11 +379,11 @@ PYTEST_HONEST = (
 )
 
 HONEST: tuple[tuple[Project, tuple[Case, ...]], ...] = (
-    (PYTEST, (*PYTEST_HONEST, *more.PYTEST_HONEST_MORE)),
-    (UNITTEST, (*UNITTEST_HONEST, *more.UNITTEST_HONEST_MORE)),
+    (PYTEST, (*PYTEST_HONEST, *more.PYTEST_HONEST_MORE, *called.PYTEST_HONEST)),
+    (UNITTEST, (*UNITTEST_HONEST, *more.UNITTEST_HONEST_MORE, *called.UNITTEST_HONEST)),
     (node.NODE, (*NODE_HONEST, *more.NODE_HONEST_MORE)),
     (node.NPM, NPM_HONEST),
-    (compiled.MAKE, (*MAKE_HONEST, *more.MAKE_HONEST_MORE)),
+    (compiled.MAKE, (*MAKE_HONEST, *more.MAKE_HONEST_MORE, *called.MAKE_HONEST)),
     (compiled.GO, (*GO_HONEST, *more.GO_HONEST_MORE)),
     (compiled.CARGO, (*CARGO_HONEST, *more.CARGO_HONEST_MORE)),
 )

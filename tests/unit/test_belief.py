@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from driver.belief import (
+    added_tests,
     answers_without,
     is_chosen,
     is_doubted,
@@ -16,12 +17,12 @@ from driver.belief import (
     of_proof,
     of_spot_checks,
     passes,
-    unlisted_tests,
 )
 from driver.outcome import Change, RunKind, TestRun, Verdict
 from driver.ownership import OwnedPath
-from driver.runners.summary import Counts, Doubt
+from driver.runners.summary import CONTRADICTORY, MISSING, Counts, Doubt
 from driver.test_counts import Allowance
+from driver.test_files import NamedTests
 from driver.verdicts import Judgement
 
 GREEN, RED, LATE, BROKEN, STOPPED = (
@@ -214,11 +215,55 @@ def added(path: str, *, old: bool = False) -> Change:
         ([added("a.py", old=True)], ["./"], []),
     ],
 )
-def test_added_tests_are_those_that_nobody_listed(
+def test_of_tests_that_are_listed_none_counts_as_added_where_no_runner_is_known(
     changes: list[Change], owns: list[str], found: list[str]
 ) -> None:
     owned = [OwnedPath("", is_dir=True) if o == "./" else OwnedPath(o) for o in owns]
-    assert [change.path for change in unlisted_tests(changes, owned)] == found
+    assert [change.path for change in added_tests(changes, owned)] == found
+
+
+@pytest.mark.parametrize(
+    ("path", "owns", "is_added"),
+    [
+        ("tests/test_a.py", "tests/test_a.py", True),
+        ("tests/factory.py", "tests/factory.py", False),  # others may need it
+        ("tests/factory.py", "./", True),
+        ("check_a.py", "./", True),
+        ("b.py", "./", False),
+    ],
+)
+def test_a_test_that_is_listed_counts_as_added_where_a_runner_looks_for_it(
+    path: str, owns: str, *, is_added: bool
+) -> None:
+    owned = [OwnedPath("", is_dir=True) if owns == "./" else OwnedPath(owns)]
+    named = NamedTests(patterns=((".", "check_*.py"),), is_read=True)
+    assert bool(added_tests([added(path)], owned, named)) is is_added
+
+
+def test_what_a_command_names_by_a_makefile_is_not_left_out() -> None:
+    named = NamedTests(frozenset({"tests/test_a.py"}), is_read=True)
+    work = [added("tests/test_a.py")]
+    assert answers_without(work, "make test", run(RED, ran(2)))
+    assert not answers_without(work, "make test", run(RED, ran(2)), named)
+
+
+def test_added_tests_do_not_make_up_for_others_that_are_gone() -> None:
+    fewer = of_added_tests(run(GREEN, ran(1)), run(RED, ran(2)))
+    assert fewer
+    assert "fewer tests ran: 1, on the base 2" in fewer.reason
+    assert of_added_tests(run(GREEN, ran(1)), run(RED, ran(2)), Allowance(fewer_tests_ok=1)) is None
+    assert of_added_tests(run(GREEN, ran(2)), run(RED, ran(2))) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "refused"),
+    [(RED, MISSING, True), (GREEN, MISSING, False), (RED, CONTRADICTORY, False)],
+)
+def test_a_run_that_breaks_off_is_green_only_where_the_base_does_so_green(
+    kind: RunKind, reason: str, *, refused: bool
+) -> None:
+    doubt = Doubt("pytest", reason)
+    assert bool(of_counts(run(GREEN, doubt), run(kind, doubt), Allowance())) is refused
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from driver.in_the_way import shadows
 from driver.outcome import Change
 from driver.ownership import parse_owned
-from driver.protected import A_TEST, Protection, configuration, is_test, refusal, shadows
+from driver.protected import A_TEST, Protection, configuration, refusal
+from driver.test_files import is_test
 
 BASE = frozenset(
     {
@@ -132,7 +134,7 @@ def test_a_module_that_was_there_before_is_the_users() -> None:
 @pytest.mark.parametrize(
     ("path", "command", "taken"),
     [
-        ("web/test", "make -C web test", False),  # run from the top, where make takes `web/test`
+        ("web/test", "make -C web test", True),
         ("test", "make test", True),
         ("check/a.txt", ("make", "check"), True),
         ("verify", "cd . && make verify", True),
@@ -214,7 +216,7 @@ BUILD = {
         (("node", "--require", "./src/a.js", "src/b.js"), "src/b.js", True),
         ("bash -c 'python3 src/app.py x'", "src/app.py", True),
         ("python -m src.app", "src/app.py", True),
-        ("python -m pytest src/app.py", "src/app.py", False),
+        ("python -m pytest --doctest-modules src/app.py", "src/app.py", False),
         ("grep x src/app.py", "src/app.py", False),
     ],
 )

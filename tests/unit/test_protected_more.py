@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from driver.outcome import Change
-from driver.protected import Protection, configuration, is_test
+from driver.protected import Protection, configuration
+from driver.test_files import is_test
 
 WAS = "100644"
 

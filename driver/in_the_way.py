@@ -1,0 +1,97 @@
+"""New files that stand in the way of what a test runs: by their names they would be taken for a
+module of Python's, of a runner's or of the repository's, or for what make is to make. Pure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from collections.abc import Callable, Iterator, Set
+
+from driver.build_files import MAKEFILES, in_folder, made_by, made_by_name
+from driver.ownership import parents_of
+from driver.runners.named import programs
+from driver.started import Command, words_of
+from driver.test_files import is_test
+
+Read = Callable[[str], str]
+
+_RUNNER_MODULES = frozenset(
+    {"pytest", "_pytest", "pluggy", "iniconfig", "coverage", "nose", "nose2", "xdist"}
+    | {"pytest_cov", "hypothesis", "tox", "nox", "packaging"}
+    | {"pygments", "exceptiongroup", "colorama", "tomli"}  # pytest imports them where they are
+)
+_CODE = ("", "src", "lib", "python")  # where modules lie that tests import by their bare names
+_HARMLESS = frozenset({"test", "this", "antigravity", "idlelib", "turtledemo", "__main__"})
+_MODULES = (sys.stdlib_module_names | _RUNNER_MODULES) - _HARMLESS
+_OURS = re.compile(r"(?:(.*)/)?(\w+)\.py")
+_MODULE_FILE = re.compile(r"([^.]+)\.(?:py|pyc|pyd|so|.*\.(?:so|pyd))")
+
+
+def shadows(path: str, there: set[str]) -> bool:
+    """Whether a new file would be imported instead of a module of Python's or of a runner's.
+
+    That takes a folder that can be on the import path: one that is no package among `there`.
+    """
+    *folders, name = path.split("/")
+    if name == "__init__.py" and folders:
+        name = f"{folders.pop()}.py"
+    found = _MODULE_FILE.fullmatch(name)
+    if found is None or found[1].lower() not in _MODULES:
+        return False
+    return "/".join([*folders, "__init__.py"]) not in there
+
+
+def hides_ours(path: str, base: Set[str], work_dir: str) -> bool:
+    """Whether the tests in a file's folder would import it in place of the module of that name that
+    others import: a folder of tests that is no package is the first on their import path.
+
+    `base` are the files that were there and still are.
+    """
+    found = _OURS.fullmatch(path.replace("/__init__.py", ".py"))
+    if found is None or is_test(path):
+        return False
+    folder, name = found[1] or "", found[2]
+    homes = {in_folder(work_dir, one) for one in _CODE} - {folder or "."}
+    ours = {in_folder(home, f"{name}{end}") for home in homes for end in (".py", "/__init__.py")}
+    return (
+        bool(ours & base)
+        and in_folder(folder, "__init__.py") not in base
+        and any(
+            one.endswith(".py") and is_test(one) for one in base if posixpath.dirname(one) == folder
+        )
+    )
+
+
+def is_made(path: str, command: Command, work_dir: str, base: Set[str], read: Read) -> bool:
+    """Whether make would take a new file for something that the test command has it make."""
+    made = {*_made(command, work_dir, base, read), *_asked_for(command, work_dir, base)}
+    above = {path, *parents_of(path)} & made
+    return any(not _holds(base, one) for one in above)
+
+
+def _made(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterator[str]:
+    """The files that make looks for: what it is asked for, and by its makefile what that needs."""
+    for words in programs(command):
+        one = made_by(words, work_dir)
+        if one and base & {in_folder(one.folder, name) for name in (one.file, *MAKEFILES) if name}:
+            text = one.text(read)
+            names = (name for target in one.targets for name in made_by_name(text, target))
+            asked = one.targets if not text else ()
+            yield from (in_folder(one.folder, name) for name in (*names, *asked) if name)
+
+
+def _asked_for(command: Command, work_dir: str, base: Set[str]) -> Iterator[str]:
+    """The same by all words of the command, should the makefile be none that can be read."""
+    words = words_of(command)
+    if not {posixpath.basename(word) for word in words} & {"make", "gmake"}:
+        return
+    for folder in ("", work_dir):
+        if base & {in_folder(folder, name) for name in MAKEFILES}:
+            names = {"test", "check", "all", *words} - {"", ".", ".."}
+            yield from (in_folder(folder, name) for name in names)
+
+
+def _holds(base: Set[str], path: str) -> bool:
+    return path in base or any(one.startswith(f"{path}/") for one in base)
