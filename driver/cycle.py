@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -47,6 +48,7 @@ from driver.requests_left import requests_left
 from driver.selection import Selection, Skipped
 from driver.shipped_items import Shipped
 from driver.state_folder import prepare_state_dir
+from driver.tracker import withdrawn
 from driver.tracker_update import Terms, update_tracker
 from driver.wave_bridge import adapted
 from driver.wave_results import WaveResults
@@ -226,6 +228,7 @@ def _run_wave(
             recording=RecordingWriter(cycle.record) if cycle.record else options.recording,
             leases=backlog.leases,
             own_paths=(cycle.tracker,),
+            withdrawn=partial(withdrawn, cycle.tracker),
         )
     return run_wave(
         driver=cycle.driver,

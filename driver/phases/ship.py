@@ -38,6 +38,10 @@ class _MovedOnError(Exception):
         self.head = head
 
 
+class _WithdrawnError(Exception):
+    """People want an item of the line no more, and nothing has been published."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Allowed:
     """A line with its commits as they may be made, or `no`: why they may not, after all."""
@@ -58,9 +62,11 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     while True:
         entries, taken = _still_ours(entries, wave)
         lost += taken
+        entries, taken = _still_wanted(entries, wave)
+        lost += taken
         try:
             return _ship(integration, ground, entries, lost, wave, hooks)
-        except LeasedElsewhereError:  # since we asked, and nothing has been published
+        except (LeasedElsewhereError, _WithdrawnError):  # since we asked; nothing was published
             continue
         except ShippedElsewhereError as others:
             entries, taken = _not_theirs(entries, others.found)
@@ -99,6 +105,8 @@ def _ship(
         return failed(shipment, *no)
     moved = _moved_again(integration, ground)
     wave.gates.check()
+    if _withdrawn(line.entries, wave):
+        raise _WithdrawnError
     try:
         commits = made(line, ground, head, allowed.specs)
     except GitError as error:
@@ -185,6 +193,24 @@ def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list
             reason = "another run took the item over while this one was not heard of"
             lost.append(replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason))
     return ours, lost
+
+
+def _still_wanted(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list[ItemOutcome]]:
+    """The items that may be shipped, and those that people have withdrawn meanwhile."""
+    no_more = _withdrawn(entries, wave)
+    wanted = [(planned, outcome) for planned, outcome in entries if planned.slug not in no_more]
+    lost = [
+        replace(outcome, verdict=Verdict.WITHDRAWN, reason=no_more[planned.slug])
+        for planned, outcome in entries
+        if planned.slug in no_more
+    ]
+    return wanted, lost
+
+
+def _withdrawn(entries: Sequence[Entry], wave: Wave) -> dict[str, str]:
+    """By slug, why people want items no more."""
+    ids = {name: p.slug for p, _ in entries if (name := p.item.item_id) is not None}
+    return {ids[name]: why for name, why in wave.options.withdrawn(ids.keys()).items()}
 
 
 def _not_theirs(
