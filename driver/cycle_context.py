@@ -63,6 +63,11 @@ class Cycle:
         return self.settings.environ
 
     @property
+    def keeps(self) -> Path | None:
+        """Where something may be kept for later cycles; a dry run keeps nothing."""
+        return None if self.dry_run else self.state_dir
+
+    @property
     def progress(self) -> Progress:
         """Where people are told what happens."""
         return (self.options or WaveOptions()).progress

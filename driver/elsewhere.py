@@ -8,12 +8,13 @@ guard: it moves with every shipment, and a push that finds it moved publishes no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from driver.git import PrivateGit, Remote
-from driver.git_command import BULK_TIMEOUT_S, run_git, text
+from driver.git_command import run_git, text
 from driver.ground import RepositoryGround
+from driver.history import sighted
 from driver.remote import (
     ADVANCED,
     FAILED,
@@ -27,8 +28,7 @@ from driver.remote import (
     refs_on,
     send,
 )
-from driver.ship_names import SHIPMENT
-from driver.shipped_items import Sighting, by_task, sightings_in
+from driver.shipped_items import Sighting, by_task
 from driver.wave_branches import HEADS
 from state_store.errors import StoppedByPolicyError
 
@@ -132,22 +132,3 @@ def bring(git: PrivateGit, remote: Remote, heads: Mapping[str, str]) -> PushResu
     pairs = zip(heads, said, strict=True)
     missing = [ref for ref, line in pairs if line.endswith(" missing")]
     return fetch_refs(git.path, git.environ, remote, missing)
-
-
-def sighted(
-    git: PrivateGit, heads: Mapping[str, str], without: Iterable[str] = ()
-) -> list[Sighting]:
-    """The shipments in the histories of `heads`, commits by ref, that `without` does not have; each
-    with the branch that it was found on first. Raises GitError."""
-    if not heads:
-        return []
-    branches = {commit: ref.removeprefix(HEADS) for ref, commit in heads.items()}
-    log = (f"--git-dir={git.path}", "log", "-z", "-E", "--no-show-signature", "--no-color",
-           "--no-notes", "--encoding=UTF-8", "--format=%S%n%H%n%B", f"--grep={SHIPMENT}",
-           *branches, "--not", *without)  # fmt: skip
-    done = run_git(log, cwd=git.path, env=git.env, timeout_s=BULK_TIMEOUT_S)
-    found: list[Sighting] = []
-    for one in filter(None, text(done.stdout).split("\0")):
-        head, commit, message = one.split("\n", 2)
-        found += sightings_in(message, commit, branches.get(head, ""))
-    return found

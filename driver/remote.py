@@ -347,6 +347,16 @@ def heads_on(
     return {ref.removeprefix("refs/heads/"): commit for commit, _, ref in lines}
 
 
+def default_branch(git_dir: Path, environ: Mapping[str, str], remote: Remote) -> str:
+    """The branch that a clone of the remote would check out; "" when it does not say."""
+    env = _push_environment(environ, git_dir, remote)
+    seen = _talk(git_dir, env, remote, ("ls-remote", "--symref", remote.url, "HEAD"))
+    if isinstance(seen, PushResult) or not seen.ok:
+        return ""
+    found = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", text(seen.stdout), re.MULTILINE)
+    return found[1] if found else ""
+
+
 def contains(git_dir: Path, env: Mapping[str, str], commit: str, expected: str) -> bool:
     """Whether the history of `commit` has `expected` in it."""
     asked = (f"--git-dir={git_dir}", "merge-base", "--is-ancestor", expected, commit)
