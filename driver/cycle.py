@@ -104,7 +104,8 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
             report |= checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
         return report | (follow_up(cycle) if _lost_to_others(report) else {})
     except _StoppedAt as stop:
-        left = requests_left(cycle) if stop.idle and not cycle.dry_run else {}
+        asks = stop.idle and not cycle.dry_run
+        left = requests_left(cycle, stop.report) if asks else {}
         return stop.report | left | ({"dry_run": True} if cycle.dry_run else {})
 
 
