@@ -13,7 +13,7 @@ from driver.opening import WaveRequest, opened, wave_id_of
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.propose import propose
-from driver.phases.recovery import Remembered, made_up_for, make_up, recall
+from driver.phases.recovery import Remembered, found_there, made_up_for, make_up, recall
 from driver.phases.ship import ship, strays
 from driver.pool import Leaving, repeating, run_all
 from driver.report import WaveReport
@@ -80,7 +80,9 @@ def _ship_all(
             shipment = Shipment(key, error="could_not_ship", detail=str(error))
         if shipment is not None:
             shipments[key] = shipment
-    return shipments | made_up_for(memories.values())
+    shipments |= made_up_for(memories.values())
+    # Where nothing new was shipped, people look for what was.
+    return shipments or found_there(memories.values())
 
 
 def _verified(wave: Wave, outcomes: Sequence[ItemOutcome], key: str) -> list[Entry]:
