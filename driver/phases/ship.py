@@ -39,7 +39,11 @@ class _MovedOnError(Exception):
 
 
 class _WithdrawnError(Exception):
-    """People want an item of the line no more, and nothing has been published."""
+    """People want items of the line no more, why by slug, and nothing has been published."""
+
+    def __init__(self, no_more: Mapping[str, str]) -> None:
+        super().__init__(no_more)
+        self.no_more = no_more
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +61,19 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
     """
     wave.gates.check()
-    integration, lost = _on(ground, wave, look(ground, ground.base)), list[ItemOutcome]()
+    integration = _on(ground, wave, look(ground, ground.base))
+    entries, lost = _still_wanted(entries, _withdrawn(entries, wave))
     hooks = AskedHooks(ground, wave, branch_to_be(ground, wave))
     while True:
         entries, taken = _still_ours(entries, wave)
         lost += taken
-        entries, taken = _still_wanted(entries, wave)
-        lost += taken
         try:
             return _ship(integration, ground, entries, lost, wave, hooks)
-        except (LeasedElsewhereError, _WithdrawnError):  # since we asked; nothing was published
+        except LeasedElsewhereError:  # since we asked, and nothing has been published
             continue
+        except _WithdrawnError as withdrawn:
+            entries, taken = _still_wanted(entries, withdrawn.no_more)
+            lost += taken
         except ShippedElsewhereError as others:
             entries, taken = _not_theirs(entries, others.found)
             lost += taken
@@ -105,8 +111,8 @@ def _ship(
         return failed(shipment, *no)
     moved = _moved_again(integration, ground)
     wave.gates.check()
-    if _withdrawn(line.entries, wave):
-        raise _WithdrawnError
+    if no_more := _withdrawn(line.entries, wave):
+        raise _WithdrawnError(no_more)
     try:
         commits = made(line, ground, head, allowed.specs)
     except GitError as error:
@@ -195,9 +201,10 @@ def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list
     return ours, lost
 
 
-def _still_wanted(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list[ItemOutcome]]:
+def _still_wanted(
+    entries: Sequence[Entry], no_more: Mapping[str, str]
+) -> tuple[list[Entry], list[ItemOutcome]]:
     """The items that may be shipped, and those that people have withdrawn meanwhile."""
-    no_more = _withdrawn(entries, wave)
     wanted = [(planned, outcome) for planned, outcome in entries if planned.slug not in no_more]
     lost = [
         replace(outcome, verdict=Verdict.WITHDRAWN, reason=no_more[planned.slug])
