@@ -46,7 +46,8 @@ FAILURE_CANCELLED = "cancelled"
 
 @dataclass(frozen=True)
 class DriverCapabilities:
-    """What a backend can do, said honestly; the tier decides how much of its work is re-checked."""
+    """What a backend can do, said honestly; the tier decides how much of its work is re-checked.
+    One that `replays` tells what was used once, and spends nothing."""
 
     name: str
     parallel_dispatch: bool = False
@@ -60,6 +61,7 @@ class DriverCapabilities:
     recommended_verification_tier: int = 4
     available_models: tuple[str, ...] = ()
     notes: str = ""
+    replays: bool = False
 
     def summary(self) -> str:
         """One ASCII line for people."""

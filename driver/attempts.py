@@ -46,6 +46,7 @@ _COSTS = {
     Verdict.OVER_BUDGET: Cost.NOTHING,
     Verdict.LEASED_ELSEWHERE: Cost.NOTHING,
     Verdict.SHIPPED_ELSEWHERE: Cost.NOTHING,
+    Verdict.WITHDRAWN: Cost.NOTHING,
     Verdict.VERIFIED: Cost.NOTHING,
 }
 

@@ -101,5 +101,6 @@ def _shipment(repo: Json) -> Iterator[str]:
 def _request(one: Json) -> str:
     made = one["pr"]
     if made is None:
-        return f"no pull request of {one['branch']}: {one['prError']}"
+        what = one["branch"] or "what earlier runs shipped"
+        return f"no pull request of {what}: {one['prError']}"
     return f"pull request of {one['branch']}: {made['url'] or 'made'} ({made['state']})"

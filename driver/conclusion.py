@@ -55,6 +55,7 @@ def conclude(
         ceiling=ceiling,
         spending=wave.spending.summary(),
         uses=tuple(wave.spending.uses),
+        recorded=wave.spending.recorded,
         review_mode=wave.settings.review.mode,
         abort_reason=reason,
         error=_stopped_by(wave, ceiling),

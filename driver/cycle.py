@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -48,6 +49,7 @@ from driver.requests_left import requests_left
 from driver.selection import Selection, Skipped
 from driver.shipped_items import Shipped
 from driver.state_folder import prepare_state_dir
+from driver.tracker import withdrawn
 from driver.tracker_update import Terms, update_tracker
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
@@ -102,7 +104,8 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
             report |= checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
         return report | (follow_up(cycle) if _lost_to_others(report) else {})
     except _StoppedAt as stop:
-        left = requests_left(cycle) if stop.idle and not cycle.dry_run else {}
+        asks = stop.idle and not cycle.dry_run
+        left = requests_left(cycle, stop.report) if asks else {}
         return stop.report | left | ({"dry_run": True} if cycle.dry_run else {})
 
 
@@ -226,6 +229,7 @@ def _run_wave(
             recording=RecordingWriter(cycle.record) if cycle.record else options.recording,
             leases=backlog.leases,
             own_paths=(cycle.tracker,),
+            withdrawn=partial(withdrawn, cycle.tracker),
         )
     return run_wave(
         driver=cycle.driver,

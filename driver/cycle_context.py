@@ -68,6 +68,11 @@ class Cycle:
         return self.reader.read(self.tracker, self.state_dir, keep=not self.dry_run)
 
     @property
+    def keeps(self) -> Path | None:
+        """Where something may be kept for later cycles; a dry run keeps nothing."""
+        return None if self.dry_run else self.state_dir
+
+    @property
     def progress(self) -> Progress:
         """Where people are told what happens."""
         return (self.options or WaveOptions()).progress

@@ -8,18 +8,17 @@ guard: it moves with every shipment, and a push that finds it moved publishes no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from driver.ancestry import written
 from driver.git import PrivateGit, Remote
 from driver.git_command import run_git, text
 from driver.ground import RepositoryGround
+from driver.history import sighted
 from driver.push import FENCE, Sending, may_push, send
 from driver.push_answer import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.remote import fetch_refs, refs_on
-from driver.shipped_items import Sighting, by_task, sightings_in
-from driver.trailers import SHIPMENT
+from driver.shipped_items import Sighting, by_task
 from driver.wave_branches import HEADS
 from state_store.errors import StoppedByPolicyError
 
@@ -123,18 +122,3 @@ def bring(git: PrivateGit, remote: Remote, heads: Mapping[str, str]) -> PushResu
     pairs = zip(heads, said, strict=True)
     missing = [ref for ref, line in pairs if line.endswith(" missing")]
     return fetch_refs(git.path, git.environ, remote, missing)
-
-
-def sighted(
-    git: PrivateGit, heads: Mapping[str, str], without: Iterable[str] = ()
-) -> list[Sighting]:
-    """The shipments in the histories of `heads`, commits by ref, that `without` does not have; each
-    with the branch that it was found on first. Raises GitError."""
-    if not heads:
-        return []
-    branches = {commit: ref.removeprefix(HEADS) for ref, commit in heads.items()}
-    return [
-        sighting
-        for one in written(git.path, git.env, SHIPMENT, branches, without)
-        for sighting in sightings_in(one.message, one.commit, branches.get(one.tip, ""))
-    ]

@@ -22,6 +22,7 @@ from driver.item_fields import Wrong, slug_of, text_of
 from driver.landed import Outlook, UnaskedError
 from driver.leasing import LeasedElsewhereError
 from driver.manifest import check_item
+from driver.ownership import OwnedPath, OwnershipError, parse_owned
 from driver.ship_names import item_name, task_of
 from driver.shipped_items import (
     Facts,
@@ -46,6 +47,11 @@ from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 
 Item = Mapping[str, Any]
+
+_SHALLOW = (
+    "{} is gone, and whether it was merged cannot be told in a shallow clone: fetch the whole"
+    " history (git fetch --unshallow, fetch-depth: 0)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +104,10 @@ def _settled(one: _Found, item: Item) -> dict[str, Any]:
 
 def _look_into(cycle: Cycle, top: Path, items: Sequence[Item], look: _Look) -> None:
     try:
-        with Outlook.opened(open_repository(top, cycle.environ), cycle.settings) as outlook:
-            found = list(_fates(outlook, filter(is_shipped, items)))
+        repository = open_repository(top, cycle.environ)
+        with Outlook.opened(repository, cycle.settings, cycle.keeps) as outlook:
+            wanted = cycle.settings.ship.target or ""
+            found = list(_fates(outlook, filter(is_shipped, items), wanted, look))
             found += _taken_over(cycle, outlook, filter(is_open, items))
     except (UnaskedError, TidegateError, OSError) as trouble:
         # What others may have shipped is asked once more before anything of ours is pushed.
@@ -122,7 +130,7 @@ def _taken_over(cycle: Cycle, outlook: Outlook, items: Iterable[Item]) -> Iterat
     if not items:
         return
     target, tip = outlook.target(cycle.settings.ship.target or "")
-    there = by_task(outlook.sightings(tip))
+    there = by_task(outlook.sightings(target, tip))
     works = ((item, check_item(item)[0]) for item in items) if there else ()
     for item, work in works:
         if work is None:
@@ -144,27 +152,70 @@ def _knows(cycle: Cycle, wave: str) -> bool:
         return store.head(wave_stream(wave))[0] > 0
 
 
-def _fates(outlook: Outlook, items: Iterable[Item]) -> Iterator[_Found]:
-    """One look at each target branch, however many items went there."""
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A branch that may have items' work: its head, and what has landed there."""
+
+    tip: str
+    landed: Landed
+
+    @classmethod
+    def of(cls, outlook: Outlook, target: str, works: Sequence[Shipped]) -> _Branch:
+        tip = outlook.tip(target)
+        return cls(tip, outlook.landed(target, tip, {shipped.onto for shipped in works}))
+
+
+def _fates(outlook: Outlook, items: Iterable[Item], wanted: str, look: _Look) -> Iterator[_Found]:
+    """One look at each target branch, however many items went there, and at what has taken the
+    place of one that is gone; `wanted` is where work is to go now, "" for nowhere in particular."""
     by_target: dict[str, list[tuple[Item, Shipped]]] = {}
     for item in items:
         if shipped := Shipped.of(item):
             by_target.setdefault(shipped.target, []).append((item, shipped))
     for target, pairs in by_target.items():
-        tip = outlook.tip(target)
-        landed = outlook.landed(tip, {shipped.onto for _, shipped in pairs})
-        for item, shipped in pairs:
-            yield _fate(outlook, landed, tip, item, shipped)
+        successors = outlook.successors(target, wanted)
+        works = [shipped for _, shipped in pairs]
+        branches = [_Branch.of(outlook, name, works) for name in (target, *(successors or ()))]
+        whole = not outlook.repository.shallow and successors != []
+        found = [_fate(outlook, branches, *pair, whole=whole) for pair in pairs]
+        yield from found
+        if successors is not None:
+            look.warnings += _told_of_target(target, successors, found)
 
 
-def _fate(outlook: Outlook, landed: Landed, tip: str, item: Item, shipped: Shipped) -> _Found:
-    merged = landed.find(str(id_of(item)), shipped)
+def _told_of_target(
+    target: str, successors: Sequence[str], found: Iterable[_Found]
+) -> Iterator[str]:
+    """One sentence about a target that is gone, as long as somebody waits for it."""
+    ids = [str(id_of(one.item)) for one in found if one.what in (Fate.WAITS, Fate.UNKNOWN)]
+    if ids:
+        looked = f"{' and '.join(successors)} was looked at instead" if successors else ""
+        yield (
+            f"{target}, which {', '.join(ids)} shipped for, is not on the remote any more"
+            f"{looked and '; '}{looked}: name the branch that took its place as [ship] target"
+        )
+
+
+def _fate(
+    outlook: Outlook, branches: Sequence[_Branch], item: Item, shipped: Shipped, *, whole: bool
+) -> _Found:
+    name = str(id_of(item))
+    merged = next(filter(None, (b.landed.find(name, shipped) for b in branches)), "")
     is_kept = not merged and outlook.is_kept(shipped)
-    if not merged and not is_kept and shipped.commit and outlook.has_all_of(shipped.commit, tip):
-        merged = tip  # under a message of somebody's own
-    whole = not outlook.repository.shallow
+    if not merged and not is_kept and shipped.commit:  # under a message of somebody's own
+        owned = _owned(item)
+        tips = (b.tip for b in branches if outlook.has_all_of(shipped.commit, b.tip, owned))
+        merged = next(tips, "")
     what = fate(shipped, Facts(merged, is_kept, whole))
     return _Found(item, shipped, what, _detail(outlook, shipped, what, merged), merged)
+
+
+def _owned(item: Item) -> list[OwnedPath]:
+    work = check_item(item)[0]
+    try:
+        return [parse_owned(entry, work.work_dir) for entry in work.owns_files] if work else []
+    except OwnershipError:
+        return []
 
 
 def _detail(outlook: Outlook, shipped: Shipped, what: Fate, merged: str) -> str:
@@ -173,11 +224,9 @@ def _detail(outlook: Outlook, shipped: Shipped, what: Fate, merged: str) -> str:
     if what is Fate.DROPPED:
         return f"{shipped.branch} was deleted and not merged: it is to do again"
     if what is Fate.UNKNOWN:
-        return (
-            f"{shipped.branch} is gone, and whether it was merged cannot be told in a shallow"
-            " clone: fetch the whole history (git fetch --unshallow, fetch-depth: 0)"
-        )
-    if outlook.heads is not None and shipped.branch and shipped.branch not in outlook.heads:
+        return _SHALLOW.format(shipped.branch) if outlook.repository.shallow else ""
+    unpushed = outlook.heads is not None and shipped.branch not in outlook.heads
+    if shipped.branch and unpushed and outlook.is_here(shipped.branch):
         return f"{shipped.branch} is here only: push it, or delete it to have the item done again"
     return ""
 

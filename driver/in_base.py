@@ -17,6 +17,7 @@ from driver.cycle_context import Cycle, by_repository
 from driver.dependencies import needed
 from driver.git import Repository, open_repository, tip_of
 from driver.git_command import user_environment
+from driver.history import History
 from driver.landed import Outlook, UnaskedError, landed_in
 from driver.shipped_items import KEY, Landed, Shipped
 from state_store.item_id import id_of
@@ -33,14 +34,14 @@ class _Start:
     branch: str
     commit: str
     shallow: bool
-    git_dir: Path
+    path: Path
     env: Mapping[str, str]
 
-    def landed(self, onto: Iterable[str]) -> Landed:
-        return landed_in(self.git_dir, self.env, self.commit, onto)
+    def landed(self, onto: Iterable[str], history: History) -> Landed:
+        return landed_in(self, self.commit, onto, history)
 
     def has(self, commit: str) -> bool:
-        return is_in_history(self.git_dir, self.env, commit, self.commit)
+        return is_in_history(self.path, self.env, commit, self.commit)
 
 
 def absent(cycle: Cycle, items: Sequence[Item]) -> dict[str, str]:
@@ -51,8 +52,11 @@ def absent(cycle: Cycle, items: Sequence[Item]) -> dict[str, str]:
     asked = [item for item in needed(items) if item.get("status") == IN_PROGRESS or item.get(KEY)]
     found: dict[str, str] = {}
     for top, mine in by_repository(cycle, asked).items():
-        with _start_of(open_repository(top, cycle.environ), cycle.settings) as start:
-            found |= dict(_absent_from(start, mine))
+        repository = open_repository(top, cycle.environ)
+        with _start_of(repository, cycle.settings) as start:
+            # Not where the target is on its remote, of which as much is kept by itself.
+            history = History.kept(cycle.keeps, repository, f"from here: {start.branch}")
+            found |= dict(_absent_from(start, mine, history))
     return found
 
 
@@ -82,9 +86,12 @@ def _here(repository: Repository, settings: Settings) -> _Start:
     return _Start(branch, commit, repository.shallow, git_dir, env)
 
 
-def _absent_from(start: _Start, items: Sequence[Item]) -> Iterator[tuple[str, str]]:
+def _absent_from(
+    start: _Start, items: Sequence[Item], history: History
+) -> Iterator[tuple[str, str]]:
     records = {str(id_of(item)): Shipped.of(item) for item in items}
-    landed = start.landed([record.onto if record else "" for record in records.values()])
+    onto = [record.onto if record else "" for record in records.values()]
+    landed = start.landed(onto, history)
     for name, record in records.items():
         merged = record.merged if record else ""  # without a word of ours in the message, perhaps
         if not landed.find(name, record) and not start.has(merged):

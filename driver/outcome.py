@@ -49,13 +49,15 @@ class Verdict(StrEnum):
     FLAKY = "flaky"
     LEASED_ELSEWHERE = "leased_elsewhere"
     SHIPPED_ELSEWHERE = "shipped_elsewhere"
+    WITHDRAWN = "withdrawn"
     HALTED = "halted"
     OVER_BUDGET = "over_budget"
 
 
 REPAIRABLE = frozenset({Verdict.FAILED, Verdict.REFUSED, Verdict.NO_CHANGE})
-# Nothing is wrong with the work: another run has the item, or has shipped it.
-OTHERS = frozenset({Verdict.LEASED_ELSEWHERE, Verdict.SHIPPED_ELSEWHERE})
+# Nothing is wrong with the work: another run has the item, or has shipped it, or a person wants it
+# no more.
+OTHERS = frozenset({Verdict.LEASED_ELSEWHERE, Verdict.SHIPPED_ELSEWHERE, Verdict.WITHDRAWN})
 
 
 @dataclass(frozen=True, slots=True)

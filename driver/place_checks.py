@@ -18,7 +18,7 @@ from driver.git import Repository, find_remote, open_repository, toplevel_of
 from driver.git_command import GitError, redacted
 from driver.machine_checks import check_disk, nearest_folder
 from driver.remote import Remote, why_unreachable
-from driver.repository import check_complete
+from driver.repository import check_usable
 from driver.state_folder import check_state_dir
 from driver.text import typed
 from driver.tracker import tracker_problems, validate_item
@@ -70,7 +70,7 @@ def repository_at(top: Path, settings: Settings) -> tuple[Repository | None, Che
     """The repository as a run would open it, and how that went."""
     try:
         repository = open_repository(top, settings.environ)
-        check_complete(repository, settings.environ)
+        check_usable(repository, settings.environ)
     except GitError as error:
         return None, failed("repository", str(error), "run git status there, and mend what it says")
     except TidegateError as error:

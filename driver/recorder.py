@@ -180,8 +180,8 @@ class Recorder:
         self.say(f"{subject.slug}: {verdict_said(outcome.verdict, outcome.reason)}")
         stopped = outcome.verdict in (Verdict.HALTED, Verdict.OVER_BUDGET)
         told = journal_entry.of_outcome(outcome)
-        # Proven work that nobody could review is not built a second time.
-        waits = outcome.verdict is Verdict.UNDECIDED and told["proven"]
+        # Proven work that nobody could review, or wants now, is not built a second time.
+        waits = outcome.verdict in (Verdict.UNDECIDED, Verdict.WITHDRAWN) and told["proven"]
         data = {**told, "settled": not (stopped or waits)}
         # Where nobody worked, what an earlier run left in the journal is all there is to know.
         news = bool(outcome.attempts) or outcome.verdict is Verdict.FAILED

@@ -174,6 +174,15 @@ def access_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote
     return env
 
 
+def default_branch(git_dir: Path, environ: Mapping[str, str], remote: Remote) -> str:
+    """The branch that a clone of the remote would check out; "" when it does not say."""
+    seen = talk(git_dir, environ, remote, ("ls-remote", "--symref", remote.url, "HEAD"))
+    if isinstance(seen, PushResult) or not seen.ok:
+        return ""
+    found = re.search(r"^ref: refs/heads/(\S+)\tHEAD$", text(seen.stdout), re.MULTILINE)
+    return found[1] if found else ""
+
+
 def talk(
     git_dir: Path,
     environ: Mapping[str, str],

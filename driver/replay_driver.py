@@ -68,6 +68,7 @@ class ReplayDriver(LocalDriver):
             recommended_verification_tier=self._tier,
             available_models=tuple(sorted(models)),
             notes="answers from a recording; usage is what was recorded",
+            replays=True,
         )
 
     def resolve_model(self, role: str) -> str:

@@ -75,6 +75,7 @@ class WaveReport:
     provider: ProviderLoad | None = None
     spending: Mapping[str, Any] | None = None
     uses: tuple[tuple[str, Usage], ...] | None = None
+    recorded: bool = False
     proposed: tuple[Proposed, ...] = ()
 
     @property
@@ -116,7 +117,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "resume_stats": _resume_stats(report.items) if report.resumed else None,
         "adversarial_review": _wave_review(report),
         "budget": dict(report.spending) if report.spending is not None else None,
-        "tokens": {**token_totals(_uses(report)), "ledgered": report.spending is not None},
+        "tokens": _tokens(report),
         "integration": {"green": report.exit_code is ExitCode.DONE},
         "journal_error": report.journal_error,
         "repairsUsed": sum(item.outcome.repairs for item in report.items),
@@ -242,6 +243,11 @@ def _usage(usage: Usage) -> dict[str, Any]:
         "totalTokens": usage.total_tokens,
         "costUsd": usage.cost_usd,
     }
+
+
+def _tokens(report: WaveReport) -> dict[str, Any]:
+    told = {"ledgered": report.spending is not None, "recorded": report.recorded}
+    return {**token_totals(_uses(report)), **told}
 
 
 def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:

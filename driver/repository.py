@@ -85,9 +85,31 @@ def configured(repo: Repository, environ: Mapping[str, str]) -> list[tuple[str, 
     return [(key, value if gap else "true") for key, gap, value in pairs]
 
 
-def check_complete(repo: Repository, environ: Mapping[str, str]) -> None:
-    """Raise CannotRunError where a partial clone lacks files of its commit: they are fetched from
-    its own remote and by its user's git only, which ours never do."""
+def check_usable(repo: Repository, environ: Mapping[str, str]) -> None:
+    """Raise CannotRunError for a repository in which no wave can work or watch."""
+    _check_refs(repo, environ)
+    _check_complete(repo, environ)
+
+
+def _check_refs(repo: Repository, environ: Mapping[str, str]) -> None:
+    """Whoever watches a checkout reads the files of its refs; a reftable has none."""
+    try:
+        told = (repo.common_dir / "config").read_bytes().lower()
+    except OSError:
+        return
+    if b"refstorage" not in told:  # hardly ever, and asking costs a process
+        return
+    kept_as = dict(configured(repo, environ)).get("extensions.refstorage", "files")
+    if kept_as.partition(":")[0].lower() != "files":
+        raise CannotRunError(
+            f"{repo.top} keeps its refs as a {kept_as}, which cannot be watched yet: bring them to"
+            f" files with git -C {shlex.quote(str(repo.top))} refs migrate --ref-format=files"
+        )
+
+
+def _check_complete(repo: Repository, environ: Mapping[str, str]) -> None:
+    """A partial clone may lack files of its commit: they are fetched from its own remote and by its
+    user's git only, which ours never do."""
     if not any((repo.objects / "pack").glob("*.promisor")):
         return
     at, tree = f"--git-dir={repo.git_dir}", f"{repo.head}^{{tree}}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.backlog import ACTOR, Backlog
@@ -10,14 +10,15 @@ from driver.cycle_context import Cycle
 from driver.forge import NONE
 from driver.phases.propose import propose_left
 from driver.proposals import all_open
+from driver.pull_request import Proposed
 from driver.report import proposed_json
 from driver.stop import Stop
 from state_store.errors import ExitCode
 from state_store.events import PULL_REQUEST, wave_stream
 
 
-def requests_left(cycle: Cycle) -> dict[str, Any]:
-    """Ask for them; the cycle report's keys about it, {} where none is left.
+def requests_left(cycle: Cycle, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask for them; the keys about it that go into the cycle's `report`, {} where none is left.
 
     Raises GateClosedError when the halt switch is set meanwhile.
     """
@@ -30,8 +31,13 @@ def requests_left(cycle: Cycle) -> dict[str, Any]:
 
         stop = cycle.options.stop if cycle.options else Stop()
         asked = propose_left(cycle.settings, cycle.state_dir, stop, cycle.progress.say, record)
+    return told_of(asked, report)
+
+
+def told_of(asked: Sequence[Proposed], report: Mapping[str, Any]) -> dict[str, Any]:
+    """That a request could not be made is told by the exit code where nothing else is."""
     told: dict[str, Any] = {"pull_requests": [proposed_json(one) for one in asked]}
-    if all(one.made for one in asked):
+    if not report["success"] or all(one.made for one in asked):
         return told
     why = next(one.error for one in asked if not one.made)
     failed = {"success": False, "exit_code": int(ExitCode.NOT_ALL_SHIPPED), "error": why}

@@ -74,10 +74,14 @@ class Landed:
     @classmethod
     def told(cls, messages: Iterable[tuple[str, str]]) -> Landed:
         """Of (commit, message)."""
+        return cls.of(one for commit, message in messages for one in sightings_in(message, commit))
+
+    @classmethod
+    def of(cls, sightings: Iterable[Sighting]) -> Landed:
+        """Of shipments that were seen in the history."""
         found: dict[str, list[tuple[str, str]]] = {}
-        for commit, message in messages:
-            for wave, item in shipments_in(message):
-                found.setdefault(item, []).append((wave, commit))
+        for one in sightings:
+            found.setdefault(one.item, []).append((one.wave, one.commit))
         return cls(found)
 
     def find(self, item_id: str, shipped: Shipped | None) -> str:
@@ -119,11 +123,6 @@ def sightings_in(message: str, commit: str = "", branch: str = "") -> list[Sight
         elif name == ITEM_TASK and found:
             found[-1] = replace(found[-1], task=value)
     return found
-
-
-def shipments_in(message: str) -> list[tuple[str, str]]:
-    """The (wave, item id) of each of them."""
-    return [(one.wave, one.item) for one in sightings_in(message)]
 
 
 def by_task(sightings: Iterable[Sighting]) -> dict[tuple[str, str], list[Sighting]]:

@@ -37,6 +37,7 @@ from tools.settings import Settings
 
 _LOOK_AGAIN_S = 0.5
 _UNMETERED = Usage()
+_NOTHING = Usage(0, 0, 0.0)
 _told_before: MutableMapping[Any, int] = WeakKeyDictionary()
 
 
@@ -45,6 +46,7 @@ class Dispatch:
     """One that has room. `run` starts it; what was never run costs nothing."""
 
     begun: bool = False
+    replayed: bool = False
     result: WorkerResult | None = None
 
     def run(self, work: Callable[[], WorkerResult]) -> WorkerResult:
@@ -58,13 +60,15 @@ class Dispatch:
 class Spending:
     """Of one wave. Without a `budget` (no state folder) there is no ceiling and nothing is kept.
 
-    `uses` are phase and usage of every dispatch that has ended.
+    `uses` are phase and usage of every dispatch that has ended; `recorded` is whether any of them
+    tells what was used when it was recorded, which nobody pays a second time.
     """
 
     wave_id: str
     gates: Gates
     budget: Budget | None = None
     uses: list[tuple[str, Usage]] = field(default_factory=list)
+    recorded: bool = False
 
     def __post_init__(self) -> None:
         self._changed = threading.Condition()
@@ -89,7 +93,8 @@ class Spending:
         Raises GateClosedError and InterruptedWaveError, and then nothing may be started.
         """
         purpose = Purpose(self.wave_id, item, number, phase, driver.name, _named(driver, model))
-        one, reserved = Dispatch(), self._reserve(purpose, backend or self.gates)
+        one = Dispatch(replayed=is_replay(driver))
+        reserved = self._reserve(purpose, backend or self.gates)
         mark = id(one)
         started = time.monotonic()
         self._open[mark] = (phase, reserved)
@@ -165,7 +170,9 @@ class Spending:
     def _end(self, one: Dispatch, phase: str, reserved: Reserved | None, seconds: float) -> None:
         if one.begun:
             usage = one.result.usage if one.result else _UNMETERED
-            self._book(phase, usage, reserved, _used(usage, one.result, seconds))
+            self.recorded |= one.replayed
+            spent = _NOTHING if one.replayed else usage
+            self._book(phase, usage, reserved, _used(spent, one.result, seconds))
         elif self.budget and reserved:
             with suppress(TidegateError):  # then the next run counts it, and never too little
                 self.budget.cancel(reserved)
@@ -232,7 +239,13 @@ def opened(
 
 def told_in_this_wave(drivers: Iterable[AgentDriver]) -> int:
     """Tokens by the backends' own counts, without those of earlier waves of this process."""
-    return sum(max(0, _told(driver) - _before(driver)) for driver in drivers)
+    paid = (driver for driver in drivers if not is_replay(driver))
+    return sum(max(0, _told(driver) - _before(driver)) for driver in paid)
+
+
+def is_replay(driver: AgentDriver) -> bool:
+    """Whether what a backend tells was used when its answers were recorded, and not now."""
+    return driver.probe_capabilities().replays
 
 
 def _before(driver: AgentDriver) -> int:

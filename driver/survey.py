@@ -13,7 +13,7 @@ from pathlib import Path
 
 from driver.git import Repository, find_remote, open_repository, toplevel_of
 from driver.git_command import run_git, text, user_environment
-from driver.repository import check_complete, is_git_dir
+from driver.repository import check_usable, is_git_dir
 from driver.signing import signer_of, why_it_cannot
 from driver.target import check_target
 from state_store.errors import CannotRunError
@@ -54,7 +54,7 @@ class Survey:
         ship from there to the `remote` that is asked for."""
         if top not in self._sound:
             repository = self._opened(top)
-            check_complete(repository, self.environ)
+            check_usable(repository, self.environ)
             if remote is not None:
                 find_remote(repository, self.environ, remote)
             self._sound.add(top)

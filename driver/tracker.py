@@ -7,6 +7,7 @@ meanwhile stays. The file's shape is `tracker_file`'s; which items a wave takes 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -62,6 +63,29 @@ def tracker_problems(
     return (
         *(f"duplicate_id: two items have the id {name!r}; give each its own" for name in ids),
         *(f"duplicate_slug: two todo items have the slug {name!r}; rename one" for name in slugs),
+    )
+
+
+def withdrawn(path: Path, names: Collection[str]) -> dict[str, str]:
+    """By id, why people want those items of a wave no more: gone from the file, or given a status
+    that is not open. What cannot be read, or whose id stands there twice, is still wanted."""
+    try:
+        file = read_tracker_file(path)
+    except InputError:
+        return {}
+    unclear = file.ambiguous
+    told = ((name, _no_more(file.items.get(name))) for name in names if name not in unclear)
+    return {name: why for name, why in told if why}
+
+
+def _no_more(item: Item | None) -> str:
+    if item is None:
+        return "deleted from the tracker while the wave ran; what was built is kept as a patch"
+    if is_open(item):
+        return ""
+    return (
+        f"its status was set to {json.dumps(item.get('status'))} in the tracker while the wave ran;"
+        " with todo again, the next wave proves and ships what was built"
     )
 
 

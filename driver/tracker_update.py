@@ -75,7 +75,7 @@ def edits_for(results: WaveResults, terms: Terms) -> dict[str, Edit]:
             continue  # its present holder has the word
         if slug in results.shipped:
             edits[item_id] = partial(_in_progress, terms, slug)
-        elif record.get("verdict") == Verdict.SHIPPED_ELSEWHERE:
+        elif record.get("verdict") in (Verdict.SHIPPED_ELSEWHERE, Verdict.WITHDRAWN):
             edits[item_id] = opened
         elif record.get("dispatched") or record.get("verdict") in _TOLD:
             edits[item_id] = partial(_tried, terms, {**record, **_unasked(results, record)})

@@ -13,7 +13,7 @@ from driver.opening import opened
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.propose import propose
-from driver.phases.recovery import made_up_for, make_up
+from driver.phases.recovery import found_there, made_up_for, make_up
 from driver.phases.remembered import Remembered, recall
 from driver.phases.ship import ship, strays
 from driver.planning import WaveRequest, wave_id_of
@@ -90,7 +90,9 @@ def _ship_all(
             shipment = Shipment(key, error="could_not_ship", detail=str(error))
         if shipment is not None:
             shipments[key] = shipment
-    return shipments | made_up_for(memories.values())
+    shipments |= made_up_for(memories.values())
+    # Where nothing new was shipped, people look for what was.
+    return shipments or found_there(memories.values())
 
 
 def _verified(wave: Wave, outcomes: Sequence[ItemOutcome], key: str) -> list[Entry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Semaphore
@@ -40,7 +40,8 @@ SHIP_MODES = ("branch", "current")
 @dataclass(frozen=True)
 class WaveOptions:
     """What a command line may ask for beyond `run_wave`'s own parameters. Changes of `own_paths`
-    while the wave runs are nobody's fault: people edit the tracker at any time. `survey` is what
+    while the wave runs are nobody's fault: people edit the tracker at any time. `withdrawn` says,
+    by id, why somebody wants items of these ids no more. `survey` is what
     the caller has found out already. Steps before `from_phase` are taken as done; `ask` lets a
     person decide on each step."""
 
@@ -51,6 +52,7 @@ class WaveOptions:
     stop: Stop = field(default_factory=Stop)
     leases: Leases | None = None
     own_paths: tuple[Path, ...] = ()
+    withdrawn: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
     survey: Survey | None = None
     from_phase: str | None = None
     ask: Ask | None = None

@@ -124,8 +124,39 @@ def _with_lost(found: dict[str, Any], living: set[str]) -> dict[str, Any]:
 
 
 def _status(api: StateAPI, _: argparse.Namespace) -> View:
-    found = api.project("orchestrator_status")
+    from driver.runs import living_waves
+
+    found = _with_running(api, living_waves(api.store.path.parent))
     return found, (f"{key}: {json.dumps(value)}" for key, value in found.items())
+
+
+def _with_running(api: StateAPI, living: set[str]) -> dict[str, Any]:
+    """The status, with the waves that are under way. A cycle that ended since, as others had all
+    there was to do, says nothing of those; what people set as the phase stays."""
+    found = api.project("orchestrator_status")
+    told = (e["payload"] | {"ts": e["ts"]} for e in api.get("orchestrator_status"))
+    phases = {one.get("cycle"): one for one in told if isinstance(one.get("phase"), str)}
+    running = [_running(api, wave, phases.get(wave)) for wave in living]
+    running.sort(key=lambda one: str(one["since"]))
+    cycle = found["cycle"] or {"phase": None, "since": None}
+    if not running:
+        return found
+    if cycle["phase"] in (None, "idle"):
+        newest = running[-1]
+        if (found["phase"], found["phase_since"]) == (cycle["phase"], cycle["since"]):
+            found |= {"phase": newest["phase"], "phase_since": newest["since"]}
+        found["cycle"] = newest
+    return {**found, "running": running}
+
+
+def _running(api: StateAPI, wave: str, told: dict[str, Any] | None) -> dict[str, Any]:
+    """A wave under way; one without a scheduler tells no phase."""
+    from state_store.projections import iso_time
+
+    if told is None:
+        since = api.project(f"wave:{wave}")["started"]
+        return {"phase": "dispatch", "wave_id": wave, "since": since}
+    return {"phase": told["phase"], "wave_id": wave, "since": iso_time(told["ts"])}
 
 
 def _events(api: StateAPI, asked: argparse.Namespace) -> View:

@@ -65,7 +65,8 @@ class OwedItems:
 
 class Owed:
     """An announced line, asked about once for all of its items; `onto_target` says whether waves
-    may still go on to the branch that they start from. `shipment` is what this run did for it."""
+    may still go on to the branch that they start from. `shipment` is what this run did for it,
+    `found` where the line is when there was nothing to do."""
 
     def __init__(self, line: Announcement, knows: Knows, *, onto_target: bool) -> None:
         self._line, self._knows, self._onto_target = line, knows, onto_target
@@ -73,6 +74,7 @@ class Owed:
         self._answer: bool | None = None
         self._refusal: CannotRunError | None = None
         self.shipment: Shipment | None = None
+        self.found: Shipment | None = None
 
     @property
     def moves_checkout(self) -> bool:
@@ -97,6 +99,20 @@ class Owed:
                 self._answer = self._is_on_branch(ground)
         except CannotRunError as refusal:
             self._refusal = refusal
+        if self._answer and self.shipment is None:
+            self.found = self._as_found(ground)
+
+    def _as_found(self, ground: RepositoryGround) -> Shipment:
+        line, remote = self._line, ground.remote
+        at = line.branch
+        if line.target and (self._onto_target or not self._is_here(ground, line.branch)):
+            at = line.target
+        there = remote is not None and head_on(ground.git.path, ground.environ, remote, at)
+        top = str(ground.repository.top)
+        return Shipment(top, at, committed=True, pushed=bool(there), kept=line.tip)
+
+    def _is_here(self, ground: RepositoryGround, branch: str) -> bool:
+        return bool(tip_of(ground.repository, branch, ground.environ))
 
     def _is_on_branch(self, ground: RepositoryGround) -> bool:
         line, repository = self._line, ground.repository

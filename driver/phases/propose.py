@@ -53,11 +53,14 @@ def propose(
             continue
         own = [(p, o) for p, o in zip(wave.plan, outcomes, strict=True) if p.home.key == key]
         ship = shipments.get(key)
-        try:
-            asked += _own(wave, ground, own, ship)
-        except (TidegateError, OSError) as error:  # what is shipped has to be told all the same
-            branch, tip = (ship.branch, ship.tip) if ship else (None, None)
-            failed.append(Proposed(key, branch or "", tip or "", wave.wave_id, error=str(error)))
+        pushed = (ship.branch, ship.tip) if ship else (None, None)
+        sources = ((_pushed(wave, ship), *pushed), (_found(wave, ground, own), None, None))
+        for lines, branch, tip in sources:  # that one is not known keeps nobody from the other
+            try:
+                asked.extend(_own(wave, ground, own, lines))
+            except (TidegateError, OSError) as error:  # what is shipped has to be told all the same
+                why = Proposed(key, branch or "", tip or "", wave.wave_id, error=str(error))
+                failed.append(why)
     return (*failed, *desk.answers(asked))
 
 
@@ -184,10 +187,10 @@ def _event(told: Proposed) -> dict[str, Any]:
 
 
 def _own(
-    wave: Wave, ground: RepositoryGround, own: Pairs, ship: Shipment | None
+    wave: Wave, ground: RepositoryGround, own: Pairs, lines: Iterable[ShippedLine]
 ) -> Iterator[Noted]:
-    """What is to be asked for of a repository's items, with what was made of it already."""
-    for line in (*_pushed(wave, ship), *_found(wave, ground, own)):
+    """What is to be asked for of a repository's lines, with what was made of it already."""
+    for line in lines:
         if line.branch == ground.repository.branch:
             continue  # the user's own: nothing to ask for
         on_file = noted(wave.state_dir, line.tip) if wave.state_dir else None

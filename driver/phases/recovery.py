@@ -64,6 +64,13 @@ def made_up_for(memories: Iterable[Remembered]) -> dict[str, Shipment]:
     return {f"{one.repo} {one.kept}": one for one in made}
 
 
+def found_there(memories: Iterable[Remembered]) -> dict[str, Shipment]:
+    """Where shipments of earlier runs are, for which there was nothing to do."""
+    lines = dict.fromkeys(memory.owed for memory in memories)
+    found = (line.found for line in lines if line is not None and line.found is not None)
+    return {f"{one.repo} {one.kept}": one for one in found}
+
+
 def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:
     """The item's outcome when an earlier run has already earned it, else None."""
     ground = wave.ground_of(planned)

@@ -38,6 +38,14 @@ class _MovedOnError(Exception):
         self.head = head
 
 
+class _WithdrawnError(Exception):
+    """People want items of the line no more, why by slug, and nothing has been published."""
+
+    def __init__(self, no_more: Mapping[str, str]) -> None:
+        super().__init__(no_more)
+        self.no_more = no_more
+
+
 @dataclass(frozen=True, slots=True)
 class _Allowed:
     """A line with its commits as they may be made, or `no`: why they may not, after all."""
@@ -53,7 +61,8 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
     Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
     """
     wave.gates.check()
-    integration, lost = _on(ground, wave, look(ground, ground.base)), list[ItemOutcome]()
+    integration = _on(ground, wave, look(ground, ground.base))
+    entries, lost = _still_wanted(entries, _withdrawn(entries, wave))
     hooks = AskedHooks(ground, wave)
     while True:
         entries, taken = _still_ours(entries, wave)
@@ -62,6 +71,9 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
             return _ship(integration, ground, entries, lost, wave, hooks)
         except LeasedElsewhereError:  # since we asked, and nothing has been published
             continue
+        except _WithdrawnError as withdrawn:
+            entries, taken = _still_wanted(entries, withdrawn.no_more)
+            lost += taken
         except ShippedElsewhereError as others:
             entries, taken = _not_theirs(entries, others.found)
             lost += taken
@@ -99,6 +111,8 @@ def _ship(
         return failed(shipment, *no)
     moved = _moved_again(integration, ground)
     wave.gates.check()
+    if no_more := _withdrawn(line.entries, wave):
+        raise _WithdrawnError(no_more)
     try:
         commits = made(line, ground, head, allowed.specs)
     except GitError as error:
@@ -185,6 +199,25 @@ def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list
             reason = "another run took the item over while this one was not heard of"
             lost.append(replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason))
     return ours, lost
+
+
+def _still_wanted(
+    entries: Sequence[Entry], no_more: Mapping[str, str]
+) -> tuple[list[Entry], list[ItemOutcome]]:
+    """The items that may be shipped, and those that people have withdrawn meanwhile."""
+    wanted = [(planned, outcome) for planned, outcome in entries if planned.slug not in no_more]
+    lost = [
+        replace(outcome, verdict=Verdict.WITHDRAWN, reason=no_more[planned.slug])
+        for planned, outcome in entries
+        if planned.slug in no_more
+    ]
+    return wanted, lost
+
+
+def _withdrawn(entries: Sequence[Entry], wave: Wave) -> dict[str, str]:
+    """By slug, why people want items no more."""
+    ids = {name: p.slug for p, _ in entries if (name := p.item.item_id) is not None}
+    return {ids[name]: why for name, why in wave.options.withdrawn(ids.keys()).items()}
 
 
 def _not_theirs(

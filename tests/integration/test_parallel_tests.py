@@ -38,6 +38,7 @@ def test_four_agents_work_at_once_and_their_tests_one_after_the_other(
     report = run_wave(
         ScriptedDriver(dict.fromkeys(SLUGS, works), environ=scene.environ),
         {"items": items},
+        state_dir=scene.state,  # or its patches, which nobody ships, would stay in /tmp
         options=scene.options(**({} if in_repository else {"repo": plain})),
     )
     assert verdicts(report) == dict.fromkeys(SLUGS, "verified")

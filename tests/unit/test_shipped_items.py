@@ -14,7 +14,7 @@ from driver.shipped_items import (
     fate,
     is_shipped,
     settled,
-    shipments_in,
+    sightings_in,
 )
 
 ONE = Shipped("wave-1", "c1", "wave/x", "main", "base")
@@ -38,7 +38,7 @@ INDENTED = "Squashed commit\n\ncommit c1\n\n    " + OURS.replace("\n", "\n    ")
 def test_shipments_are_found_wherever_their_trailers_stand(
     message: str, found: list[tuple[str, str]]
 ) -> None:
-    assert shipments_in(message) == found
+    assert [(one.wave, one.item) for one in sightings_in(message)] == found
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""The shipments that the history of a branch tells of, each of its commits looked at once.
+
+What was found is kept, with the commit up to which all is known. It counts as long as the branch
+has that commit in its history; a branch that was moved elsewhere is walked through anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from driver.ancestry import is_in_history, written
+from driver.repository import Repository
+from driver.shipped_items import Sighting, sightings_in
+from driver.subject import digest
+from driver.trailers import SHIPMENT
+from driver.wave_branches import HEADS
+from state_store.errors import TidegateError
+from state_store.files import BadFileError, read_json, write_json_atomic
+
+FOLDER = "histories"
+
+
+class GitDir(Protocol):
+    """A git dir, and the environment in which git is run on it."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def env(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A branch's; what is known of it is kept in `file`, None keeps nothing."""
+
+    file: Path | None = None
+
+    @classmethod
+    def kept(cls, state_dir: Path | None, repository: Repository, branch: str) -> History:
+        """What is kept of a branch in a state folder that is there. The history of a shallow clone
+        may grow at its other end, so nothing is known of it for long."""
+        if state_dir is None or repository.shallow or not state_dir.is_dir():
+            return cls()
+        name = digest(str(repository.common_dir), branch)[:16]
+        return cls(state_dir / FOLDER / f"{name}.json")
+
+    def shipments(self, git: GitDir, tip: str) -> list[Sighting]:
+        """All shipments in the history of `tip`, without branches. Raises GitError."""
+        known, found = self._known()
+        if known == tip:
+            return found
+        if not known or not is_in_history(git.path, git.env, known, tip):
+            known, found = "", []
+        found = [*sighted(git, {"": tip}, without=[known] if known else ()), *found]
+        self._keep(tip, found)
+        return found
+
+    def _known(self) -> tuple[str, list[Sighting]]:
+        if self.file is None:
+            return "", []
+        try:
+            return _read(read_json(self.file))
+        except (BadFileError, KeyError, TypeError, ValueError):
+            return "", []
+
+    def _keep(self, tip: str, found: Iterable[Sighting]) -> None:
+        if self.file is None:
+            return
+        listed = [[one.wave, one.item, one.task, one.commit] for one in found]
+        with suppress(TidegateError, OSError):  # then the next cycle walks a longer way
+            write_json_atomic(self.file, {"tip": tip, "found": listed}, indent=None)
+
+
+def _read(kept: Any) -> tuple[str, list[Sighting]]:
+    found = [Sighting(*map(_text, one)) for one in kept["found"]]
+    return _text(kept["tip"]), found
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def sighted(git: GitDir, heads: Mapping[str, str], without: Iterable[str] = ()) -> list[Sighting]:
+    """The shipments in the histories of `heads`, commits by ref, that `without` does not have; each
+    with the branch that it was found on first. Raises GitError."""
+    if not heads:
+        return []
+    branches = {commit: ref.removeprefix(HEADS) for ref, commit in heads.items()}
+    return [
+        sighting
+        for one in written(git.path, git.env, SHIPMENT, branches, without)
+        for sighting in sightings_in(one.message, one.commit, branches.get(one.tip, ""))
+    ]
