@@ -25,7 +25,7 @@ from driver.git_command import (
 )
 from driver.outcome import MODE_NESTED, Change
 from driver.private_trees import PrivateTrees
-from driver.push import push_commit
+from driver.push import Sending, send
 from driver.push_answer import PushResult
 from driver.remote import Remote, find_remote
 from driver.repository import (
@@ -226,4 +226,4 @@ class PrivateGit(PrivateTrees):
 
     def push(self, remote: Remote, commit: str, branch: str, expected: str | None) -> PushResult:
         """Publish a commit as `branch`, which must be at `expected` there (None: absent)."""
-        return push_commit(self.path, self.environ, remote, commit, branch, expected)
+        return send(self.path, self.environ, remote, Sending(commit, branch, expected))

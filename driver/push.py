@@ -30,26 +30,11 @@ from state_store import failpoints
 FENCE = "refs/tidegate/shipped"
 
 
-def push_commit(
-    git_dir: Path,
-    environ: Mapping[str, str],
-    remote: Remote,
-    commit: str,
-    branch: str,
-    expected: str | None,
-) -> PushResult:
-    """Publish `commit` as `branch` if that is still at `expected` (None: does not exist).
-
-    Publishing what is already there is fine. Nothing on the remote is ever overwritten: the
-    lease only compares, and a commit that does not contain `expected` is not sent at all.
-    """
-    return send(git_dir, environ, remote, Sending(commit, branch, expected))
-
-
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What a push sends. `fence` is where FENCE has to be on the remote ("": absent); it moves
-    along with the branch or neither does. None sends the branch alone."""
+    """What a push sends: `commit`, to be `branch` if that is still at `expected` (None: absent).
+    `fence` is where FENCE has to be on the remote ("": absent); it moves along with the branch or
+    neither does. None sends the branch alone."""
 
     commit: str
     branch: str
@@ -76,7 +61,11 @@ class Sending:
 
 
 def send(git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sending) -> PushResult:
-    """`push_commit`, and the fence with it."""
+    """Publish the commit. What is there already is fine.
+
+    Nothing on the remote is ever overwritten: the lease only compares, and a commit that does not
+    contain what is expected there is not sent at all.
+    """
     commit, branch, expected = sending.commit, sending.branch, sending.expected
     if not may_push(remote):
         return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)

@@ -55,10 +55,16 @@ class Recorded:
 
     @classmethod
     def of(
-        cls, result: WorkerResult, item: str, call: tuple[str, int, str], duration_s: float
+        cls,
+        result: WorkerResult,
+        duration_s: float,
+        *,
+        item: str,
+        phase: str,
+        number: int,
+        prompt: str,
     ) -> Recorded:
-        """What a backend said of a `call`: phase, number and prompt."""
-        phase, number, prompt = call
+        """What a backend said, without what it changed."""
         return cls(
             item=item,
             phase=phase,

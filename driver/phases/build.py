@@ -60,8 +60,14 @@ class Dispatched:
 
     def recorded(self, slug: str) -> Recorded:
         """As a recording has it, without what it changed."""
-        call = self.call.heard, self.call.number, self.call.prompt
-        return Recorded.of(self.result, slug, call, self.duration_s)
+        return Recorded.of(
+            self.result,
+            self.duration_s,
+            item=slug,
+            phase=self.call.heard,
+            number=self.call.number,
+            prompt=self.call.prompt,
+        )
 
 
 def worked(planned: Planned, place: Place, wave: Wave, call: Call) -> Attempt:

@@ -160,6 +160,12 @@ def _record(planned: Planned, wave: Wave, call: ReviewCall, answered: _Answered)
     structured = answered.result.structured
     if structured and structured.get("nonce") == call.nonce:
         structured = {**structured, "nonce": without_nonce(call.nonce, call.nonce)}
-    asked = REVIEW, call.number, without_nonce(call.prompt, call.nonce)
-    entry = Recorded.of(answered.result, planned.slug, asked, answered.duration_s)
+    entry = Recorded.of(
+        answered.result,
+        answered.duration_s,
+        item=planned.slug,
+        phase=REVIEW,
+        number=call.number,
+        prompt=without_nonce(call.prompt, call.nonce),
+    )
     wave.options.recording.write(replace(entry, structured=structured))
