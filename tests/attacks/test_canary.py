@@ -14,8 +14,8 @@ from driver.canary import CanaryVerdict
 from tests.support.beside import beside_each_other, selected
 from tests.support.planted import PYTHON, Command, Proof, prove, write
 
-UNITTEST = (PYTHON, "-m", "unittest", "discover", "-s", "tests", "-t", ".")
-UNITTEST_NAMED = (PYTHON, "-m", "unittest", "tests.test_calc")
+UNITTEST = (PYTHON, "-S", "-m", "unittest", "discover", "-s", "tests", "-t", ".")
+UNITTEST_NAMED = (PYTHON, "-S", "-m", "unittest", "tests.test_calc")
 PYTEST = (PYTHON, "-m", "pytest", "-p", "no:cacheprovider")
 PYTEST_NAMED = (*PYTEST, "tests/test_calc.py::Calc::test_add")
 NODE = ("node", "--test")

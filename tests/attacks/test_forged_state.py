@@ -14,6 +14,7 @@ import pytest
 
 from driver.wave_loop import run_wave
 from tests.support.beside import beside
+from tests.support.interpreter import PYTHON
 from tests.support.waves import (
     PATIENCE_S,
     Agent,
@@ -39,7 +40,7 @@ class Twice(unittest.TestCase):
     def test_three(self): self.assertEqual(twice(3), 6)
 """,
 }
-IN_CALC = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
+IN_CALC = [*PYTHON, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
 RIGHT = "def twice(x):\n    return 2 * x\n"
 # Ends the run in the first test, under the summary of a run that was green.
 A_SUMMARY = """

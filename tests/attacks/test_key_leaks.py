@@ -35,7 +35,7 @@ FOREIGN = {
 SECRETS = (KEY, *FOREIGN.values())
 
 AGENT = """\
-#!{python}
+#!{python} -S
 import json, os, sys
 from pathlib import Path
 slug, phase = os.environ["TIDEGATE_ITEM"], os.environ["TIDEGATE_PHASE"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.beside import beside
+from tests.support.interpreter import PYTHON
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
@@ -24,7 +25,7 @@ SHOP = {
     "src/shop/price.py": "def price(x):\n    return x\n",
     "tests/test_price.py": PRICE,
 }
-UNITTEST = [sys.executable, "-m", "unittest", "discover", "-s", "tests"]
+UNITTEST = [*PYTHON, "-m", "unittest", "discover", "-s", "tests"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "tests"]
 
 
@@ -65,7 +66,7 @@ class Twice(unittest.TestCase):
     def test_twice(self): self.assertEqual(twice(2), 4)
 """,
 }
-IN_CALC = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
+IN_CALC = [*PYTHON, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
 A_FILTER = """
 [filter "cheat"]
 \tsmudge = sed 's/return x/return x + x/'

@@ -21,6 +21,7 @@ import pytest
 
 from driver.agent_driver import CommandLimits, WorkerRequest
 from driver.command_driver import CommandDriver
+from tests.support.interpreter import ALONE, PYTHON
 from tests.support.processes import MARKER, Marked, eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -188,7 +189,7 @@ class Trial:
     def argv(self, marker: str) -> tuple[str, ...]:
         self.folder.mkdir()
         facts = (self.way, self.deed, self.end, str(self.folder), marker)
-        return (sys.executable, "-I", "-S", "-c", FIXTURE, *facts)
+        return (*ALONE, "-c", FIXTURE, *facts)
 
     @property
     def was_up(self) -> bool:
@@ -297,7 +298,7 @@ def kill_owner_of(marked: Marked, chosen: Sequence[Trial]) -> None:
     argvs = [trial.argv(marked.marker) for trial in chosen]
     given = {"argvs": argvs, "folder": str(marked.folder), "env": marked.env}
     with subprocess.Popen(
-        [sys.executable, "-c", OWNER],
+        [*PYTHON, "-c", OWNER],
         env={"PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

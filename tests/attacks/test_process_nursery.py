@@ -14,6 +14,7 @@ import pytest
 from driver.process import Command, Ending, Finished, Processes
 from driver.process_table import children, is_zombie
 from tests.support.beside import beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.processes import Marked, eventually, marked_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -189,7 +190,7 @@ if sys.argv[1] == 'wait':
 def an_owner(marked: Marked, how: str) -> subprocess.Popen[str]:
     variables = [f"{name}={value}" for name, value in marked.env.items()]
     return subprocess.Popen(
-        [sys.executable, "-c", OWNER, how, *variables],
+        [*PYTHON, "-c", OWNER, how, *variables],
         cwd=marked.folder,
         env={"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -14,6 +14,7 @@ import pytest
 
 from driver.process import Command, Ending, Finished, Processes
 from tests.support.beside import beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.processes import Marked, eventually, marked_in
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -149,7 +150,7 @@ DEAF_TREE = "trap '' TERM; setsid sleep 600 & touch up; while :; do sleep 1; don
 def start_owner(marked: Marked, tree: str) -> subprocess.Popen[str]:
     variables = [f"{name}={value}" for name, value in marked.env.items()]
     owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, tree, *variables],
+        [*PYTHON, "-c", OWNER, tree, *variables],
         cwd=marked.folder,
         env={"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
@@ -250,7 +251,7 @@ def test_without_adoption_group_and_descendants_are_ended(marked: Marked) -> Non
     numbers = [b"15", b"0.2", os.fsencode(marked.folder), b"%d" % len(argv)]
     body = b"\0".join([*numbers, *argv, *env])
     with subprocess.Popen(
-        [sys.executable, "-c", PORTABLE],
+        [*PYTHON, "-c", PORTABLE],
         cwd="/",
         env={"PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from driver.objects import misnamed, names_in_index
+from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
 
@@ -27,7 +27,7 @@ class Twice(unittest.TestCase):
 WEAK = TEST.replace("4", "2")
 WRONG = "def twice(x):\n    return 2\n"
 FILES = {"calc.py": "def twice(x):\n    return 1\n", "test_calc.py": TEST}
-COMMAND = [sys.executable, "-m", "unittest"]
+COMMAND = [*PYTHON, "-m", "unittest"]
 
 
 def _name(text: str) -> str:

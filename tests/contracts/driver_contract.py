@@ -28,6 +28,7 @@ from driver.agent_driver import (
 )
 from driver.backends.local_driver import LocalDriver
 from driver.provider_fault import FaultKind
+from tests.support.interpreter import PYTHON
 
 USED = Usage(120, 30, 0.25)
 SECRET = "sk-of-the-parent"
@@ -134,7 +135,7 @@ class Place:
         left = {"seen": str(self.seen_file), "prompt": str(self.prompt_file)}
         content = json.dumps({**acts, **left, **more})
         script.with_suffix(".json").write_text(content, encoding="utf-8")
-        return sys.executable, "-S", str(script)
+        return *PYTHON, str(script)
 
 
 def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
@@ -243,7 +244,7 @@ class DriverContract(ABC):
         driver = self.driver(place, Plan())
         cwd = str(place.workspace)
         code = "import os, sys; print(os.getcwd()); sys.exit(3)"
-        as_list = driver.run_command([sys.executable, "-c", code], cwd)
+        as_list = driver.run_command([*PYTHON, "-c", code], cwd)
         as_text = driver.run_command("exit 4", cwd)
         assert (as_list.exit_code, Path(as_list.stdout.strip())) == (3, place.workspace)
         assert (as_text.exit_code, as_text.ok) == (4, False)
@@ -257,7 +258,7 @@ class DriverContract(ABC):
     def test_commands_do_not_see_the_parents_keys(self, place: Place) -> None:
         driver = self.driver(place, Plan())
         code = "import os; print(dict(os.environ))"
-        result = driver.run_command([sys.executable, "-c", code], str(place.workspace))
+        result = driver.run_command([*PYTHON, "-c", code], str(place.workspace))
         assert result.ok
         assert SECRET not in result.stdout
 
@@ -265,7 +266,7 @@ class DriverContract(ABC):
         driver = self.driver(place, Plan())
         code = "import os, time; print(dict(os.environ), flush=True); time.sleep(60)"
         limits = CommandLimits(0.5, {**PARENT, "ONLY": "this"}, place.root / "test")
-        command = [sys.executable, "-c", code]
+        command = [*PYTHON, "-c", code]
         result = driver.run_bounded(command, str(place.workspace), limits)
         assert (result.timed_out, result.cancelled, result.ok) == (True, False, False)
         assert "'ONLY': 'this'" in result.stdout

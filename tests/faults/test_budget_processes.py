@@ -17,6 +17,7 @@ from state_store.kept_spend import SpendBook, Total, utc_day
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.beside import beside
+from tests.support.interpreter import PYTHON
 from tests.support.killing import Yard
 from tests.support.programs import ROOT
 from tools import fleet_ledger, spent
@@ -67,7 +68,7 @@ books.close()
 
 
 def spender(state: Path, seed: int, fail: str = "") -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-c", SPENDER, str(state), str(seed), str(CEILING)]
+    argv = [*PYTHON, "-c", SPENDER, str(state), str(seed), str(CEILING)]
     return subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "TIDEGATE_FAIL": fail})
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from driver.living import end_marked, identity
 from driver.runs import RUN_VARIABLE, clear_up, noted, run_mark
+from tests.support.interpreter import PYTHON
 
 
 def note(state: Path, **facts: Any) -> Path:
@@ -70,7 +70,7 @@ def test_a_run_of_another_machine_is_never_taken_for_dead(tmp_path: Path) -> Non
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="marks are read from /proc")
 def test_processes_of_a_dead_run_are_ended_and_no_others(tmp_path: Path) -> None:
     mark = {**os.environ, RUN_VARIABLE: f"w-{tmp_path.name}"}
-    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    sleep = [*PYTHON, "-c", "import time; time.sleep(60)"]
     marked, other = subprocess.Popen(sleep, env=mark), subprocess.Popen(sleep)
     try:
         assert end_marked(RUN_VARIABLE, f"w-{tmp_path.name}") == (marked.pid,)
@@ -92,7 +92,7 @@ def test_a_process_is_told_apart_from_a_later_one_with_its_number() -> None:
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="marks are read from /proc")
 def test_a_wave_of_the_same_name_in_another_state_folder_is_left_alone(tmp_path: Path) -> None:
     mine, theirs = (tmp_path / name / "runs" / "w1" for name in ("mine", "theirs"))
-    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    sleep = [*PYTHON, "-c", "import time; time.sleep(60)"]
     child = subprocess.Popen(sleep, env={**os.environ, RUN_VARIABLE: run_mark(theirs, "w1")})
     try:
         assert end_marked(RUN_VARIABLE, run_mark(mine, "w1")) == ()

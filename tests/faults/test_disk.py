@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.interpreter import PYTHON
 from tests.support.programs import Project, make_template
 from tests.support.programs import item as tracked
 from tests.support.waves import Agent, Scene, item, verdicts
@@ -29,7 +30,7 @@ def scene(tmp_path: Path) -> Scene:
 def test_a_full_disk_is_told_in_one_sentence(tmp_path: Path) -> None:
     project = Project(tmp_path, make_template(tmp_path / "template"))
     project.track(tracked("a"))
-    few_bytes = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh", sys.executable, "-B")
+    few_bytes = ("sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *PYTHON, "-B")
     program = Path(__file__).resolve().parents[2] / "driver" / "wave_scheduler.py"
     flags = ("--execute", "--tracker", project.tracker, *project.places())
     done = subprocess.run(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from state_store import failpoints
+from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
@@ -32,7 +33,7 @@ write_text_atomic(pathlib.Path(sys.argv[1]), "new text")
 
 def ran(code: str, fail: str, *arguments: str | Path) -> tuple[int, list[str]]:
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [*PYTHON, "-c", code, *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, "TIDEGATE_FAIL": fail},
         capture_output=True,
@@ -76,7 +77,7 @@ def test_all_points_of_a_run_can_be_listed(tmp_path: Path) -> None:
 @posix
 def test_a_stopped_process_goes_on_where_it_was() -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", HITS],
+        [*PYTHON, "-c", HITS],
         cwd=ROOT,
         env={**os.environ, "TIDEGATE_FAIL": "b=stop"},
         stdout=subprocess.PIPE,

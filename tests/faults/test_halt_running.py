@@ -19,7 +19,9 @@ import pytest
 
 from state_store.api import StateAPI
 from state_store.write_api import STATE_DB_FILENAME
+from tests.support import warm
 from tests.support.beside import beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tests.support.programs import LOOP
 from tests.support.repos import frozen, hook
@@ -63,8 +65,8 @@ class Halted(Stage):
     def typed(self, line: str) -> subprocess.CompletedProcess[str]:
         """Run a command that was printed, from a folder far away."""
         words = shlex.split(line)
-        argv = [sys.executable, *words[1:]]
-        return subprocess.run(argv, cwd="/", capture_output=True, text=True, check=True, timeout=60)
+        argv = [*PYTHON, *words[1:]]
+        return warm.run(argv, cwd="/", capture_output=True, text=True, check=True, timeout=60)
 
     def go_on(self) -> dict[str, Any]:
         return self.next_run("--resume")

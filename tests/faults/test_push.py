@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import warm
 from tests.support.beside import beside
+from tests.support.interpreter import PYTHON
 from tests.support.processes import MARKER, Marked, eventually
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item
@@ -33,11 +35,11 @@ def test_no_push_outlives_the_program(folder: Path, number: int, code: int) -> N
     manifest = {"items": [item("a", "a.txt", "grep -q good a.txt")]}
     (folder / "m.json").write_text(json.dumps(manifest), encoding="utf-8")
     flags = ("--manifest", "m.json", "--config", "tidegate.toml", "--state-dir", "state")
-    argv = [sys.executable, str(PROGRAM), "--git", "--repo", "repo", *flags]
+    argv = [*PYTHON, str(PROGRAM), "--git", "--repo", "repo", *flags]
     env = {**scene.environ, MARKER: marked.marker, "PYTHONDONTWRITEBYTECODE": "1"}
 
     def start() -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        return warm.Popen(
             argv, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 

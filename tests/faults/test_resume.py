@@ -15,7 +15,9 @@ import pytest
 
 from state_store.journal import entry_path, load_entries
 from tests.support.beside import beside
+from tests.support.interpreter import IN_SHELL
 from tests.support.killing import AGENT, Yard
+from tests.support.processes import eventually, is_stopped
 from tests.support.programs import Ran
 from tests.support.repos import Checkout
 from tests.support.rewound import Rewound
@@ -83,7 +85,7 @@ def shipped(shipped_once: Left) -> Yard:
 
 def halted_before_the_ship(folder: Path) -> Yard:
     yard = Yard(folder, slugs=("a", "c"))
-    switch = f'"{sys.executable}" "{halt.__file__}" --state-dir "{yard.state}"'
+    switch = f'{IN_SHELL} "{halt.__file__}" --state-dir "{yard.state}"'
     once = f"mkdir {folder}/once 2>/dev/null && {switch} set enough >&2"
     # Where the work of both lies together, both were verified, and nothing is shipped yet.
     together = f"grep -qsx good c.txt && [ ! -e {folder}/once ]"
@@ -107,7 +109,7 @@ def test_a_halt_while_resuming_costs_nothing_of_what_was_done(halted: Yard) -> N
     yard = halted
     before = yard.dispatched()
     with yard.running("git.before_init@2=stop") as again:
-        os.waitpid(again.pid, os.WUNTRACED)
+        assert eventually(lambda: is_stopped(again.pid), 20)
         halt.halt("again", state_dir=yard.state)
         again.send_signal(signal.SIGCONT)
         again.communicate(timeout=20)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from state_store.store import EventStore, StoreBusyError
+from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 APPEND = """
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no proce
 @contextmanager
 def stopped_in_a_commit(path: Path) -> Iterator[subprocess.Popen[bytes]]:
     child = subprocess.Popen(
-        [sys.executable, "-c", APPEND, str(path)],
+        [*PYTHON, "-c", APPEND, str(path)],
         cwd=ROOT,
         env={**os.environ, "TIDEGATE_FAIL": "store.before_commit=stop"},
     )
@@ -80,7 +81,7 @@ def test_a_turn_that_nobody_wants_any_more_is_passed_on(tmp_path: Path) -> None:
 
 def test_who_is_killed_while_it_waits_keeps_nobody(tmp_path: Path) -> None:
     with EventStore(tmp_path / "a.db") as store, stopped_in_a_commit(store.path) as child:
-        waits = subprocess.Popen([sys.executable, "-c", APPEND, str(store.path)], cwd=ROOT)
+        waits = subprocess.Popen([*PYTHON, "-c", APPEND, str(store.path)], cwd=ROOT)
         waits.kill()
         waits.wait()
         child.send_signal(signal.SIGCONT)

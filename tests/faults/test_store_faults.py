@@ -9,7 +9,6 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -20,6 +19,7 @@ import pytest
 from state_store import coordination
 from state_store.errors import CannotRunError
 from state_store.store import DamagedStoreError, EventStore, StoreBusyError
+from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")
@@ -27,7 +27,7 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processe
 
 def child(code: str, *arguments: str | Path, fail: str = "") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [*PYTHON, "-c", code, *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, "TIDEGATE_FAIL": fail},
         stdin=subprocess.PIPE,
@@ -475,7 +475,7 @@ def test_a_second_store_of_a_process_does_not_lose_the_locks_of_the_first(path: 
     with EventStore(path) as first:
         first.append("s", "t", "one")
         EventStore(path).close()
-        command = [sys.executable, "-c", WRITES_AND_LEAVES, str(path)]
+        command = [*PYTHON, "-c", WRITES_AND_LEAVES, str(path)]
         subprocess.run(command, cwd=ROOT, check=True, timeout=30)
         assert path.with_name(f"{path.name}-wal").exists()
         assert first.append("s", "t", "two") == 3

@@ -16,6 +16,7 @@ import pytest
 from state_store.api import StateAPI
 from state_store.events import ITEM_CREATED, ITEM_UPDATED, TRACKER
 from state_store.ingest import SyncReport, sync_tracker
+from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 SYNC = """
@@ -54,7 +55,7 @@ def prepared(folder: Path) -> Path:
 
 def killed_at(folder: Path, fail: str) -> bool:
     done = subprocess.run(
-        [sys.executable, "-B", "-c", SYNC, str(folder)],
+        [*PYTHON, "-B", "-c", SYNC, str(folder)],
         cwd=ROOT,
         env={**os.environ, "TIDEGATE_FAIL": fail},
         timeout=60,

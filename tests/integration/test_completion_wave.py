@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +14,9 @@ import pytest
 
 from driver.backends.throttle import Throttle
 from driver.openai_compatible_driver import OpenAICompatibleDriver
+from tests.support import warm
 from tests.support.beside import beside
+from tests.support.interpreter import PYTHON
 from tests.support.programs import LOOP
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response
 from tests.support.waves import Scene, built, item, verdicts
@@ -44,7 +45,7 @@ GOOD = Act(works, 150)
 
 def contains(path: str, text: str = "done") -> list[str]:
     code = f"import sys; sys.exit({text!r} not in open({path!r}).read())"
-    return [sys.executable, "-c", code]
+    return [*PYTHON, "-c", code]
 
 
 def a_scene(folder: Path) -> Scene:
@@ -163,8 +164,8 @@ def run_loop(scene: Scene, url: str, test: list[str]) -> subprocess.CompletedPro
     manifest = scene.folder / "manifest.json"
     manifest.write_text(json.dumps({"wave_id": "w", "items": [item("i", "f.txt", test)]}))
     words = ["--manifest", manifest, "--git", "--state-dir", scene.state, "--config", config]
-    return subprocess.run(
-        [sys.executable, LOOP, *map(str, words)],
+    return warm.run(
+        [*PYTHON, LOOP, *map(str, words)],
         cwd=scene.repo.path,
         env={**scene.environ, "LAB_KEY": KEY},
         capture_output=True,
@@ -201,7 +202,7 @@ def test_the_key_reaches_its_server_and_nothing_else(
     scene = a_scene(tmp_path)
     seen = tmp_path / "seen.json"
     with RawServer([Act(play, 150)]) as server:
-        ran = run_loop(scene, server.url, [sys.executable, "-c", LOOKS, str(seen)])
+        ran = run_loop(scene, server.url, [*PYTHON, "-c", LOOKS, str(seen)])
     assert ran.returncode == code, ran.stderr
     assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
     assert KEY not in server.received[0].body.decode()

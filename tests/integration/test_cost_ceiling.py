@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ from typing import Any
 import pytest
 
 from state_store.errors import InputError
+from tests.support import warm
+from tests.support.interpreter import PYTHON
 from tools import cost_ceiling, halt
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,8 +45,8 @@ def run(*arguments: str, cwd: Path, zone: str = "UTC") -> subprocess.CompletedPr
         "PATH": os.environ["PATH"],
         "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
     }
-    return subprocess.run(
-        [sys.executable, ROOT / "tools" / "cost_ceiling.py", *arguments],
+    return warm.run(
+        [*PYTHON, ROOT / "tools" / "cost_ceiling.py", *arguments],
         cwd=cwd,
         env=environ,
         capture_output=True,

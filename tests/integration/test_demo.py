@@ -17,6 +17,7 @@ import pytest
 
 from driver import demo
 from state_store.errors import InputError
+from tests.support.interpreter import PYTHON
 
 SCHEDULER = Path(__file__).resolve().parents[2] / "driver" / "wave_scheduler.py"
 TRAILERS = ("Wave-Id", "Item-Id", "Item-Slug", "Test-Command", "Proved-Tree")
@@ -33,7 +34,7 @@ class Machine:
 
     def run(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, SCHEDULER, *argv],
+            [*PYTHON, SCHEDULER, *argv],
             check=False,
             cwd=self.folder,
             env=self.env,
@@ -85,7 +86,7 @@ def git(repo: Path, *args: str) -> str:
 
 
 def unittest_in(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "unittest", *names]
+    argv = [*PYTHON, "-m", "unittest", *names]
     return subprocess.run(argv, check=False, cwd=folder, capture_output=True, text=True)
 
 

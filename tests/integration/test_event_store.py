@@ -8,7 +8,6 @@ import os
 import random
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from state_store.errors import CannotRunError
 from state_store.group_commit import GroupCommit
 from state_store.kept_items import Fold
 from state_store.store import ConcurrencyConflict, EventStore
+from tests.support.interpreter import PYTHON
 from tests.support.manual_clock import ManualClock
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -388,7 +388,7 @@ with EventStore(sys.argv[1]) as store:
 def writers(path: Path, processes: int, appends: int) -> list[int]:
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path), str(number), str(appends)],
+            [*PYTHON, "-c", WRITER, str(path), str(number), str(appends)],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

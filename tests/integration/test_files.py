@@ -28,6 +28,7 @@ from state_store.files import (
     write_text_atomic,
 )
 from state_store.locks import LockHeld, LockQueue
+from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX files")
@@ -35,7 +36,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX files")
 
 def child(code: str, *arguments: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [*PYTHON, "-c", code, *map(str, arguments)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

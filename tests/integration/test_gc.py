@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.interpreter import PYTHON
 from tests.support.killed import kill_a_run
 from tests.support.programs import ROOT, Project, Ran, call, item, run, tree_hash
 from tests.support.rewound import Rewound
@@ -139,7 +140,7 @@ def test_read_only_files_and_deep_folders_are_removed(killed: Project) -> None:
         "for _ in range(30): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
         "open('f', 'w').close(); os.chmod('f', 0o400); os.chmod('.', 0o500)\n"
     )
-    subprocess.run([sys.executable, "-c", script, str(folder / "proving")], check=True)
+    subprocess.run([*PYTHON, "-c", script, str(folder / "proving")], check=True)
     gc(killed)
     assert not folder.exists()
 

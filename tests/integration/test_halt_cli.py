@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from state_store.errors import CannotRunError, InputError
+from tests.support import warm
+from tests.support.interpreter import PYTHON
 from tools import cost_ceiling, halt, settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,8 +37,8 @@ def run(
         "SYSTEMROOT": os.environ.get("SYSTEMROOT", ""),
     }
     prefix = ("setpriv", "--reuid=65534", "--clear-groups") if as_nobody else ()
-    return subprocess.run(
-        [*prefix, sys.executable, *program, *arguments],
+    return warm.run(
+        [*prefix, *PYTHON, *program, *arguments],
         cwd=cwd,
         env={**ours, "PYTHONDONTWRITEBYTECODE": "1", **(environ or {})},
         capture_output=True,

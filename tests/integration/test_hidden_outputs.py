@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.interpreter import PYTHON
 from tests.support.waves import Scene, item, writes
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -16,7 +17,7 @@ LOOKS = "import os\n\nprint(os.readlink('/proc/self/fd/1'))\n"
 
 def test_the_file_that_a_test_prints_to_has_its_name_only_afterwards(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"a.txt": "base\n", "look.py": LOOKS})
-    command = [sys.executable, "look.py"]
+    command = [*PYTHON, "look.py"]
     report, _ = scene.play(
         {"a": writes(a__txt="new\n")}, [item("a", "a.txt", command)], wave_id="w"
     )

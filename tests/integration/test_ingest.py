@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,7 @@ from state_store.events import ITEM_ARCHIVED, ITEM_CREATED, ITEM_UPDATED, TRACKE
 from state_store.ingest import SyncReport, export_tracker, ingest_tracker_json, sync_tracker
 from state_store.merge import FILE, STORE
 from state_store.store import EventStore, StoreBusyError
+from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tests.support.trackers import HAND_WRITTEN
 from tests.support.two_writers import TwoWriters
@@ -273,7 +273,7 @@ for path in sys.argv[3:]:
 def test_processes_that_ingest_at_once_create_each_item_once(api: StateAPI, tmp_path: Path) -> None:
     names = [f"{n}" for n in range(25)]
     paths = [write(tmp_path / f"{name}.json", {"id": name}) for name in names]
-    argv = [sys.executable, "-B", "-c", INGEST, str(api.store.path)]
+    argv = [*PYTHON, "-B", "-c", INGEST, str(api.store.path)]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": ROOT}
     running = [
         subprocess.Popen([*argv, how, *map(str, paths)], **pipes)

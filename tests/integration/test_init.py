@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.support import warm
 from tests.support.beside import beside, beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout, make_repo, user_environ
 from tools.settings import load
 
@@ -29,8 +29,8 @@ on_repo = beside_on(
 
 
 def program(folder: Path, environ: object, name: str, *args: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / name), *args],
+    done = warm.run(
+        [*PYTHON, str(ROOT / name), *args],
         cwd=folder,
         env=dict(environ),  # type: ignore[call-overload]
         capture_output=True,

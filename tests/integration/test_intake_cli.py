@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support import warm
+from tests.support.interpreter import PYTHON
 
 INTAKE = Path(__file__).resolve().parents[2] / "tools" / "intake.py"
 ISSUE = {
@@ -20,10 +21,10 @@ ISSUE = {
 
 
 def intake(folder: Path, *args: str, stdin: str = "") -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, str(INTAKE), *args],
+    done = warm.run(
+        [*PYTHON, str(INTAKE), *args],
         cwd=folder,
-        input=stdin,
+        given=stdin,
         capture_output=True,
         text=True,
         timeout=60,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.beside import beside, beside_on
+from tests.support.interpreter import IN_SHELL
 from tests.support.repos import Checkout
 from tests.support.waves import Agent, Scene, Step, built, item, verdicts, writes
 
@@ -137,7 +138,7 @@ def test_a_command_that_all_items_have_blames_only_those_that_break_it(scene: Sc
 @beside
 def test_a_run_in_which_no_test_ran_is_not_green_together_either(folder: Path) -> None:
     scene = Scene(folder, {"suite/test_t.py": NONE_BESIDE_B})
-    suite = f"{sys.executable} -m unittest discover -s suite"
+    suite = f"{IN_SHELL} -m unittest discover -s suite"
     report = wave_of(scene, {"a": suite, "b": "test -e b.txt"})
     assert report["shipped"] == ["a"]
     assert f"b breaks a's test `{suite}`: " in built(report)["b"]["error"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.interpreter import PYTHON
 from tools.told import told
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_an_interrupt_while_modules_load_is_no_traceback(
 ) -> None:
     program = str(ROOT / "driver" / words[0])
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTING, program, *words[1:]],
+        [*PYTHON, "-c", INTERRUPTING, program, *words[1:]],
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         capture_output=True,

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.programs import DEADLINE_S, PYTHON, SCHEDULER, Ran, git, item
+from tests.support.interpreter import ALONE
+from tests.support.programs import DEADLINE_S, SCHEDULER, Ran, git, item
 
 # Says which item was built; the item's prompt is of no further use.
 AGENT = 'echo "$TIDEGATE_ITEM" >> {log}; echo good > "$TIDEGATE_ITEM.txt"\n'
@@ -94,7 +95,7 @@ class Nights:
         )
         words = ("--execute", "--tracker", tracker, "--config", config, "--state-dir", state)
         done = subprocess.run(
-            [*prefix, *NO_TERMINAL, *PYTHON, str(SCHEDULER), *map(str, words)],
+            [*prefix, *NO_TERMINAL, *ALONE, str(SCHEDULER), *map(str, words)],
             cwd=here / "project",
             env={"PATH": os.environ["PATH"]},  # no HOME, no TERM
             capture_output=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from driver.provider_fault import FaultKind, ProviderFault
 from driver.wave_loop import run_wave
 from state_store.journal import load_entries
 from tests.support.beside import beside, beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts, writes
 
 RESETS = 1796000000.0
@@ -174,7 +174,7 @@ def test_an_agent_program_that_prints_a_used_up_plan_parks_the_wave(scene: Scene
     agent = scene.folder / "agent.py"
     agent.write_text(AGENT, encoding="utf-8")
     tomorrow = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
-    command = (sys.executable, str(agent), str(int(tomorrow.timestamp())))
+    command = (*PYTHON, str(agent), str(int(tomorrow.timestamp())))
     driver = CommandDriver(command, tier=1, environ=scene.environ)
     report = scene.run(driver, ITEMS)
     assert verdicts(report) == {"one": "verified", "two": "undecided", "three": "halted"}

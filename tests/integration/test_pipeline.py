@@ -14,6 +14,8 @@ import pytest
 
 from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_REFUSED, WorkerResult
 from state_store.store import EventStore
+from tests.support import warm
+from tests.support.interpreter import PYTHON
 from tests.support.pipelines import (
     GATE,
     GOOD,
@@ -364,11 +366,11 @@ class Console:
         manifest.write_text(json.dumps({"wave_id": "w1", "items": [made]}))
         flags = ("--manifest", manifest, "--repo", self.scene.repo.path, "--git")
         places = ("--state-dir", self.scene.state, "--config", folder / "tidegate.toml")
-        self.argv = [sys.executable, *map(str, (LOOP, *flags, *places))]
+        self.argv = [*PYTHON, *map(str, (LOOP, *flags, *places))]
 
     def run(self, *flags: str) -> subprocess.CompletedProcess[str]:
         """Without any terminal."""
-        return subprocess.run(
+        return warm.run(
             [*self.argv, *flags],
             cwd=self.scene.folder,
             env=self.scene.environ,
@@ -385,7 +387,7 @@ class Console:
         try:
             os.write(ours, typed.encode())
             return subprocess.run(
-                [sys.executable, "-c", AT_TERMINAL, *self.argv, *flags],
+                [*PYTHON, "-c", AT_TERMINAL, *self.argv, *flags],
                 cwd=self.scene.folder,
                 env=self.scene.environ,
                 stdin=theirs,

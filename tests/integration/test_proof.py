@@ -15,6 +15,7 @@ from state_store.api import StateAPI
 from state_store.events import ATTEMPT_JUDGED, wave_stream
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.beside import beside, beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
@@ -345,7 +346,7 @@ class T(unittest.TestCase):
 """
 TWO = THREE.replace("    def test_c(self): pass\n", "")
 SKIPPING = THREE.replace("    def test_c", "    @unittest.skip('later')\n    def test_c")
-UNITTEST = [sys.executable, "-m", "unittest", "tests.test_it"]
+UNITTEST = [*PYTHON, "-m", "unittest", "tests.test_it"]
 
 
 on_counted = beside_on(
@@ -432,7 +433,7 @@ APP = {
         "    def test_value(self): self.assertEqual(app.VALUE, 2)\n"
     ),
 }
-DISCOVER = [sys.executable, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
+DISCOVER = [*PYTHON, "-m", "unittest", "discover", "-s", "tests", "-t", "."]
 
 
 on_app = beside_on(lambda folder: nullcontext(Scene(folder, APP)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from driver.pull_request import Proposed, PullRequest
 from driver.stop import Stop
 from state_store.store import EventStore
 from tests.support.forges import FakeGh, fake_gh
+from tests.support.interpreter import PYTHON
 from tests.support.programs import Project, git
 from tests.support.programs import item as build_item
 from tests.support.repos import hook
@@ -24,8 +24,8 @@ from tests.support.waves import Scene, built, item, writes
 from tools import halt
 from tools.settings import load
 
-A_GOOD = [sys.executable, "-c", "import sys; sys.exit(open('a.txt').read() != 'good\\n')"]
-B_GOOD = [sys.executable, "-c", "import sys; sys.exit(open('b.txt').read() != 'good\\n')"]
+A_GOOD = [*PYTHON, "-c", "import sys; sys.exit(open('a.txt').read() != 'good\\n')"]
+B_GOOD = [*PYTHON, "-c", "import sys; sys.exit(open('b.txt').read() != 'good\\n')"]
 FILES = {"a.txt": "base\n", "b.txt": "base\n"}
 WEB = "https://github.com/acme/widgets.git"
 OFF = '[review]\nmode = "off"\n[verify]\ncanary = false\nred_first = "off"\n'
@@ -210,7 +210,7 @@ def test_a_command_of_the_users_makes_it_elsewhere(tmp_path: Path) -> None:
         f"pathlib.Path({str(log)!r}).write_text(json.dumps([sys.argv[1:], told, os.getcwd()]))\n"
         "print('made', 'https://git.example.org/acme/widgets/-/merge_requests/41', '.')\n"
     )
-    command = json.dumps([sys.executable, str(program), "{head}", "{body_file}", "{state}{title}"])
+    command = json.dumps([*PYTHON, str(program), "{head}", "{body_file}", "{state}{title}"])
     scene, gh = a_scene(tmp_path, f'pr = "ready"\npr_command = {command}')
     report = ship_a(scene, title="{head}")
     [repo] = report["shipped_repos"]
@@ -304,7 +304,7 @@ def test_a_repository_that_is_named_later_counts_for_what_was_left(tmp_path: Pat
 def test_two_runs_that_ask_at_once_make_one(tmp_path: Path) -> None:
     log = tmp_path / "made"
     program = f"import time; time.sleep(0.3); open({str(log)!r}, 'a').write('x')"
-    command = json.dumps([sys.executable, "-c", program])
+    command = json.dumps([*PYTHON, "-c", program])
     config = tmp_path / "t.toml"
     config.write_text(f'[ship]\npr = "ready"\npr_command = {command}\n', encoding="utf-8")
     settings = load(project=tmp_path, config=config, environ={}, cwd=tmp_path)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support import warm
+from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout, make_repo, user_environ
 from tests.support.secrets import aws_key, github
 from tools import secret_scan
@@ -23,8 +23,8 @@ def repo(tmp_path: Path) -> Checkout:
 
 
 def scan(repo: Checkout, *args: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, str(SCAN), *args],
+    done = warm.run(
+        [*PYTHON, str(SCAN), *args],
         cwd=repo.path,
         env=dict(repo.environ),
         capture_output=True,

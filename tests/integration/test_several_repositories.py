@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from driver.wave_scheduler import run_wave_scheduler
 from state_store.store import EventStore
+from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout, hook, make_bare, make_repo
 from tests.support.waves import Scene, ScriptedDriver, writes
 
@@ -23,7 +23,7 @@ FILES = {"a.txt": "base\n", "b.txt": "base\n", "keep.txt": "base\n"}
 def reads(*wanted: str) -> list[str]:
     """A test that each of `name=text` is what the file holds."""
     code = "import sys; sys.exit(any(open(n).read() != t + chr(10) for n, t in %r))"
-    return [sys.executable, "-c", code % [tuple(one.split("=")) for one in wanted]]
+    return [*PYTHON, "-c", code % [tuple(one.split("=")) for one in wanted]]
 
 
 class Town:

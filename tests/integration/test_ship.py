@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -13,7 +12,9 @@ from typing import Any
 import pytest
 
 from driver.recording import RecordingWriter
+from tests.support import warm
 from tests.support.beside import beside, beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tests.support.repos import Checkout, frozen, hook, make_repo
 from tests.support.waves import Agent, Scene, ScriptedDriver, built, item, verdicts, writes
@@ -145,8 +146,8 @@ def test_progress_sent_into_a_file_of_the_checkout_blames_nobody(scene: Scene) -
     manifest.write_text(json.dumps({"items": [item("a", "a.txt", A_GOOD)]}))
     report, progress = scene.repo.path / "out.json", scene.repo.path / "wave.log"
     with report.open("wb") as out, progress.open("wb") as log:
-        done = subprocess.run(
-            [sys.executable, PROGRAM, "--git", "--manifest", manifest, "--config", config],
+        done = warm.run(
+            [*PYTHON, PROGRAM, "--git", "--manifest", manifest, "--config", config],
             cwd=scene.repo.path,
             env={**scene.environ, "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=out,

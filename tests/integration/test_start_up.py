@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.beside import beside, beside_on
+from tests.support.interpreter import ALONE, PYTHON
 from tests.support.programs import LOOP, ROOT, SCHEDULER, Project, a_project, environment, item, run
 
 on_project = beside_on(a_project)
@@ -26,7 +27,7 @@ links = pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links
 def modules_of(command: Sequence[str], home: Path) -> set[str]:
     """The modules that a Python with these arguments has loaded when it ends."""
     done = subprocess.run(
-        [sys.executable, "-I", "-X", "importtime", *command],
+        [*ALONE, "-X", "importtime", *command],
         cwd=home,
         env=environment(home),
         stdin=subprocess.DEVNULL,
@@ -190,7 +191,7 @@ def test_a_current_folder_that_is_gone_is_one_sentence(folder: Path, program: Pa
     gone.mkdir()
     script = 'rmdir "$PWD" && exec "$@"'
     done = subprocess.run(
-        ["/bin/sh", "-c", script, "sh", sys.executable, str(program), *words],
+        ["/bin/sh", "-c", script, "sh", *PYTHON, str(program), *words],
         cwd=gone,
         env=environment(folder),
         capture_output=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from state_store.api import VIEWS, ReadAPI, StateAPI, WriteAPI, WriteConflict
 from state_store.events import ITEM_CREATED, ITEM_UPDATED, TRACKER
 from state_store.projections import project_tracker
 from state_store.snapshots import project_tracker_with_snapshot, save_snapshot
+from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,7 +56,7 @@ HAND = {"id": "h", "slug": "s", "prompt": "p", "testCmd": "t", "ownsFiles": ["a"
 def test_importing_the_package_loads_no_database() -> None:
     names = "import sys, state_store; print([m for m in sys.modules if 'sqlite' in m])"
     done = subprocess.run(
-        [sys.executable, "-c", names], cwd=ROOT, capture_output=True, text=True, check=True
+        [*PYTHON, "-c", names], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
 
@@ -171,7 +171,7 @@ for n in range(200):
 def test_a_follower_sees_what_other_processes_append(api: StateAPI) -> None:
     seen: list[tuple[str, int]] = []
     subscription = api.subscribe("s", lambda event: seen.append(tuple(event["payload"])))
-    argv = [sys.executable, "-B", "-c", APPEND, str(api.store.path)]
+    argv = [*PYTHON, "-B", "-c", APPEND, str(api.store.path)]
     writers = [subprocess.Popen([*argv, name], cwd=ROOT) for name in "ab"]
     subscription.follow(until=lambda: len(seen) >= 400, timeout_s=60)
     assert [writer.wait(60) for writer in writers] == [0, 0]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from tests.support.interpreter import PYTHON
 from tests.support.waves import Scene, built, item, verdicts, writes
 
 TESTS = """\
@@ -20,7 +20,7 @@ class Together(unittest.TestCase):
     def test_two(self):
         pass
 """
-COMMAND = [sys.executable, "-m", "unittest"]
+COMMAND = [*PYTHON, "-m", "unittest"]
 
 
 def test_a_joint_tree_with_fewer_tests_than_the_proofs_does_not_ship(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 from driver.agent_driver import FAILURE_CANCELLED, WorkerRequest
 from driver.command_driver import CommandDriver
 from driver.pool import Beside
+from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tests.support.waves import PATIENCE_S
 
@@ -19,7 +19,7 @@ STEP = json.dumps({"type": "step_finish", "part": {"tokens": TOKENS, "cost": 2.5
 def test_the_steps_of_an_agent_that_was_ended_are_known(tmp_path: Path) -> None:
     told = tmp_path / "told"
     program = f"import time; print({STEP!r}, flush=True); open({str(told)!r}, 'w'); time.sleep(60)"
-    driver = CommandDriver([sys.executable, "-c", program], environ={"PATH": ""}, output="opencode")
+    driver = CommandDriver([*PYTHON, "-c", program], environ={"PATH": ""}, output="opencode")
     request = WorkerRequest("work", workdir=str(tmp_path), scratch=tmp_path / "scratch")
     dispatch = Beside(lambda: driver.dispatch_worker(request))
     assert eventually(told.exists, PATIENCE_S)

@@ -30,6 +30,7 @@ from state_store.item_id import id_of
 from state_store.locks import locked
 from state_store.merge import Item
 from state_store.tracker_file import read_tracker_file
+from tests.support.interpreter import PYTHON
 from tests.support.trackers import HAND_WRITTEN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +85,7 @@ def write(path: Path, document: Any) -> Path:
 
 def update_in_a_process(before: str, path: Path, *ids: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-B", "-c", before + UPDATE, str(path), *ids],
+        [*PYTHON, "-B", "-c", before + UPDATE, str(path), *ids],
         cwd=ROOT,
         capture_output=True,
         text=True,

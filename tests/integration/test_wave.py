@@ -34,7 +34,9 @@ from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
 from driver.stop import Stop
 from driver.wave_loop import run_wave
+from tests.support import warm
 from tests.support.beside import beside, beside_on
+from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.processes import eventually
 from tests.support.repos import frozen, make_repo
 from tests.support.waves import (
@@ -221,7 +223,7 @@ def test_one_item_s_syntax_error_touches_nobody_else(folder: Path) -> None:
     check = "import pkgutil, importlib, pkg\nfor m in pkgutil.iter_modules(pkg.__path__):"
     check += "\n    importlib.import_module('pkg.' + m.name)\n"
     scene.repo.commit({"t.py": check})
-    test = f"{sys.executable} t.py"
+    test = f"{IN_SHELL} t.py"
     report, _ = scene.play(
         {
             "bad": [lambda agent: agent.write({"pkg/a.py": "def f(:\n"})] * 2,
@@ -956,8 +958,8 @@ def test_git_variables_of_the_parent_point_nothing_elsewhere(folder: Path) -> No
     }
     program = Path(__file__).resolve().parents[2] / "driver" / "wave_loop.py"
     files = ("--manifest", "../m.json", "--config", "../tidegate.toml", "--state-dir", "../state")
-    done = subprocess.run(
-        [sys.executable, program, "--git", *files],
+    done = warm.run(
+        [*PYTHON, program, "--git", *files],
         cwd=scene.repo.path,
         env={**scene.environ, **pointing, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

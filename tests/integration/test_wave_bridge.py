@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,10 @@ import pytest
 
 from driver.agent_driver import WorkerResult
 from driver.wave_bridge import dispatch_item
+from tests.support.interpreter import PYTHON
 from tests.support.waves import Agent, ScriptedDriver, item, writes
 
-IS_GOOD = [sys.executable, "-c", "import sys; sys.exit(open('a.txt').read() != 'good')"]
+IS_GOOD = [*PYTHON, "-c", "import sys; sys.exit(open('a.txt').read() != 'good')"]
 
 
 def dispatch(folder: Path, script: Any, **more: Any) -> tuple[dict[str, Any], ScriptedDriver]:

@@ -16,6 +16,7 @@ from state_store.api import StateAPI
 from state_store.export import export_buildlog, export_state_md
 from state_store.ingest import ingest_tracker_json
 from tests.support.beside import beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.programs import ROOT, Project
 from tests.support.programs import item as tracked
 from tests.support.waves import Agent, Scene, built, item, writes
@@ -128,7 +129,7 @@ print(json.dumps(seen))
 def test_another_process_sees_every_event_once_and_in_order(scene: Scene) -> None:
     database = scene.state / DATABASE
     scene.state.mkdir()
-    command = [sys.executable, "-c", WATCH, str(database)]
+    command = [*PYTHON, "-c", WATCH, str(database)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as watcher:
         assert watcher.stdout
         assert watcher.stdout.readline() == "ready\n"

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.support import warm
 from tests.support.beside import beside_on
+from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tests.support.programs import (
     DEADLINE_S,
@@ -552,8 +554,8 @@ def test_a_shallow_clone_works_and_is_told(project: Project) -> None:
 
 
 def start(project: Project, *command: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, *map(str, command)],
+    return warm.Popen(
+        [*PYTHON, *map(str, command)],
         cwd=project.home,
         env=environment(project.home),
         stdin=subprocess.DEVNULL,
@@ -593,7 +595,7 @@ def test_two_runs_with_one_state_folder_never_build_the_same_item(project: Proje
 
 # Stands in PATH as git: the first question about an item's place comes after the first look at the
 # tracker and before the lock, so this is where another run takes the item.
-GIT = """#!{python}
+GIT = """#!{python} -S
 import os, pathlib, sys
 tracker, real = pathlib.Path({tracker!r}), {real!r}
 if "--show-toplevel" in sys.argv and "--show-object-format" not in sys.argv:
@@ -634,7 +636,7 @@ def test_a_closed_standard_file_changes_nothing_of_a_run(project: Project, closi
     flags = ("--execute", "--tracker", project.tracker, *project.places())
     script = f'exec "$@" {closing}'
     done = subprocess.run(
-        ["/bin/sh", "-c", script, "sh", sys.executable, str(SCHEDULER), *map(str, flags)],
+        ["/bin/sh", "-c", script, "sh", *PYTHON, str(SCHEDULER), *map(str, flags)],
         cwd=project.home,
         env=environment(project.home),
         capture_output=True,

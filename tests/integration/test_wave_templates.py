@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from state_store.errors import InputError
+from tests.support.interpreter import PYTHON
 from tools import wave_templates
 from tools.wave_templates import (
     instantiate_template,
@@ -49,7 +49,7 @@ def test_the_test_of_a_preset_runs_what_its_item_owns(tmp_path: Path, base: str)
             "class T(unittest.TestCase):\n    def test(self):\n        self.assertEqual(VALUE, 1)\n"
         )
         (place / "test_it.py").write_text(case)
-        command = [sys.executable, *item["testCmd"][1:]]
+        command = [*PYTHON, *item["testCmd"][1:]]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, "Ran 1 test" in done.stderr) == (0, True), done.stderr
 

@@ -20,6 +20,7 @@ from driver.proving import ProvingTree
 from driver.workspace import Workshop, Workspace
 from driver.workspace_root import WorkspaceError, workspace_root
 from state_store.errors import InputError
+from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.repos import (
     Checkout,
     checkout_fingerprint,
@@ -191,7 +192,7 @@ def test_read_only_and_very_deep_folders_are_removed(workspace: Workspace) -> No
         "for n in range(1500):\n os.mkdir('deeper'); os.chdir('deeper')\n"
         "open('f', 'w').close(); os.chmod('f', 0o400); os.chmod('.', 0o500)\n"
     )
-    subprocess.run([sys.executable, "-c", script], cwd=workspace.path, check=True)
+    subprocess.run([*PYTHON, "-c", script], cwd=workspace.path, check=True)
     assert changed(workspace) == set()
     workspace.remove()
     workspace.remove()
@@ -349,7 +350,7 @@ def test_set_up_is_kept_until_a_test_changes_it(
 
 
 def test_compiled_files_of_the_base_never_stand_in_for_the_tree(shop_for: MakeShop) -> None:
-    shop = shop_for(setup=(f"{sys.executable} -m compileall -q src",))
+    shop = shop_for(setup=(f"{IN_SHELL} -m compileall -q src",))
     with shop.proving_trees(1).checkout(base_of(shop)) as place:
         assert not (place.path / "src" / "__pycache__").exists()
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,11 +19,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.model_server import Billed
 
 ROOT = Path(__file__).resolve().parents[2]
 WAVE_TIMEOUT_S = 180
-PYTHON = shlex.quote(sys.executable)
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Task:
             "priority": "P1",
             "ownsFiles": [f"{self.slug}.py"],
             "prompt": self.prompt,
-            "testCmd": f"{PYTHON} -m unittest test_{self.slug}",
+            "testCmd": f"{IN_SHELL} -m unittest test_{self.slug}",
         }
 
 
@@ -186,7 +184,7 @@ class Wave:
 
 def start_wave(place: Place, reach: Mapping[str, str]) -> subprocess.Popen[str]:
     """`reach` is what the user has set for the agent to find its model."""
-    command = [sys.executable, str(ROOT / "driver" / "wave_scheduler.py"), "--execute"]
+    command = [*PYTHON, str(ROOT / "driver" / "wave_scheduler.py"), "--execute"]
     command += ["--tracker", str(place.state / "tracker.json")]
     command += ["--repo", str(place.repo), "--state-dir", str(place.state)]
     return subprocess.Popen(
@@ -230,7 +228,7 @@ def tokens(*bills: Billed) -> int:
 def assert_tests_pass_in_a_clean_clone(place: Place, branch: str, folder: Path) -> None:
     place.git("clone", "--quiet", "--branch", branch, str(place.remote), str(folder))
     tested = subprocess.run(
-        [sys.executable, "-m", "unittest"],
+        [*PYTHON, "-m", "unittest"],
         cwd=folder,
         env=place.environment,
         check=False,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_SCRIPT = """#!{python}
+_SCRIPT = """#!{python} -S
 import json, os, pathlib, sys
 
 folder = pathlib.Path({folder!r})

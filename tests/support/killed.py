@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from typing import Any
 
+from tests.support import warm
+from tests.support.interpreter import PYTHON
 from tests.support.processes import carrying_any, eventually
 from tests.support.programs import LOOP, Project, environment, item
 
@@ -27,8 +28,8 @@ def kill_a_run(project: Project, *names: str, wave_id: str = "killed") -> None:
     ended the agents when this returns."""
     manifest = project.manifest(*(half_done(project, n) for n in names), wave_id=wave_id)
     flags = ["--git", "--manifest", manifest, *project.places()]
-    with subprocess.Popen(
-        [sys.executable, str(LOOP), *map(str, flags)],
+    with warm.Popen(
+        [*PYTHON, str(LOOP), *map(str, flags)],
         cwd=project.home,
         env=environment(project.home),
         stdout=subprocess.DEVNULL,

@@ -11,7 +11,6 @@ import functools
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from state_store.store import EventStore
+from tests.support import warm
+from tests.support.interpreter import PYTHON
 from tests.support.processes import MARKER, Marked, eventually
 from tests.support.programs import SCHEDULER, Ran
 from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
 
-# The installation's own modules only: hundreds of schedulers are started here.
-PYTHON = (sys.executable, "-S")
 ITEMS = ("a", "b", "c")
 RUN_LIMIT_S = 60.0
 GONE_WITHIN_S = 2.0
@@ -134,7 +133,7 @@ class Yard:
     ) -> Iterator[subprocess.Popen[str]]:
         """The scheduler at work; whatever becomes of it, it is gone at the end."""
         armed = {"TIDEGATE_FAIL": fail} if fail else {}
-        program = subprocess.Popen(
+        program = warm.Popen(
             [*prefix, *self.argv()],
             cwd=self.folder,
             env={**self.environ, MARKER: self.marked.marker, **armed},

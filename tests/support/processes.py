@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.process import Command
+from tests.support.interpreter import ALONE
 
 MARKER = "TIDEGATE_TEST_MARKER"
 
@@ -29,7 +29,7 @@ class Marked:
         return self.command(text, **options)
 
     def python(self, text: str, *args: str, **options: Any) -> Command:
-        return self.command((sys.executable, "-I", "-S", "-c", text, *args), **options)
+        return self.command((*ALONE, "-c", text, *args), **options)
 
     def command(self, argv: tuple[str, ...] | str, **options: Any) -> Command:
         env = self.env | options.pop("env", {})
@@ -52,6 +52,11 @@ def marked_in(folder: Path) -> Iterator[Marked]:
         yield found
     finally:
         found.end()
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal; needs /proc."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def carrying(mark: str) -> list[int]:

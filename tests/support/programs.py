@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,12 +19,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+from tests.support import warm
+from tests.support.interpreter import ALONE, PYTHON
+
 Main = Callable[[Sequence[str]], int]
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULER = ROOT / "driver" / "wave_scheduler.py"
 LOOP = ROOT / "driver" / "wave_loop.py"
-PYTHON = (sys.executable, "-I", "-S")
 DEADLINE_S = 60
 MAIN_THREAD = threading.main_thread()
 
@@ -93,7 +94,7 @@ class Project:
 
     def configure(self, text: str = "", command: Sequence[str] | None = None) -> None:
         """Write the configuration; without `command` it names the scripted agent."""
-        argv = [*PYTHON, str(self.agent)] if command is None else list(command)
+        argv = [*ALONE, str(self.agent)] if command is None else list(command)
         self.config = self.home / "config.toml"
         self.config.write_text(
             f'[backend]\nname = "command"\ncommand = {json.dumps(argv)}\n'
@@ -184,7 +185,7 @@ def writes(file: str, text: str = "good") -> str:
 def says_good(file: str) -> list[str]:
     """A test that is green when the file says "good"."""
     check = f"import sys; sys.exit(open({file!r}).read() != 'good')"
-    return [*PYTHON, "-c", check]
+    return [*ALONE, "-c", check]
 
 
 def make_template(path: Path) -> Path:
@@ -232,8 +233,8 @@ def run(
     """Run a program file, or `-m name`, to its end in a process of its own, stdin at its end."""
     named = (str(program),) if isinstance(program, Path) else tuple(program)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-    done = subprocess.run(
-        [*prefix, sys.executable, *named, *map(str, flags)],
+    done = warm.run(
+        [*prefix, *PYTHON, *named, *map(str, flags)],
         cwd=cwd,
         env=environment(cwd) if env is None else env,
         text=True,

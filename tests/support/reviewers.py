@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.support.interpreter import ALONE
 
 # `say` writes the verdict file; the words that it leaves out are those of an honest approval.
 REVIEWER = """
@@ -46,7 +47,7 @@ class Reviewer:
 
     def config(self, **more: Any) -> str:
         """Its part of the configuration; `more` are further keys of [review.backend]."""
-        argv = [sys.executable, "-I", "-S", str(self.program)]
+        argv = [*ALONE, str(self.program)]
         keys = {"name": "command", "command": argv, "model": "critic", **more}
         lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
         return "\n".join(["[review.backend]", *lines, ""])

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support import warm
+from tests.support.interpreter import PYTHON
 from tests.support.processes import MARKER, Marked, eventually
 from tests.support.programs import LOOP
 from tests.support.waves import Scene, item
@@ -68,8 +69,8 @@ class Stage:
         env = {**self.scene.environ, MARKER: self.marked.marker, "PYTHONDONTWRITEBYTECODE": "1"}
         with (
             (self.folder / "said").open("w", encoding="utf-8") as said,
-            subprocess.Popen(
-                [*under, sys.executable, "-S", LOOP, "--git", "--repo", "repo", *where, *flags],
+            warm.Popen(
+                [*under, *PYTHON, LOOP, "--git", "--repo", "repo", *where, *flags],
                 cwd=self.folder,
                 env=env | ({"TIDEGATE_FAIL": fail} if fail else {}),
                 stdout=subprocess.PIPE,
