@@ -6,7 +6,6 @@ run at a few spread over it: `python -m pytest -m sweep -s tests/faults/test_kil
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import signal
@@ -25,7 +24,9 @@ from tests.support.killing import Tally, Yard
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 SAMPLE = 4
 AT_ONCE = 2
-TRIES = 4  # threads do not pass their points in the same order twice, so the last may be missed
+TRIES = (
+    4  # what several threads write at once is joined, so runs differ in how many points they have
+)
 EXPECTED = {
     *("store.before_commit", "store.after_commit", "file.write", "file.before_replace"),
     *("file.after_replace", "process.before_start", "process.after_finish", "git.before_push"),
@@ -44,34 +45,36 @@ def points(folder: Path) -> list[str]:
     return (folder / "trace").read_text().split()
 
 
-def killed_at(folder: Path, point: int, *, clean_clone: bool) -> tuple[bool, Tally]:
-    """Kill at one point, restart until all is done, and look; False when it was not reached."""
+def killed_at(folder: Path, point: int, *, clean_clone: bool) -> tuple[int, Tally]:
+    """Kill at one point, restart until all is done, and look; how many points the first run
+    passed, which are fewer where it had not so many."""
     folder.mkdir()
     yard, tally = Yard(folder), Tally()
-    code = yard.run(f"#{point}=kill").code
+    code = yard.run(f"*=trace:{folder / 'trace'};#{point}=kill").code
+    passed = len((folder / "trace").read_text().split())
     restarts, undone = yard.run_until_done()
     tally.runs, tally.kills = 1 + restarts, int(code == -signal.SIGKILL)
     wrong = [*undone, *yard.wrong(clean_clone=clean_clone)]
-    if code not in (0, -signal.SIGKILL):
-        wrong.append(f"the killed run ended with {code}")
+    if code != (-signal.SIGKILL if passed >= point else 0):
+        wrong.append(f"the run that passed {passed} points ended with {code}")
     tally.violations = [f"point {point}: {one}" for one in wrong]
     if not wrong:
         shutil.rmtree(folder)
-    return tally.kills > 0, tally
+    return passed, tally
 
 
 def campaign(folder: Path, numbers: Sequence[int], *, every: int) -> tuple[Tally, list[int]]:
-    """All of `numbers`, with a clean clone for each `every`-th; the numbers never reached."""
+    """All of `numbers`, with a clean clone for each `every`-th; the numbers that no run had."""
 
     def one(number: int) -> tuple[int, bool, Tally]:
-        whole, hit = Tally(), False
-        for go in itertools.count():
+        whole = Tally()
+        for go in range(TRIES):
             place = folder / f"{number}-{go}"
-            hit, tally = killed_at(place, number, clean_clone=number % every == 0)
+            passed, tally = killed_at(place, number, clean_clone=number % every == 0)
             whole.add(tally)
-            if hit or go + 1 == TRIES:
-                return number, hit, whole
-        raise AssertionError("the last try returns")
+            if passed >= number:
+                return number, True, whole
+        return number, False, whole
 
     whole, missed = Tally(), []
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -98,10 +101,10 @@ def test_a_kill_at_any_point_loses_and_doubles_nothing(tmp_path: Path) -> None:
     trace = points(tmp_path / "trace")
     tally, missed = campaign(tmp_path, range(1, len(trace) + 1), every=10)
     hit = len(trace) - len(missed)
-    sys.stdout.write(tally.line("kill-points", points=len(trace), hit=hit, missed=missed))
+    sys.stdout.write(tally.line("kill-points", points=len(trace), hit=hit, not_there=missed))
+    # That a run passed a point and lived on is a violation; so all points there are were hit.
     assert tally.violations == []
-    # As many points as a run has varies by a few, so the very last may be behind its end.
-    assert all(number > 0.97 * len(trace) for number in missed)
+    assert all(number > 0.9 * len(trace) for number in missed)
 
 
 @pytest.mark.parametrize("armed", ["TIDEGATE_FAIL"])

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from tests.support import warm
 from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.model_server import Billed
 
@@ -188,7 +187,7 @@ def start_wave(place: Place, reach: Mapping[str, str]) -> subprocess.Popen[str]:
     command = [*PYTHON, str(ROOT / "driver" / "wave_scheduler.py"), "--execute"]
     command += ["--tracker", str(place.state / "tracker.json")]
     command += ["--repo", str(place.repo), "--state-dir", str(place.state)]
-    return warm.Popen(
+    return subprocess.Popen(
         command,
         cwd=place.home,
         env=place.environment | dict(reach),

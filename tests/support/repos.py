@@ -23,6 +23,7 @@ def user_environ(home: Path, **more: str) -> dict[str, str]:
         config.write_text(
             "[user]\nname = Ursula User\nemail = ursula@example.org\n"
             "[init]\ndefaultBranch = main\n[protocol]\n[core]\nfsync = none\n"
+            "[maintenance]\nauto = false\n"
         )
     return {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C", **more}
 
@@ -55,10 +56,14 @@ class Checkout:
             target.write_bytes(body)
 
     def commit(self, files: Mapping[str, str | bytes], message: str = "a commit") -> str:
+        self.record(files, message)
+        return self.git("rev-parse", "HEAD")
+
+    def record(self, files: Mapping[str, str | bytes], message: str) -> None:
+        """Commit them, for who does not ask for the commit's name."""
         self.write(files)
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", message)
-        return self.git("rev-parse", "HEAD")
 
 
 def make_repo(
@@ -68,7 +73,7 @@ def make_repo(
     path.mkdir(parents=True)
     made = Checkout(path, environ)
     made.git("init", "-q", *options)
-    made.commit(files, "first")
+    made.record(files, "first")
     return made
 
 
