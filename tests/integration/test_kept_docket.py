@@ -94,6 +94,10 @@ def test_what_was_kept_of_another_file_is_not_its(tmp_path: Path, state: Path) -
     read(one, state)
     other = a_tracker(tmp_path / "u.json")
     assert "u.json" in read(other, state).strays[0]
+    (tmp_path / "sub").mkdir()
+    assert "sub/../u.json" in read(tmp_path / "sub" / ".." / "u.json", state).strays[0].replace(
+        "\\", "/"
+    )
 
 
 @pytest.mark.parametrize("case", ["small", "no store", "asked not to"])
