@@ -18,15 +18,25 @@ from typing import Any
 
 from driver.docket import Docket, docket_of
 from driver.ranked import Ranked
-from state_store.errors import CannotRunError
-from state_store.files import BadFileError, read_bytes, write_bytes_atomic
+from state_store.errors import CannotRunError, InputError
+from state_store.files import read_bytes, write_bytes_atomic
 from state_store.kept_items import collector_paused
 from state_store.tracker_base import digest_of
 from state_store.tracker_file import real_path
 from state_store.tracker_glance import glance_at
+from state_store.write_api import STATE_DB_FILENAME
 
 FILE_NAME = "tracker_docket.jsonl"
 LAYOUT = 1
+_UNUSABLE = (
+    InputError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
 _WORTH_KEEPING = 2**20  # bytes of a tracker; a smaller one is parsed in a few milliseconds
 
 
@@ -42,29 +52,30 @@ class TrackerReader:
         self._is_kept = False
 
     def read(self, path: Path, state_dir: Path, *, keep: bool) -> Docket:
-        """What is in the file now; with `keep` the next run may know it too, where there is a
-        state folder that takes it. Raises InputError, as `glance_at`."""
-        known = self._docket or _found(path, state_dir)
-        if known is None or digest_of(path) != known.digest:
+        """What is in the file now; with `keep` the next run may know it too, where a store is in
+        the state folder. Raises InputError, as `glance_at`."""
+        if self._docket is None or digest_of(path) != self._docket.digest:
             self.forget()
+            self._docket = _found(path, state_dir)
+            self._is_kept = self._docket is not None
+        if self._docket is None:
             with collector_paused():  # of a million objects it would look at each, many times
-                known = docket_of(glance_at(path))
-        elif self._docket is None:
+                self._docket = docket_of(glance_at(path))
+        if keep and not self._is_kept and (state_dir / STATE_DB_FILENAME).exists():
             self._is_kept = True
-        self._docket = known
-        if keep and not self._is_kept and state_dir.is_dir():
-            self._is_kept = True
-            _keep(path, state_dir, known)
-        return known
+            _keep(path, state_dir, self._docket)
+        return self._docket
 
 
 def _keep(path: Path, state_dir: Path, docket: Docket) -> None:
-    if path.stat().st_size < _WORTH_KEEPING:
-        return
-    body = json.dumps(_plain(docket)).encode()
-    head = {**_made_from(path), "digest": docket.digest, "body": hashlib.sha256(body).hexdigest()}
-    with suppress(CannotRunError):  # a folder that is not ours to write, a full disk
-        write_bytes_atomic(state_dir / FILE_NAME, f"{json.dumps(head)}\n".encode() + body)
+    # A folder that is not ours to write, a full disk, items nested as deep as can be: so be it.
+    with suppress(OSError, CannotRunError, RecursionError):
+        if path.stat().st_size < _WORTH_KEEPING:
+            return
+        body = json.dumps(_plain(docket)).encode()
+        seal = hashlib.sha256(body).hexdigest()
+        head = json.dumps({**_made_from(path), "digest": docket.digest, "body": seal})
+        write_bytes_atomic(state_dir / FILE_NAME, f"{head}\n".encode() + body)
 
 
 def _plain(docket: Docket) -> list[Any]:
@@ -77,26 +88,25 @@ def _plain(docket: Docket) -> list[Any]:
 
 
 def _found(path: Path, state_dir: Path) -> Docket | None:
-    """What was kept of a tracker of this name, perhaps of other bytes; None where that is
-    nothing that can be used."""
+    """What was kept of the tracker as it is now; None where that is nothing that can be used."""
     try:
         head, _, body = read_bytes(state_dir / FILE_NAME).partition(b"\n")
-        said = json.loads(head)
-        made_from = _made_from(path)
-        if {key: said.get(key) for key in made_from} != made_from:
+        said, wanted = json.loads(head), _made_from(path)
+        if {key: said.get(key) for key in wanted} != wanted:
             return None
-        if said["body"] != hashlib.sha256(body).hexdigest():
+        if said["body"] != hashlib.sha256(body).hexdigest() or said["digest"] != digest_of(path):
             return None
-    except (BadFileError, ValueError, RecursionError, AttributeError, LookupError, TypeError):
+        return _docket(str(said["digest"]), json.loads(body))
+    except _UNUSABLE:
         return None
-    return _docket(str(said["digest"]), body)
 
 
-def _docket(digest: str, body: bytes) -> Docket:
-    todo, names, levels, faults, linked, shipped, problems, strays, twice = json.loads(body)
+def _docket(digest: str, kept: Any) -> Docket:
+    """The way back from `_plain`."""
+    items, names, levels, faults, linked, shipped, problems, strays, twice = kept
     return Docket(
         digest=digest,
-        todo=Ranked(todo, names, levels),
+        todo=Ranked(tuple(items), tuple(names), tuple(levels)),
         faults={number: tuple(told) for number, told in faults},
         linked=tuple(linked),
         shipped=tuple(shipped),
@@ -115,7 +125,8 @@ def _made_from(path: Path) -> dict[str, Any]:
 def _program() -> str:
     """Tells this program from any other version of it: what is wrong with an item is for the code
     to say, and whoever changes that must not have to remember that answers are kept."""
-    folders = (Path(__file__).parent, Path(sys.modules["state_store"].__path__[0]))
+    here = Path(__file__).parent
+    folders = (here, here.parent / "state_store")
     files = sorted(
         (entry.name, found.st_size, found.st_mtime_ns)
         for folder in folders

@@ -40,8 +40,10 @@ def intake() -> Work:
     from driver.kept_docket import TrackerReader
     from driver.survey import Survey
     from driver.wanted import Wanted
+    from state_store.write_api import STATE_DB_FILENAME
 
     def work(tracker: Path, state: Path) -> None:
+        (state / STATE_DB_FILENAME).touch()  # a docket is kept beside a store only
         asked: Any = SimpleNamespace(
             tracker=tracker, max_items=5, wanted=Wanted(), repo=tracker.parent, options=None,
             state_dir=state, survey=Survey({}), environ={},

@@ -1,0 +1,200 @@
+"""An unchanged tracker is not parsed again, and nobody can tell from what a run says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driver.docket import Docket
+from driver.kept_docket import FILE_NAME, TrackerReader
+from state_store.api import StateAPI
+from state_store.errors import InputError
+from state_store.tracker_file import read_tracker_file
+from state_store.tracker_glance import glance_at
+from state_store.write_api import STATE_DB_FILENAME
+from tests.support.programs import Project, item
+
+LONG = "x" * 2**20  # a tracker that is worth the trouble
+PAST = {"id": "OLD", "slug": "old", "status": "done", "prompt": LONG}
+
+
+def with_store(state: Path) -> Path:
+    with StateAPI(state / STATE_DB_FILENAME):
+        return state
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return with_store(tmp_path / "state")
+
+
+def a_tracker(path: Path, *more: Any, **first: Any) -> Path:
+    items = [
+        PAST,
+        item("a", priority="P1", **first),
+        item("b", dependsOn="OLD"),
+        item("c", ownsFiles=[]),
+        "stray",
+        *more,
+    ]
+    path.write_text(json.dumps({"version": 1, "items": items}), encoding="utf-8")
+    return path
+
+
+def read(tracker: Path, state: Path, *, keep: bool = True) -> Docket:
+    """As a process that has just started."""
+    return TrackerReader().read(tracker, state, keep=keep)
+
+
+def rewrite(kept: Path, old: str, new: str, *, sealed: bool) -> None:
+    head, _, body = kept.read_bytes().partition(b"\n")
+    body = body.replace(old.encode(), new.encode())
+    seal = {"body": hashlib.sha256(body).hexdigest()} if sealed else {}
+    kept.write_bytes(json.dumps({**json.loads(head), **seal}).encode() + b"\n" + body)
+
+
+def test_an_unchanged_tracker_is_told_from_what_was_kept(tmp_path: Path, state: Path) -> None:
+    tracker = a_tracker(tmp_path / "t.json", title="one title")
+    first = read(tracker, state)
+    assert read(tracker, state) == first
+    rewrite(state / FILE_NAME, "one title", "two title", sealed=True)
+    assert read(tracker, state).todo.items[0]["title"] == "two title"  # so it was not parsed
+    tracker.write_bytes(tracker.read_bytes().replace(b"one title", b"one Title"))
+    assert read(tracker, state).todo.items[0]["title"] == "one Title"
+    assert read(tracker, state).todo.items[0]["title"] == "one Title"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda kept: kept.write_bytes(b""),
+        lambda kept: kept.write_bytes(kept.read_bytes()[:-9]),
+        lambda kept: kept.write_bytes(b"[]\n[]"),
+        lambda kept: kept.write_bytes(b"\xff\n"),
+        lambda kept: kept.write_bytes(kept.read_bytes().replace(b'"layout": 1', b'"layout": 0')),
+        lambda kept: kept.write_bytes(kept.read_bytes().replace(b'"by": "', b'"by": "0')),
+        lambda kept: rewrite(kept, "one title", "two title", sealed=False),
+        lambda kept: rewrite(kept, "[", "[[", sealed=True),
+        lambda kept: (kept.unlink(), kept.mkdir()),
+    ],
+)
+def test_what_was_kept_and_is_odd_is_passed_over(tmp_path: Path, state: Path, spoil: Any) -> None:
+    tracker = a_tracker(tmp_path / "t.json", title="one title")
+    first = read(tracker, state)
+    spoil(state / FILE_NAME)
+    assert read(tracker, state) == first
+
+
+def test_what_was_kept_of_another_file_is_not_its(tmp_path: Path, state: Path) -> None:
+    one = a_tracker(tmp_path / "t.json")
+    read(one, state)
+    other = a_tracker(tmp_path / "u.json")
+    assert "u.json" in read(other, state).strays[0]
+    (tmp_path / "sub").mkdir()
+    assert "sub/../u.json" in read(tmp_path / "sub" / ".." / "u.json", state).strays[0].replace(
+        "\\", "/"
+    )
+
+
+@pytest.mark.parametrize("case", ["small", "no store", "asked not to"])
+def test_nothing_is_kept_where_it_must_not_be(tmp_path: Path, state: Path, case: str) -> None:
+    tracker = a_tracker(tmp_path / "t.json")
+    if case == "small":
+        tracker.write_text("[]", encoding="utf-8")
+    there = tmp_path if case == "no store" else state
+    read(tracker, there, keep=case != "asked not to")
+    assert not (there / FILE_NAME).exists()
+
+
+def test_a_broken_tracker_is_told_each_time(tmp_path: Path, state: Path) -> None:
+    tracker = a_tracker(tmp_path / "t.json")
+    read(tracker, state)
+    tracker.write_text("{", encoding="utf-8")
+    for _ in range(2):
+        with pytest.raises(InputError, match="not usable JSON"):
+            read(tracker, state)
+    tracker.unlink()
+    with pytest.raises(InputError, match="does not exist"):
+        read(tracker, state)
+
+
+NESTED = {"id": "N", "slug": "n", "status": "todo", "history": [{"status": "done", "by": "me"}]}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        {"items": []},
+        {"items": [], "status": "done"},
+        {"items": [NESTED], "status": "done"},
+        [NESTED],
+        [PAST, NESTED, {"id": 1}, {"id": "1"}, 7, None, {}],
+        [{"id": " "}, {"id": " "}, {"id": "x"}, {"id": "x", "status": "archived"}],
+        [{"status": ["done"]}, {"status": {"status": "done"}}],
+        {
+            "items": [
+                {"id": "q", "status": "done", "slug": None, "shipped": {"wave": "w"}, "repo": "/r"}
+            ]
+        },
+    ],
+)
+def test_a_glance_sees_what_reading_sees(tmp_path: Path, document: Any) -> None:
+    tracker = tmp_path / "t.json"
+    tracker.write_text(json.dumps(document), encoding="utf-8")
+    whole, glance = read_tracker_file(tracker), glance_at(tracker)
+    assert glance.digest == whole.digest
+    assert glance.ambiguous == whole.ambiguous
+    assert glance.strays == whole.strays
+    assert len(glance.entries) == len(whole.entries)
+    for seen, entry in zip(glance.entries, whole.entries, strict=True):
+        if entry.get("status") in ("done", "archived"):
+            assert all(
+                seen.get(k) == entry.get(k) for k in ("id", "slug", "status", "repo", "shipped")
+            )
+        else:
+            assert seen == entry
+
+
+@pytest.mark.parametrize(
+    "text", ['{"items": [{"status": "done", "id": 1, "id": 2}]}', "[NaN]", "{}"]
+)
+def test_a_glance_refuses_what_reading_refuses(tmp_path: Path, text: str) -> None:
+    tracker = tmp_path / "t.json"
+    tracker.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as whole:
+        read_tracker_file(tracker)
+    with pytest.raises(InputError) as glance:
+        glance_at(tracker)
+    assert glance.value.problems == whole.value.problems
+
+
+def test_another_process_takes_the_same_and_says_the_same(tmp_path: Path, template: Path) -> None:
+    project = Project(tmp_path, template)
+    tracker = a_tracker(project.tracker)
+    kept = with_store(project.state) / FILE_NAME
+
+    def told(*flags: str) -> dict[str, Any]:
+        report = project.schedule("--dry-run", *flags, env=None).report
+        return {k: report[k] for k in ("items_selected", "items_skipped")}
+
+    first = told()
+    assert not kept.exists()
+    read(tracker, project.state)
+    assert told() == first
+    assert first["items_selected"] == ["A", "B"]
+    assert {left["reason"] for left in first["items_skipped"]} == {
+        "no_file_ownership",
+        "not_an_object",
+    }
+    rewrite(kept, '"slug": "a"', '"slug": "z"', sealed=True)
+    tracker.write_bytes(tracker.read_bytes().replace(b'"id": "A"', b'"id": "Z"'))
+    assert told()["items_selected"] == ["Z", "B"]
+    a_tracker(tracker, item("d", id="A"))
+    for _ in range(2):
+        assert "two items have the id 'A'" in project.schedule("--dry-run").report["error"]
+        read(tracker, project.state)

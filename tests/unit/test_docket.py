@@ -1,0 +1,158 @@
+"""What is left of a tracker when only what counts is held, and that it says the same."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from driver.attempts import resting
+from driver.dependencies import needed, waiting
+from driver.docket import docket_of
+from driver.manifest import check_item, item_problems
+from driver.ownership import OwnershipError, is_plain, parse_owned
+from driver.ranked import Part, Ranked
+from driver.selection import filter_todo_items, name_of, select_disjoint, select_ranked
+from state_store.errors import InputError
+from state_store.tracker_file import ids_twice
+from state_store.tracker_glance import Glance
+
+NOW = datetime(2026, 1, 15, tzinfo=UTC)
+
+
+def a_backlog(seed: int) -> list[dict[str, Any]]:
+    """Items of all statuses, some of them waiting for others, for a time, or for what is not."""
+    chance = random.Random(seed)
+    names = [f"T-{n}" for n in range(chance.randrange(1, 14))]
+    items = []
+    for n, name in enumerate(names):
+        item: dict[str, Any] = {"id": name, "slug": f"s{chance.randrange(n + 2)}"}
+        item["status"] = chance.choice(("todo", "todo", "done", "archived", "blocked", "claimed",
+                                        "in_progress", ["done"], None))  # fmt: skip
+        item |= {"priority": chance.choice(("P1", "P2", "P3", 1)), "createdAt": chance.randrange(9)}
+        item |= {"ownsFiles": [f"f{chance.randrange(5)}"], "prompt": "p", "testCmd": "t"}
+        if chance.random() < 0.3:
+            item["nextAttemptAt"] = chance.choice(("2026-01-01", "2026-02-01", "soon", None))
+        if chance.random() < 0.4:
+            others = [*names[:n], "s0", "s1", "nobody"]
+            item["dependsOn"] = chance.choice((chance.choice(others), [chance.choice(others)], {}))
+        items.append(item)
+    if chance.random() < 0.1:
+        items.append({**items[0], "slug": "again"})
+    chance.shuffle(items)
+    return items
+
+
+def as_told(items: Any) -> object:
+    try:
+        return waiting(items)
+    except InputError as error:
+        return error.problems
+
+
+def check_backlog(seed: int) -> None:
+    items = a_backlog(seed)
+    docket = docket_of(Glance("", items, ids_twice(items), ()))
+    assert as_told(docket.linked) == as_told(items) or docket.problems
+    assert needed(docket.linked) == sorted(needed(items), key=needed(docket.linked).index)
+    assert resting(docket.linked, NOW) == resting(items, NOW)
+    todo = filter_todo_items(items)
+    assert list(docket.todo.items) == todo
+    assert list(docket.todo.names) == [name_of(item) for item in todo]
+    assert [n in docket.faults for n in range(len(todo))] == [
+        bool(check_item(item)[1]) for item in todo
+    ]
+    whole = select_disjoint(items=todo, max_count=3)
+    assert select_ranked(docket.todo, 3, None, str) == whole
+
+
+def test_what_is_held_of_a_tracker_says_what_the_whole_says() -> None:
+    for seed in range(300):
+        check_backlog(seed)
+
+
+@pytest.mark.sweep
+def test_what_is_held_of_a_tracker_says_what_the_whole_says_sweep() -> None:
+    for seed in range(1000, 31_000):
+        check_backlog(seed)
+
+
+SOUND: dict[str, Any] = {"id": "T-1", "slug": "a", "title": "A", "prompt": "do it",
+                         "ownsFiles": ["src/a.py", "docs/"], "testCmd": "pytest"}  # fmt: skip
+ODD: tuple[Any, ...] = (
+    None, "", " ", "\t\n", 0, 7, -1, 10**18, True, [], ["x"], {}, "a\0", "\ud800", "-x", "..",
+    "a/../b", "/abs", "C:x", "con", "src/con.txt", "NUL", ".git/x", "a//b", "./a", "a.", "a b",
+    "!!!", "x" * 1001, "x" * 300,
+    ["a", 1], ["a", ""], ["../a"], ["a"] * 10_001, "pytest | tee log", "true || exit 0", 1.5,
+    ("a",), "\u00e9",
+)  # fmt: skip
+
+
+def test_a_look_finds_nothing_sound_that_a_check_does_not() -> None:
+    keys = (*SOUND, "workDir", "repo", "phase", "verificationTier", "other")
+    for key in keys:
+        for value in ODD:
+            item = {**SOUND, key: value}
+            assert item_problems(item) == check_item(item)[1], (key, value)
+        less = {k: v for k, v in SOUND.items() if k != key}
+        assert item_problems(less) == check_item(less)[1]
+    assert item_problems(SOUND) == ()
+
+
+@pytest.mark.parametrize(
+    ("entry", "plain"),
+    [
+        ("a", True), ("src/a.py", True), ("docs/", True), ("a-b_c/d.e.f", True), ("consul/x", True),
+        ("con", False), ("a/con", False), ("CON.txt", False), ("a/nul/b", False), ("com1/", False),
+        ("", False), ("/a", False), ("a//b", False), ("./a", False), ("..", False), ("a/..", False),
+        (".git", False),
+        ("a.", False), ("-a", False), ("a b", False), ("a\\b", False), ("a\n", False), ("a/", True),
+        ("\u00e9", False), ("\u0131", False), ("a/" * 40, False), ("a" * 255, False),
+    ],
+)  # fmt: skip
+def test_a_plain_entry_is_one_that_can_be_owned(entry: str, plain: bool) -> None:
+    assert is_plain(entry) is plain
+    if plain:
+        parse_owned(entry)
+
+
+def test_no_entry_is_plain_that_cannot_be_owned() -> None:
+    chance = random.Random(7)
+    pieces = (
+        "a",
+        "B",
+        "con",
+        "nul",
+        ".",
+        "..",
+        "/",
+        "-",
+        "_",
+        "1",
+        "git",
+        " ",
+        "\\",
+        ":",
+        "com1",
+        ".py",
+        "\n",
+    )
+    for _ in range(20_000):
+        entry = "".join(chance.choices(pieces, k=chance.randrange(1, 7)))
+        try:
+            parse_owned(entry)
+        except OwnershipError:
+            assert not is_plain(entry), entry
+
+
+def test_a_part_is_its_items_by_number() -> None:
+    whole = Ranked([{"id": n} for n in range(5)], list("abcde"), [1, 1, 2, 3, 3])
+    part = whole.part([0, 2, 4])
+    assert (list(part.items), list(part.names), list(part.levels)) == (
+        [{"id": 0}, {"id": 2}, {"id": 4}], ["a", "c", "e"], [1, 2, 3],
+    )  # fmt: skip
+    assert list(part.part([1]).items) == [{"id": 2}]
+    assert list(Part(whole.items, [1, 3])[1:]) == [{"id": 3}]
+    assert whole.part(range(5)) is whole
