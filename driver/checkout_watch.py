@@ -137,7 +137,7 @@ class CheckoutWatch:
     def _keys(self, path: Path) -> dict[str, str]:
         env = user_environment(self._environ)
         asked = ("config", "--file", str(path), "--no-includes", "--list", "-z")
-        there = path.exists()
+        there = os.path.lexists(path)
         told = run_git(asked, cwd=self._repo.top, env=env, accept=(0, 1, 128)) if there else None
         if told is None or not told.ok:
             return {f"{CONFIG}{path.name}": _digest_of(_content(path))}

@@ -38,18 +38,18 @@ class Neighbourhood:
     install Python modules at any time, so these are not looked at."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], *, may_install: bool) -> None:
-        self._home = environ.get("HOME", "")
+        home = environ.get("HOME", "")
         proving = folder / "proving"
         self._above = [str(one) for one in (proving, *proving.parents)]
         # Texts: paths as objects would take most of the time of a look, and each item asks for two.
         own = (
             f"{folder}/{name}/{file}" for name in ("private.git", "watch") for file in _GIT_FILES
         )
-        homes = (f"{self._home}/{name}" for name in _BUILD_SETTINGS) if self._home else ()
+        homes = (f"{home}/{name}" for name in _BUILD_SETTINGS) if home else ()
         self._single = [*own, *homes]
         path = [] if may_install else environ.get("PATH", "").split(os.pathsep)
         roots = [str(Path(entry).parent / "lib") for entry in path if entry.endswith("bin")]
-        local = [f"{self._home}/.local/lib"] if self._home and not may_install else []
+        local = [f"{home}/.local/lib"] if home and not may_install else []
         self._roots = list(dict.fromkeys([*roots, *local]))
 
     def look(self) -> dict[str, str]:

@@ -9,7 +9,13 @@ import pytest
 from driver.git import PrivateGit, open_repository
 from tests.support.repos import make_repo, user_environ
 
-BASE = {"a.txt": "one\n", "d/b.txt": "two\n", "gone/c": "c\n", "d/kept": "k\n"}
+BASE = {
+    "a.txt": "one\n",
+    "d/b.txt": "two\n",
+    "gone/c": "c\n",
+    "d/kept": "k\n",
+    "was/a folder": "f\n",
+}
 ODD = ("with space", 'quo"te', "\u00fcml/\u00e9", "-dash", "line\nbreak", "*", "d/new")
 
 
@@ -25,6 +31,12 @@ def collected(git: PrivateGit, place: Path, index: Path, base: str) -> str:
     (place / "gone" / "c").unlink()
     (place / "a.txt").write_bytes(b"\0\0binary\0\0")
     (place / "d" / "b.txt").chmod(0o755)
+    (place / "d" / "kept").unlink()
+    (place / "d" / "kept").mkdir()
+    (place / "d" / "kept" / "within").write_text("a folder now")
+    (place / "was").joinpath("a folder").unlink()
+    (place / "was").rmdir()
+    (place / "was").write_text("a file now")
     (place / "link").symlink_to("a.txt")
     for name in ODD:
         (place / name).parent.mkdir(exist_ok=True)
@@ -39,7 +51,7 @@ def test_an_examination_tells_changes_and_patch_like_the_looks_at_each(
     tree = collected(git, tmp_path / "place", tmp_path / "index", base)
     found = git.examined(base, tree)
     assert found.changes == git.changes(base, tree)
-    assert len(found.changes) == len(ODD) + 4
+    assert len(found.changes) == len(ODD) + 8
     assert found.patch == git.patch(base, tree)
     assert git.apply(base, found.patch) == tree
     assert found.forged == ()
