@@ -63,6 +63,7 @@ def merge_there(project: Project, remote: Path, target: str) -> None:
     other = project.home / "other"
     git(project.home, "clone", "-q", "-b", target, str(remote), str(other))
     git(other, "merge", "-q", "--no-edit", f"origin/{BRANCH}")
+    git(other, "commit", "-q", "--allow-empty", "-m", "and more")
     git(other, "push", "-q", "origin", target, f":{BRANCH}")
 
 

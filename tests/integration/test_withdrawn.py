@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.support.programs import Project, item, writes
@@ -43,6 +44,10 @@ def test_what_a_person_deletes_or_closes_during_its_wave_is_not_shipped_and_its_
     shown = project.git("ls-tree", "--name-only", done.report["branch"]).split()
     assert {"a.txt", "same.txt"} < {*shown}
     assert not {"gone.txt", "shut.txt", "new.txt"} & {*shown}
+    [repo] = done.report["wave"]["shipped_repos"]  # nor are tests spent on it
+    together = json.dumps(repo["integration"]["receipts"])
+    assert "same.txt" in together
+    assert "gone.txt" not in together
     # What was taken ships as it was; that it reads otherwise now is told.
     assert "title and prompt of SAME" in done.report["tracker_warning"]
     assert "Another" not in project.git("log", "--format=%s", done.report["branch"])
