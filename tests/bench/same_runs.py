@@ -1,8 +1,8 @@
 """A bare pool that runs each test as often, and on the same trees, as the engine did.
 
-What the engine ran is read from its own report. Trees are shown in as many kept checkouts as
-tests run at once, the line of commits is made in one import and pushed: all of it plain git, with
-nothing watched, written down or asked twice.
+What the engine ran is read from its own report. Trees are shown in kept checkouts, more of them
+than cores, so that none is idle; the line of commits is made in one import and pushed: all of it
+plain git, with nothing watched, written down or asked twice.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Any
 from driver.outcome import BASELINE, INTEGRATION
 from driver.prompts import command_text
 from tests.bench.arena import IDENTITY, Arena, Job, agent_environment, cloned, test_environment
+
+TREES_A_CORE = 2
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,10 @@ class BareRuns:
         self._place.mkdir()
         began = time.monotonic()
         cloned(self._arena, self._place / "all", checkout=False)
-        cores = os.cpu_count() or 2
-        for number in range(cores):
+        trees = TREES_A_CORE * (os.cpu_count() or 2)
+        for number in range(trees):
             self._free.put(self._place / f"tree-{number}")
-        with ThreadPoolExecutor(cores) as tests, ThreadPoolExecutor(workers) as items:
+        with ThreadPoolExecutor(trees) as tests, ThreadPoolExecutor(workers) as items:
             self._tests = tests
             assert all(items.map(self._item, work))
             self._import(work)
