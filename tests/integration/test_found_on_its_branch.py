@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from driver.closing import closing_lines
 from tests.support.waves import Scene, item, verdicts, writes
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a test for a POSIX shell")
 
 
 @pytest.mark.parametrize("pushed", [False, True])

@@ -27,6 +27,7 @@ def good(name: str) -> dict[str, Any]:
     return item(name, f"{name}.txt", [sys.executable, "-c", test])
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a hook for a POSIX shell")
 def test_a_branch_that_was_just_pushed_is_asked_for_though_earlier_ones_are_not_known(
     tmp_path: Path,
 ) -> None:

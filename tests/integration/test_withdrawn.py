@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.support.programs import Project, item, writes
 
@@ -85,6 +88,7 @@ def test_a_tracker_that_cannot_be_read_at_the_ship_withdraws_nothing(project: Pr
     assert "tracker" in done.report["error"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a hook for a POSIX shell")
 def test_a_person_may_withdraw_an_item_until_the_commits_are_made(project: Project) -> None:
     hook = project.top / ".git" / "hooks" / "pre-commit"
     hook.parent.mkdir(exist_ok=True)
