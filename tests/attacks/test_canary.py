@@ -194,8 +194,8 @@ HONEST: dict[str, tuple[Command, dict[str, str], str]] = {
     ),
     "tests in the package": ((py, "-m", "unittest", "discover"), INSIDE, "pkg/calc.py"),
     "module by name": (UNITTEST_NAMED, FLAT, "calc.py"),
-    "test by name": ((*UNITTEST_NAMED[:3], "tests.test_calc.Calc.test_add"), FLAT, "calc.py"),
-    "file by path": ((*UNITTEST_NAMED[:3], "tests/test_calc.py"), FLAT, "calc.py"),
+    "test by name": ((*UNITTEST_NAMED[:-1], "tests.test_calc.Calc.test_add"), FLAT, "calc.py"),
+    "file by path": ((*UNITTEST_NAMED[:-1], "tests/test_calc.py"), FLAT, "calc.py"),
     "failfast": ((py, "-m", "unittest", "-f", "tests.test_calc"), FLAT, "calc.py"),
     "unittest in a text": (
         f"cd sub && {py} -m unittest discover -s tests -t .",

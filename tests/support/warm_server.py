@@ -63,6 +63,12 @@ def keep(pid: int, status: socket.socket) -> None:
     os._exit(0)
 
 
+def arm() -> None:
+    """What two modules have asked of the environment when they were loaded, they ask again."""
+    failpoints = importlib.reload(sys.modules["state_store.failpoints"])
+    vars(sys.modules["state_store.database"]).update(_IS_ARMED=failpoints.active())
+
+
 def become(order: Order, streams: list[int]) -> None:
     """This process is the program."""
     for number, fd in enumerate(streams):
@@ -75,7 +81,7 @@ def become(order: Order, streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(order["env"])
     if "TIDEGATE_FAIL" in os.environ:
-        importlib.reload(sys.modules["state_store.failpoints"])
+        arm()
     sys.argv = order["argv"]
     sys.path[0] = str(Path(sys.argv[0]).parent)
     runpy.run_path(sys.argv[0], run_name="__main__")
