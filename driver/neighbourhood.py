@@ -1,6 +1,6 @@
 """What lies around proving trees and has a say in what tests do there: looked at like the checkout.
 
-The private git dirs, what runners find in the folders above, and installed Python modules. Only
+The private git dirs, what runners find in the folders above, programs and installed modules. Only
 stat data count, which no edit leaves as they were. Who changed what is `tripwire`'s question.
 """
 
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from driver.checkout_watch import AROUND
@@ -21,7 +22,10 @@ _GIT_FILES = (
     *("info/attributes", "info/grafts", "info/sparse-checkout"),
 )
 # Instructions of agents are not here: agents' programs write them in the home folder.
-_DECIDING = ("configuration of a test runner", "configuration of a build", "run by Python")
+_DECIDING = (
+    *("configuration of a test runner", "configuration of a build", "configuration of a checker"),
+    "run by Python",
+)
 _FOR_LOOKING_UP = "node_modules"
 _BUILD_SETTINGS = (
     *(".npmrc", ".yarnrc", ".yarnrc.yml", ".config/pip/pip.conf", ".pip/pip.conf"),
@@ -33,14 +37,23 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 
 class Neighbourhood:
-    """Of the proving trees in `folder`, a wave's own one; `may_install` says that set-up or tests
-    install Python modules at any time, so these are not looked at."""
+    """Of the proving trees in `folder`, a wave's own one, and the programs that its tests are
+    `called` by; `may_install` says that set-up or tests install programs and Python modules at any
+    time, so these are not looked at."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], *, may_install: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        *,
+        may_install: bool,
+        called: Iterable[str] = (),
+    ) -> None:
         self._folder = folder
         self._home = Path(environ["HOME"]) if environ.get("HOME") else None
         self._path = [] if may_install else environ.get("PATH", "").split(os.pathsep)
         self._modules = not may_install
+        self._called = () if may_install else tuple(called)
 
     def look(self) -> dict[str, str]:
         """What is there by now, by the name that people call it by."""
@@ -57,6 +70,9 @@ class Neighbourhood:
         if self._home is not None:
             for name in _BUILD_SETTINGS:
                 yield from _there(self._home / name)
+        for name in self._called:
+            if found := shutil.which(name, path=os.pathsep.join(self._path)):
+                yield Path(found), (_signature(Path(found)), _signature(Path(found).resolve()))
         for folder in self._module_folders() if self._modules else ():
             if modules := _modules(folder):
                 yield folder, modules
