@@ -201,6 +201,8 @@ def is_doubted(proof: TestRun, canaries: Sequence[TestRun]) -> bool:
     now = canaries[0].counts if canaries else None
     if not isinstance(now, Counts) or not isinstance(proof.counts, Counts):
         return False
+    if now.ran < proof.counts.ran:  # the planted one was selected, or the run stopped early
+        return False
     return now.failed > 1 and now.passed < proof.counts.passed
 
 
