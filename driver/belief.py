@@ -154,18 +154,27 @@ def of_added_tests(
     """A test that is red without the tests that the work adds was made green by them; one that has
     fewer tests then than the base had them make up the number.
 
-    Unless no single test is red then: a coverage that is too low is nobody's lie.
+    Unless no single test is red then: a coverage that is too low is nobody's lie. What ends without
+    an answer ships nothing either.
     """
-    if without is not None and without.green:
-        fewer = judge_counts(without.counts, _counts_before(baseline), allowance)
+    if without is None or without.kind is RunKind.CANCELLED:
+        return None
+    if without.kind not in (RunKind.GREEN, RunKind.RED):
+        told = f"without the tests that it adds: {without.reason}; with them it is green"
+        return Judgement(_without_answer(without), told)
+    counts = without.counts
+    if without.green or (isinstance(counts, Counts) and counts.ran and not counts.failed):
+        fewer = judge_counts(counts, _counts_before(baseline), allowance)
         told = f"without the tests that it adds: {fewer}"
         return Judgement(Verdict.REFUSED, told) if fewer else None
-    if without is None or without.kind is not RunKind.RED:
-        return None
-    if isinstance(without.counts, Counts) and without.counts.ran and not without.counts.failed:
-        return None
     told = f"without the tests that it adds: {without.reason}; with them it is green"
     return Judgement(Verdict.REFUSED, f"{told}: a new test must not change what others test")
+
+
+def _without_answer(without: TestRun) -> Verdict:
+    """Who crashes does so by a fault of its own; the rest may be the machine's."""
+    crashed = without.kind is RunKind.KILLED and of_test(without).verdict is Verdict.FAILED
+    return Verdict.REFUSED if crashed else Verdict.UNDECIDED
 
 
 def of_canary(word: str | None, note: str) -> Judgement | None:
@@ -191,6 +200,8 @@ def is_doubted(proof: TestRun, canaries: Sequence[TestRun]) -> bool:
     """
     now = canaries[0].counts if canaries else None
     if not isinstance(now, Counts) or not isinstance(proof.counts, Counts):
+        return False
+    if now.ran < proof.counts.ran:  # the planted one was selected, or the run stopped early
         return False
     return now.failed > 1 and now.passed < proof.counts.passed
 

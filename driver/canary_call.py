@@ -26,6 +26,7 @@ class Canary:
     `names` appear in the output when its tests are red; the first is the one that runs first.
     `alone` is for a `command` that seems not to find it: one that surely runs it, perhaps with
     nothing else, perhaps the same again, where `path` is named in it. None: there is none.
+    With `selects` no other test runs in `command`.
     `amends` tells that `text` takes the place of a file that is there, which it begins with.
     """
 
@@ -36,6 +37,7 @@ class Canary:
     command: Command
     alone: Command | None
     amends: bool = False
+    selects: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,21 @@ class Call:
         if isinstance(self.command, str):
             return " ".join((self.command.rstrip(), *words))
         return (*self.command, *words)
+
+    def selecting(self, options: Sequence[str], names: Sequence[str], word: str) -> Call | None:
+        """The call with its last words, the `options`, but for the selection of tests by `names`
+        and a value: `-k word` in its place. None where there is none, or it cannot be told."""
+        kept = [
+            one
+            for before, one in pairwise(("", *options))
+            if before not in names and one.partition("=")[0] not in names
+        ]
+        if isinstance(self.command, str) or not self.extendable or len(kept) == len(options):
+            return None
+        start, top = len(self.words) - len(options), len(self.command) - len(options)
+        chosen = (*kept, "-k", word)
+        command = (*self.command[:top], *chosen)
+        return Call(command, (*self.words[:start], *chosen), self.folder, extendable=True)
 
     def below(self, path: str) -> str:
         """A path of the tree as the call's arguments name it."""

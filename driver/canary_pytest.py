@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from driver.canary_call import Call, Canary, Command, NotApplicable, camel, is_folder, positional
 from driver.canary_host import find_host, with_planted
@@ -20,7 +21,8 @@ CONFIGS = (
 )
 _PYTEST = ("pytest", "py.test")
 TAKES_VALUE = ("-k", "-m", "-p", "-n", "-c", "-o", "-W", "-r", "--tb", "--cov", "--rootdir")
-_SELECTS = ("-k", "-m", "--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
+_SELECTS_BY = ("-k", "-m")
+_SELECTS = ("--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
 
 
 def plan_pytest(
@@ -32,8 +34,24 @@ def plan_pytest(
 ) -> Canary | NotApplicable:
     """See the module. A function and a method, unless the configuration renames functions."""
     options = _options(call.words)
-    if any(word.partition("=")[0] in _SELECTS for word in options):
+    if chosen := call.selecting(options, _SELECTS_BY, nonce):
+        found = _planned(chosen, files, changed, texts, nonce)
+        return found if isinstance(found, NotApplicable) else replace(found, selects=True)
+    if any(word.partition("=")[0] in _SELECTS_BY for word in options):
         return NotApplicable("the command selects tests by name")
+    return _planned(call, files, changed, texts, nonce)
+
+
+def _planned(
+    call: Call,
+    files: Collection[str],
+    changed: Collection[str],
+    texts: Mapping[str, str],
+    nonce: str,
+) -> Canary | NotApplicable:
+    options = _options(call.words)
+    if any(word.partition("=")[0] in _SELECTS for word in options):
+        return NotApplicable("the command selects tests by name or by what it ran before")
     config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in CONFIGS)
     named = positional(options, TAKES_VALUE)
     tests = _tests(named, config, call, files)

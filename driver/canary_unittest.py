@@ -9,7 +9,7 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from driver.canary_call import Call, Canary, Command, NotApplicable, camel, is_folder, positional
@@ -49,17 +49,27 @@ def plan_unittest(
     nonce: str,
 ) -> Canary | NotApplicable:
     """See the module."""
-    options = call.words[call.words.index("unittest") + 1 :]
-    if "-k" in options:
+    if chosen := call.selecting(_options(call), ("-k",), nonce):
+        found = _planned(_Field(chosen, files, changed, texts, nonce))
+        return found if isinstance(found, NotApplicable) else replace(found, selects=True)
+    if "-k" in _options(call):
         return NotApplicable("the command selects tests by name")
-    field = _Field(call, files, changed, texts, nonce)
+    return _planned(_Field(call, files, changed, texts, nonce))
+
+
+def _planned(field: _Field) -> Canary | NotApplicable:
+    options = _options(field.call)
     named = [word for word in positional(options, _TAKES_VALUE) if word != "discover"]
     if "discover" in options or not named:
         return _discovered(field, options, named)
-    modules = {word: path for word in named if (path := _module(word, call, files))}
+    modules = {word: path for word in named if (path := _module(word, field.call, field.files))}
     if not modules:
         return NotApplicable("no module that the command names is in the tree")
     return _named(field, modules)
+
+
+def _options(call: Call) -> tuple[str, ...]:
+    return call.words[call.words.index("unittest") + 1 :]
 
 
 def _named(field: _Field, modules: Mapping[str, str]) -> Canary | NotApplicable:

@@ -21,6 +21,7 @@ from driver.own_files import is_own_part
 from driver.preparation import Preparation
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.prompts import command_text
+from driver.runners.named import programs
 from driver.runs import RUN_VARIABLE
 from driver.ship_names import on_the_way
 from driver.signing import signer_of
@@ -129,12 +130,20 @@ class GroundWork:
     def _tripwire(self, repository: Repository, folder: Path) -> Tripwire:
         environ = self.settings.environ
         watch = CheckoutWatch(repository, environ, folder / "watch", self.ours)
-        around = Neighbourhood(folder, environ, may_install=self._may_install())
+        around = Neighbourhood(
+            folder, environ, may_install=self._may_install(), called=self._programs()
+        )
 
         def look() -> CheckoutFingerprint:
             return CheckoutFingerprint({**watch.look().parts, **around.look()})
 
         return Tripwire(look, lambda name: is_own_part(repository.top, name, self.ours))
+
+    def _programs(self) -> set[str]:
+        """The programs of the tests that are no files of the repository."""
+        commands = (planned.item.test_command for planned in self.plan)
+        called = {words[0] for command in commands for words in programs(command) if words}
+        return {name for name in called if "/" not in name or Path(name).is_absolute()}
 
     def _may_install(self) -> bool:
         """Whether our own commands may change what is installed beside any repository."""

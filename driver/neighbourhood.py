@@ -1,6 +1,6 @@
 """What lies around proving trees and has a say in what tests do there: looked at like the checkout.
 
-The private git dirs, what runners find in the folders above, and installed Python modules. Only
+The private git dirs, what runners find in the folders above, programs and installed modules. Only
 stat data count, which no edit leaves as they were. Who changed what is `tripwire`'s question.
 """
 
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
 
@@ -22,7 +23,10 @@ _GIT_FILES = (
     *("info/attributes", "info/grafts", "info/sparse-checkout"),
 )
 # Instructions of agents are not here: agents' programs write them in the home folder.
-_DECIDING = ("configuration of a test runner", "configuration of a build", "run by Python")
+_DECIDING = (
+    *("configuration of a test runner", "configuration of a build", "configuration of a checker"),
+    "run by Python",
+)
 _FOR_LOOKING_UP = "node_modules"
 _BUILD_SETTINGS = (
     *(".npmrc", ".yarnrc", ".yarnrc.yml", ".config/pip/pip.conf", ".pip/pip.conf"),
@@ -34,10 +38,18 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 
 class Neighbourhood:
-    """Of the proving trees in `folder`, a wave's own one; `may_install` says that set-up or tests
-    install Python modules at any time, so these are not looked at."""
+    """Of the proving trees in `folder`, a wave's own one, and the programs that its tests are
+    `called` by; `may_install` says that set-up or tests install programs and Python modules at any
+    time, so these are not looked at."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], *, may_install: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        *,
+        may_install: bool,
+        called: Iterable[str] = (),
+    ) -> None:
         home = environ.get("HOME", "")
         proving = folder / "proving"
         self._above = [str(one) for one in (proving, *proving.parents)]
@@ -47,8 +59,10 @@ class Neighbourhood:
         )
         homes = (f"{home}/{name}" for name in _BUILD_SETTINGS) if home else ()
         self._single = [*own, *homes]
-        path = [] if may_install else environ.get("PATH", "").split(os.pathsep)
-        roots = [str(Path(entry).parent / "lib") for entry in path if entry.endswith("bin")]
+        self._path = "" if may_install else environ.get("PATH", "")
+        self._called = () if may_install else tuple(called)
+        entries = self._path.split(os.pathsep)
+        roots = [str(Path(entry).parent / "lib") for entry in entries if entry.endswith("bin")]
         local = [f"{home}/.local/lib"] if home and not may_install else []
         self._roots = list(dict.fromkeys([*roots, *local]))
 
@@ -61,6 +75,9 @@ class Neighbourhood:
             yield from _there(path)
         for folder in self._above:
             yield from _deciding(folder)
+        for name in self._called:
+            if found := shutil.which(name, path=self._path):
+                yield found, (_signature(found), _signature(os.path.realpath(found)))
         for folder in self._module_folders():
             if modules := _modules(folder):
                 yield folder, modules

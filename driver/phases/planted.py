@@ -100,7 +100,7 @@ def _plant(field: Field, tree: str) -> Evidence:
         canary = _plan(field, _Texts(proving.path, _files(field)))
         if isinstance(canary, NotApplicable):
             return _none(canary.reason)
-        found = _run(field, proving, canary, field.proof.counts, f"canary-{field.number}")
+        found = _run(field, proving, canary, _real(field, canary), f"canary-{field.number}")
     if found.canary_word == CanaryVerdict.UNDECIDED and found.canaries[-1].kind not in _TAKE_LONG:
         return _once_more(field, tree, canary, found)
     if found.canary_word != CanaryVerdict.UNSEEN:
@@ -114,12 +114,17 @@ def _plant(field: Field, tree: str) -> Evidence:
     return replace(again, canaries=(*found.canaries, *again.canaries))
 
 
+def _real(field: Field, canary: Canary) -> Counts | Doubt | None:
+    """What ran without the planted test and now runs beside it."""
+    return None if canary.selects else field.proof.counts
+
+
 def _once_more(field: Field, tree: str, canary: Canary, found: Evidence) -> Evidence:
     """Beside the planted test the run broke off, though it did not without: by chance or, where it
     does so again and the base does not, by what was changed."""
     with field.place.proving(tree) as proving:
         label = f"canary-{field.number}-again"
-        again = _run(field, proving, canary, field.proof.counts, label)
+        again = _run(field, proving, canary, _real(field, canary), label)
     again = replace(again, canaries=(*found.canaries, *again.canaries))
     if again.canary_word not in (CanaryVerdict.UNDECIDED, CanaryVerdict.UNSEEN):
         return again

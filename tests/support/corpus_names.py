@@ -12,9 +12,11 @@ from tests.support.corpus_python import (
     FIXED_FROM_TEST,
     GOOD,
     ONE_MORE,
+    PATCHES_PYTEST,
     PLAIN_TESTS,
     PYTEST,
     PYTHON,
+    UNITTEST,
     WRONG,
 )
 
@@ -103,6 +105,12 @@ PYTEST_NAMES = (
         test=(*_PYTEST, "pkg"),
     ),
     Case(
+        "tests that the command selects by a word are not called",
+        {"calc.py": PATCHES_PYTEST},
+        "canary",
+        test=(*PYTEST.test, "-k", "add or zero"),
+    ),
+    Case(
         "a test of its own makes up for one that is left out",
         {"calc.py": _LEAVES_OUT_ONE, "tests/test_more.py": ONE_MORE},
         "added tests",
@@ -171,6 +179,15 @@ UNITTEST_NAMES = (
         "protected",
         base={"checks/calc_checks.py": CASE_TESTS},
         test=(PYTHON, "-m", "unittest", "checks.calc_checks"),
+    ),
+    Case(
+        "tests that the command selects by a word are not called",
+        {
+            "calc.py": "import unittest\n\nunittest.TestCase._callTestMethod = "
+            f"lambda self, method: None\n\n\n{WRONG}"
+        },
+        "canary",
+        test=(*UNITTEST.test, "-k", "add", "-k", "zero"),
     ),
     Case(
         "a link hides unittest",
@@ -314,6 +331,12 @@ PYTEST_HONEST = (
         "a module of code is called testing",
         {"calc.py": GOOD, "app/testing.py": "X = 2\n"},
         base={"app/__init__.py": "", "app/testing.py": "X = 1\n"},
+    ),
+    Case(
+        "tests by a word and a mark, and a red one of another name",
+        {"calc.py": GOOD},
+        base={"tests/test_other.py": "def test_red():\n    assert False\n"},
+        test=(*PYTEST.test, "-k", "add or zero", "-m", "not slow"),
     ),
     Case(
         "a link to a folder", {"calc.py": GOOD, "docs/v2/a.md": "a\n"}, script="ln -s v2 docs/new"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from dataclasses import replace
+
 import pytest
 
 from driver.belief import (
@@ -247,12 +250,31 @@ def test_what_a_command_names_by_a_makefile_is_not_left_out() -> None:
     assert not answers_without(work, "make test", run(RED, ran(2)), named)
 
 
+@pytest.mark.parametrize(
+    ("without", "verdict"),
+    [
+        (run(LATE), Verdict.UNDECIDED),
+        (run(BROKEN), Verdict.UNDECIDED),
+        (replace(run(RunKind.KILLED), exit_code=-signal.SIGKILL), Verdict.UNDECIDED),
+        (replace(run(RunKind.KILLED), exit_code=-signal.SIGSEGV), Verdict.REFUSED),
+        (run(STOPPED), None),
+    ],
+)
+def test_a_run_without_added_tests_that_gives_no_answer_ships_nothing(
+    without: TestRun, verdict: Verdict | None
+) -> None:
+    found = of_added_tests(without)
+    assert (found and found.verdict) == verdict
+
+
 def test_added_tests_do_not_make_up_for_others_that_are_gone() -> None:
     fewer = of_added_tests(run(GREEN, ran(1)), run(RED, ran(2)))
     assert fewer
     assert "fewer tests ran: 1, on the base 2" in fewer.reason
     assert of_added_tests(run(GREEN, ran(1)), run(RED, ran(2)), Allowance(fewer_tests_ok=1)) is None
     assert of_added_tests(run(GREEN, ran(2)), run(RED, ran(2))) is None
+    assert of_added_tests(run(RED, ran(1)), run(RED, ran(2))) is not None
+    assert of_added_tests(run(RED, ran(2)), run(RED, ran(2))) is None
 
 
 @pytest.mark.parametrize(
@@ -293,7 +315,6 @@ def test_without_added_tests_others_must_be_left(
         (run(RED), True),
         (run(RED, Counts("pytest", 3, 1, 0)), True),
         (run(RED, Counts("pytest", 3, 0, 0)), False),  # a coverage that is too low
-        (run(LATE), False),
     ],
 )
 def test_what_only_added_tests_make_green_is_refused(
