@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 from state_store.clock import Clock, SystemClock
 from state_store.database import Database
 from state_store.event_rows import COLUMNS, Event, decode, decode_rows, to_event, warn
-from state_store.events import ITEM_UPDATED
+from state_store.events import ITEM_CREATED, ITEM_UPDATED
 from state_store.group_commit import GroupCommit
 from state_store.integrity import Head, Problem, compare, examine, head, heads
 from state_store.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
@@ -45,7 +45,7 @@ __all__ = [
 T = TypeVar("T")
 Note = Callable[[], Path | None]
 TRACKER = "tracker"
-_FOLDS: Mapping[str, Fold] = {TRACKER: Fold(apply_tracker, merges=ITEM_UPDATED)}
+_FOLDS: Mapping[str, Fold] = {TRACKER: Fold(apply_tracker, merges=ITEM_UPDATED, makes=ITEM_CREATED)}
 _BLOCK = 1000
 
 
