@@ -73,7 +73,7 @@ def _numbered_by() -> str:
     """Which numbering of processes this one's number is from; containers have their own, often
     below one host name and always within one boot. "" where there is only one."""
     try:
-        return "".join(filter(str.isdigit, os.readlink(_PROC / "self" / "ns" / "pid")))
+        return "".join(filter(str.isdigit, (_PROC / "self" / "ns" / "pid").readlink().name))
     except OSError:
         return ""
 

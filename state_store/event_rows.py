@@ -86,7 +86,7 @@ def without_ids(texts: Sequence[str]) -> tuple[Sequence[str], Sequence[Payload]]
     if {*opening, *key, *colon} != {"{", "id", ":"} or "\\" in ids or not ids.isprintable():
         return None
     made = _without_id(list(dict.fromkeys(rests)))
-    return made and (names, list(map(made.__getitem__, rests)))
+    return None if made is None else (names, list(map(made.__getitem__, rests)))
 
 
 def _without_id(rests: Sequence[str]) -> dict[str, Payload] | None:
