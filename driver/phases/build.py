@@ -34,7 +34,7 @@ from driver.phases.disclosure import disclosed
 from driver.phases.watched import Strays, watched
 from driver.protected import refusal
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.recorded import Recorded, RecordedFile
+from driver.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.saved_work import WORK, Origin, headed
 from driver.stop import InterruptedWaveError
 from driver.text import without_remedy
@@ -250,6 +250,7 @@ def _attempt(sent: Dispatched, seen: Observed, judgement: Judgement) -> Attempt:
         tree=seen.tree,
         changes=seen.changes,
         survivors=sent.result.survivors,
+        prompt_hash=prompt_sha256(sent.call.prompt),
     )
 
 
