@@ -117,6 +117,7 @@ def _item_report(
         ship_error=None if commit else _ship_error(outcome, shipment),
         ship_warning=_warning(outcome, shipment, commit),
         saved_work=str(patch) if patch.exists() else None,
+        published=dict(shipment.trees).get(planned.slug) if shipment else None,
     )
 
 

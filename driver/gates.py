@@ -100,7 +100,9 @@ class Gates:
             raise
 
     def watch(self) -> None:
-        """Look whether the halt switch was set meanwhile; whoever works is ended then."""
+        """Look whether the halt switch was set meanwhile; whoever works is ended then, and later
+        what was let go on."""
+        self.stop.remind()
         if not self.stop.is_set:
             with suppress(StoppedByPolicyError):
                 self.check()

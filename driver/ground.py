@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from driver.proving import ProvingTrees
 from driver.signing import Signer
 from driver.tripwire import Tripwire
 from driver.users_hooks import UsersHooks
-from driver.workspace import Workshop, Workspace
+from driver.workspace import Collected, Workshop, Workspace
 from driver.workspace_root import WorkspaceError
 
 CLONE = "clone"
@@ -173,6 +173,32 @@ class RepositoryGround:
         proven then: tests see what git reads, and others will get what the names stand for."""
         return self.git.replaced(self._held, self.repository.objects)
 
+    def observed(self, tree: str) -> Observed:
+        """What `Place.observe` would say of work that is a tree and nothing else any more."""
+        self.require_objects()
+        with self.trees.checkout(tree) as shown:
+            there = Workspace(shown.path, shown.index, self.git, self.base_tree, tree, 0)
+            return self.look_at(there, there.of_tree(tree))
+
+    def look_at(self, there: Workspace, work: Collected) -> Observed:
+        """What is to be seen of work where its files are, whoever made it."""
+        changes = work.changes
+        links = (c.path for c in changes if c.mode == MODE_LINK)
+        new = [c.path for c in changes if c.base_mode is None]
+        attributes = any(p.rpartition("/")[2] == ".gitattributes" for p in self.paths)
+        return Observed(
+            changes,
+            work.tree,
+            links_outside=tuple(path for path in links if leaves_tree(there.path, path)),
+            ignored=_with_rules(there.ignored(new)),
+            unfiltered=there.unfiltered(changes) if attributes and changes else (),
+        )
+
+    def require_objects(self) -> None:
+        """Raise WorkspaceError where `replaced_objects` are found."""
+        if replaced := self.replaced_objects():
+            raise WorkspaceError(REPLACED.format(", ".join(replaced)))
+
     @functools.cached_property
     def _held(self) -> frozenset[str]:
         return self.git.objects_in(self.base_tree)
@@ -222,34 +248,21 @@ class _ClonePlace:
         self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
 
     def observe(self) -> Observed:
-        if replaced := self._ground.replaced_objects():
-            raise WorkspaceError(REPLACED.format(", ".join(replaced)))
+        self._ground.require_objects()
         collected = self._workspace.collect(self._owned)
         self._patches = {collected.tree: collected.patch}
-        links = (c.path for c in collected.changes if c.mode == MODE_LINK)
-        return Observed(
-            collected.changes,
-            collected.tree,
-            head_moved(self.top, self._ground.base, self._branch),
-            tuple(name for name in self._git_left() if name not in self._told),
-            tuple(path for path in links if leaves_tree(self.top, path)),
-            self._ignored([c.path for c in collected.changes if c.base_mode is None]),
-            self._unfiltered(collected.changes),
+        return replace(
+            self._ground.look_at(self._workspace, collected),
+            head_moved=head_moved(self.top, self._ground.base, self._branch),
+            git_left=tuple(name for name in self._git_left() if name not in self._told),
         )
 
     def ignored(self) -> tuple[str, ...]:
         if any(path.rpartition("/")[2] == ".gitignore" for path in self._owned):
             return ()  # the rules are the item's to change
         there = (self._ground.paths, self._ground.folders)
-        return self._ignored([p for p in self._owned if not any(p in known for known in there)])
-
-    def _ignored(self, paths: Sequence[str]) -> tuple[str, ...]:
-        found = self._workspace.ignored(paths)
-        return tuple(f"{path} ({rule})" for path, rule in found.items())
-
-    def _unfiltered(self, changes: Sequence[Change]) -> tuple[str, ...]:
-        attributes = any(p.rpartition("/")[2] == ".gitattributes" for p in self._ground.paths)
-        return self._workspace.unfiltered(changes) if attributes and changes else ()
+        unseen = [p for p in self._owned if not any(p in known for known in there)]
+        return _with_rules(self._workspace.ignored(unseen))
 
     @contextmanager
     def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
@@ -304,3 +317,7 @@ class _ClonePlace:
 
     def close(self) -> None:
         self._workspace.remove()
+
+
+def _with_rules(ignored: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{path} ({rule})" for path, rule in ignored.items())

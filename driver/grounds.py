@@ -48,17 +48,19 @@ class SideProcesses:
     talks: Processes = field(default_factory=Processes)
 
     @classmethod
-    def ending_with(cls, stop: Stop, drivers: Sequence[AgentDriver]) -> SideProcesses:
+    def ending_with(
+        cls, stop: Stop, drivers: Sequence[AgentDriver], push_patience_s: float
+    ) -> SideProcesses:
         """All that is to be started; see `end_with`."""
         side = cls()
-        side.end_with(stop, drivers)
+        side.end_with(stop, drivers, push_patience_s)
         return side
 
-    def end_with(self, stop: Stop, drivers: Sequence[AgentDriver]) -> None:
-        """End all of it when the wave is to end. A halt lets a push go on that was begun: what is
-        sent cannot be recalled, and half sent nobody knows whether it arrived."""
+    def end_with(self, stop: Stop, drivers: Sequence[AgentDriver], push_patience_s: float) -> None:
+        """End all of it when the wave is to end. A halt lets a push go on for a while that was
+        begun: what is sent cannot be recalled, and half sent nobody knows whether it arrived."""
         stop.on_set(self.setups.cancel)
-        stop.on_set(self.talks.cancel, only_by_signal=True)
+        stop.on_set_patiently(self.talks.cancel, push_patience_s)
         for driver in drivers:
             stop.on_set(driver.cancel)
 

@@ -40,7 +40,7 @@ def identity(pid: int) -> Identity | None:
 def holder_name() -> str:
     """This process as the holder of leases; `is_gone` can tell when it has ended."""
     me = identity(os.getpid())
-    mark = f"@{me.started or ''}-{me.boot[:_BOOT_CHARS]}" if me else ""
+    mark = f"@{me.started or ''}-{me.boot[:_BOOT_CHARS]}-{_numbered_by()}" if me else ""
     return get_instance_id() + mark
 
 
@@ -55,17 +55,27 @@ def is_living(holder: str) -> bool:
 
 
 def _lives(holder: str) -> bool | None:
-    """None where nobody can tell: of another machine, or another boot."""
+    """None where nobody can tell: of another machine, another boot, or another container."""
     instance, _, mark = holder.partition("@")
     host, _, pid = instance.rpartition(":")[0].rpartition(":")
-    started, _, boot = mark.partition("-")
+    started, _, place = mark.partition("-")
+    boot, _, numbered_by = place.partition("-")
     me = identity(os.getpid())
     if not pid.isdigit() or me is None or not boot or not me.boot.startswith(boot):
         return None
-    if host != get_instance_id().split(":")[0]:
+    if (host, numbered_by) != (get_instance_id().split(":")[0], _numbered_by()):
         return None
     found = identity(int(pid))
     return found is not None and str(found.started or "") == started
+
+
+def _numbered_by() -> str:
+    """Which numbering of processes this one's number is from; containers have their own, often
+    below one host name and always within one boot. "" where there is only one."""
+    try:
+        return "".join(filter(str.isdigit, (_PROC / "self" / "ns" / "pid").readlink().name))
+    except OSError:
+        return ""
 
 
 def end_marked(variable: str, value: str) -> tuple[int, ...]:

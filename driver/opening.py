@@ -47,7 +47,8 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _open_gates(request, plan.settings, drivers)
     gates.check_dispatch()
-    side = SideProcesses.ending_with(request.options.stop, drivers)
+    patience_s = plan.settings.limits.halt_push_s
+    side = SideProcesses.ending_with(request.options.stop, drivers, patience_s)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
             api = _open_store(request, cleanup)

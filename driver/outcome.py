@@ -155,6 +155,7 @@ class Attempt:
     """One dispatch of an item and what became of it; `phase` is BUILD or REPAIR.
 
     `survivors` are the processes that its agent left running, which is no fault of the work;
+    `prompt_hash` is of what its agent was told, None where this run has told nobody anything;
     `final` work is not repaired, whatever its verdict.
     """
 
@@ -172,6 +173,7 @@ class Attempt:
     evidence: Evidence = field(default_factory=Evidence)
     survivors: tuple[str, ...] = ()
     final: bool = False
+    prompt_hash: str | None = None
 
     @property
     def receipts(self) -> tuple[TestRun, ...]:
@@ -229,8 +231,9 @@ class ItemOutcome:
 class Shipment:
     """What became of one repository's verified items.
 
-    `commits` holds (slug, commit) of all shipped items; `error` is a word of the report's
-    vocabulary with `detail` as its sentence, and then nothing of this repository counts as shipped;
+    `commits` holds (slug, commit) of all shipped items, `trees` (slug, its tree); `error` is a word
+    of the report's vocabulary with `detail` as its sentence, and then nothing of this repository
+    counts as shipped;
     `push_error` is the word of `remote.PushResult` for a push that was refused;
     `kept` is the commit that `branch` then holds in this repository only. `left_out` are items
     that were verified alone, with the verdict they have beside the others; `together` holds
@@ -254,6 +257,7 @@ class Shipment:
     integration: tuple[TestRun, ...] = ()
     integration_runs: int = 0
     push_error: str | None = None
+    trees: tuple[tuple[str, str], ...] = ()
 
     @property
     def tip(self) -> str | None:

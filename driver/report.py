@@ -34,7 +34,8 @@ from state_store.errors import ExitCode
 
 @dataclass(frozen=True, slots=True)
 class ItemReport:
-    """One item's line; `commit` is set when it was shipped, `saved_work` when a patch was kept."""
+    """One item's line; `commit` is set when it was shipped, `published` is the tree of it when this
+    run has shipped it, `saved_work` is set when a patch was kept."""
 
     planned: Planned
     outcome: ItemOutcome
@@ -42,6 +43,7 @@ class ItemReport:
     ship_error: str | None = None
     ship_warning: str | None = None
     saved_work: str | None = None
+    published: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,8 @@ def _phases(item: ItemReport) -> tuple[PhaseReceipt, ...]:
     found = outcome.phases or classic_receipts.of(outcome)
     if not item.commit or not pipeline.publishes:
         return found
-    return (*found, classic_receipts.of_publishing(pipeline, outcome.tree, item.commit))
+    published = classic_receipts.of_publishing(pipeline, outcome.tree, item.published, item.commit)
+    return (*found, published)
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

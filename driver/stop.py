@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -41,6 +42,8 @@ class Stop:
         self._closed: StoppedByPolicyError | None = None
         self._grace_s = SIGNAL_GRACE_S
         self._callbacks: list[tuple[Callable[[], None], bool]] = []
+        self._patient: list[tuple[Callable[[], None], float]] = []
+        self._closed_at = 0.0
 
     @property
     def is_set(self) -> bool:
@@ -65,6 +68,22 @@ class Stop:
         if self.is_set and self._concerns(only_by_signal=only_by_signal):
             callback()
 
+    def on_set_patiently(self, callback: Callable[[], None], patience_s: float) -> None:
+        """The same for what may still end by itself: closing the switch calls it only when it has
+        been closed for so long, as `remind` finds; a signal at once."""
+        self._patient.append((callback, patience_s))
+        self.on_set(callback, only_by_signal=True)
+
+    def remind(self) -> None:
+        """Run the callbacks whose patience is over by now; for whoever watches the gate."""
+        if self._closed is None:
+            return
+        waited_s = time.monotonic() - self._closed_at
+        for entry in tuple(self._patient):
+            if waited_s >= entry[1]:
+                self._patient.remove(entry)
+                entry[0]()
+
     def set(self, signal_number: int) -> None:
         """End the wave. Only the first signal counts."""
         if self.signal_number is None:
@@ -74,7 +93,7 @@ class Stop:
     def close(self, why: StoppedByPolicyError, grace_s: float) -> None:
         """End the wave for another reason than a signal. Only the first call counts."""
         if self._closed is None:
-            self._grace_s = grace_s
+            self._grace_s, self._closed_at = grace_s, time.monotonic()
             self._closed = why
             self.insist()
 

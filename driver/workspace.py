@@ -77,6 +77,10 @@ class Workspace:
             tree = now
         else:
             tree = self.git.tree_with(self.base_tree, self.git.changes(self.start, now))
+        return self.of_tree(tree)
+
+    def of_tree(self, tree: str) -> Collected:
+        """The same of work that is in git already."""
         found = self.git.examined(self.base_tree, tree)
         if found.forged:
             named = ", ".join(found.forged)

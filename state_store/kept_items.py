@@ -12,11 +12,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from state_store.event_rows import COLUMNS, Event, Row, decode, decode_rows, encode, to_event
+from state_store.event_rows import (
+    COLUMNS,
+    Event,
+    Payload,
+    Row,
+    decode,
+    decode_rows,
+    encode,
+    to_event,
+    without_ids,
+)
 from state_store.item_id import id_of
 
 Item = dict[str, Any]
-_BLOCK = 1000
+_BLOCK = 250  # more of them at once do not stay in the processor's cache
 _INSERT = "INSERT INTO items(position, stream, id, json, version) VALUES(?,?,?,?,?)"
 _MERGES = None  # stands for the type of an event that merges, in rows read for a replay
 
@@ -26,8 +36,8 @@ class Fold:
     """What events do to items: `apply` gives the item after an event, itself when unchanged.
 
     An event of the type `merges` does no more to an item that is there than to set the fields of
-    its payload; saying so lets a replay of many do that without a call for each. One of the type
-    `creates` makes of its payload, as it is, an item that is not there.
+    its payload, and one of the type `creates` makes of its payload, as it is, an item that is not
+    there; saying so lets a replay of many do that without a call for each.
     """
 
     apply: Callable[[Item | None, Mapping[str, Any]], Item | None]
@@ -100,32 +110,34 @@ def replayed(
     found: dict[str, Kept] = {}
     with collector_paused():
         for rows in _in_written_order(connection, stream, fold.merges):
-            decoded = decode_rows(rows, lambda row, why: unreadable(_whole(connection, row), why))
-            _replay_block(found, fold, decoded, connection)
+            if (alike := without_ids([row[5] for row in rows])) is not None:
+                _replay_block(found, fold, zip(rows, *alike, strict=True), connection)
+                continue
+            for row, payload in decode_rows(rows, _told(connection, unreadable)):
+                replay(found, fold, _whole(connection, row), payload)
     return found
 
 
 def _replay_block(
     found: dict[str, Kept],
     fold: Fold,
-    rows: Iterable[tuple[Row, Any]],
+    rows: Iterable[tuple[Row, str, Payload]],
     connection: sqlite3.Connection,
 ) -> None:
-    """`replay` for each row; a million times, so what `fold.merges` names is done right here."""
-    shared: dict[str, str] = {}  # equal texts as one object, or all of memory is walked through
-    for row, payload in rows:
-        kept = None
-        if row[4] is _MERGES and type(payload) is dict:
-            name = payload.get("id")
-            kept = found.get(name) if type(name) is str else None
-        if kept is None:
-            replay(found, fold, _whole(connection, row), payload)
+    """`replay` for each row; a million times, so what `fold.merges` names is done right here.
+    With each row its item's id, and its payload without that."""
+    for row, name, payload in rows:
+        kept = found.get(name)
+        if kept is None and row[4] == fold.creates and name.strip():
+            found[name] = Kept(row[0], row[6], {"id": name, **payload})
+            continue
+        if kept is None or row[4] is not _MERGES:
+            replay(found, fold, _whole(connection, row), {"id": name, **payload})
             continue
         item, kept.version = kept.item, row[6]
-        if type(item.get("id")) is str:
-            del payload["id"]  # the same text; to hold another copy of it would cost as much again
-        for field, value in payload.items():
-            item[field] = shared.setdefault(value, value) if type(value) is str else value
+        item.update(payload)
+        if type(item["id"]) is not str:
+            item["id"] = name
 
 
 def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
@@ -232,6 +244,13 @@ def _whole(connection: sqlite3.Connection, row: Row) -> Row:
         return row
     [whole] = fetch(connection, f"SELECT {COLUMNS} FROM events WHERE id = ?", (row[0],))
     return tuple(whole)
+
+
+def _told(
+    connection: sqlite3.Connection, unreadable: Callable[[Row, str], None]
+) -> Callable[[Row, str], None]:
+    """The same, told of whole rows."""
+    return lambda row, why: unreadable(_whole(connection, row), why)
 
 
 @contextmanager

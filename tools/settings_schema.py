@@ -150,6 +150,7 @@ class LimitsSettings:
     wave_duration_minutes: float = _key(MINUTES, 60.0)
     lease_s: float = _key(SECONDS, 120.0)
     halt_grace_s: float = _key(SECONDS, 5.0)
+    halt_push_s: float = _key(SECONDS, 10.0)
     give_up_s: float = _key(SECONDS, 1800.0)
     max_attempts_per_item: int = _key(COUNT, 3)
     retry_backoff_s: float = _key(WAIT, 60.0)

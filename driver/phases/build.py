@@ -35,7 +35,7 @@ from driver.phases.disclosure import disclosed
 from driver.phases.watched import Strays, watched
 from driver.protected import refusal
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.recorded import Recorded, RecordedFile
+from driver.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.saved_work import WORK, Origin, headed
 from driver.stop import InterruptedWaveError
 from driver.text import without_remedy
@@ -215,6 +215,24 @@ def _objection(
     planned: Planned, wave: Wave, sent: Dispatched, seen: Observed, strays: Strays
 ) -> tuple[Judgement, Evidence] | None:
     """What there is to say against the work before any test; None for nothing."""
+    found = against(planned, wave, seen)
+    # Foreign files are named even when the agent crashed as well; an empty diff is its own news
+    # only when the agent says that it worked.
+    if found is not None and found.verdict is Verdict.REFUSED:
+        return found, Evidence()
+    if strays():  # before anything is run that such an agent has written
+        return Judgement(Verdict.REFUSED), Evidence()
+    if (failed := verdicts.of_dispatch(sent.result)) is not None:
+        return failed, Evidence()
+    if found is not None:
+        on_base = wave.baselines.of(planned, wave)
+        return of_no_change(found, on_base.baseline, planned.item.baseline), on_base
+    return None
+
+
+def against(planned: Planned, wave: Wave, seen: Observed) -> Judgement | None:
+    """What there is to say against work as it is, of this run or an earlier one: REFUSED, or that
+    there is none."""
     touched = refusal(wave.protection(planned).touched(seen.changes, planned.owned))
     changes = verdicts.of_changes(
         seen.changes,
@@ -224,21 +242,10 @@ def _objection(
         links_outside=seen.links_outside,
         protected="; ".join(filter(None, (verdicts.unfiltered(seen.unfiltered), touched))),
     )
-    # Foreign files are named even when the agent crashed as well; an empty diff is its own news
-    # only when the agent says that it worked.
     if changes is not None and changes.verdict is Verdict.REFUSED:
-        return changes, Evidence()
+        return changes
     secrets = disclosed(wave.ground_of(planned), seen.changes, planned.item, wave.settings)
-    if barred := verdicts.of_ignored(seen.ignored) or verdicts.of_secrets(secrets):
-        return barred, Evidence()
-    if strays():  # before anything is run that such an agent has written
-        return Judgement(Verdict.REFUSED), Evidence()
-    if (failed := verdicts.of_dispatch(sent.result)) is not None:
-        return failed, Evidence()
-    if changes is not None:
-        found = wave.baselines.of(planned, wave)
-        return of_no_change(changes, found.baseline, planned.item.baseline), found
-    return None
+    return verdicts.of_ignored(seen.ignored) or verdicts.of_secrets(secrets) or changes
 
 
 def _attempt(sent: Dispatched, seen: Observed, judgement: Judgement) -> Attempt:
@@ -254,6 +261,7 @@ def _attempt(sent: Dispatched, seen: Observed, judgement: Judgement) -> Attempt:
         tree=seen.tree,
         changes=seen.changes,
         survivors=sent.result.survivors,
+        prompt_hash=prompt_sha256(sent.call.prompt),
     )
 
 

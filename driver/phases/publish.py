@@ -205,11 +205,17 @@ def _move_ahead(shipment: Shipment, ground: RepositoryGround, target: str, tip: 
 
 
 def _done(shipment: Shipment, cargo: Cargo, *notes: str) -> Shipment:
-    pairs = tuple(
-        (planned.slug, commit.commit)
+    made = [
+        (planned.slug, commit)
         for (planned, _), commit in zip(cargo.line.entries, cargo.commits, strict=True)
+    ]
+    shipped = replace(
+        shipment,
+        commits=tuple((slug, one.commit) for slug, one in made),
+        trees=tuple((slug, one.tree) for slug, one in made),
+        committed=True,
     )
-    return _warned(replace(shipment, commits=pairs, committed=True), *notes)
+    return _warned(shipped, *notes)
 
 
 def _warned(shipment: Shipment, *more: str) -> Shipment:

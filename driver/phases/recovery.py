@@ -16,17 +16,14 @@ from driver.agent_driver import Usage
 from driver.git import GitError, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
-from driver.phases.build import save_patch
-from driver.phases.disclosure import disclosed
+from driver.phases.build import against, save_patch
 from driver.phases.owed import Owed
 from driver.phases.prove import Asked, prove
 from driver.phases.remembered import Remembered
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
-from driver.protected import refusal
 from driver.saved_work import of_step, origin_of
 from driver.target import are_there, conflicts
-from driver.verdicts import of_changes
 from driver.wave_context import Planned, Wave
 from state_store.errors import CannotRunError, TidegateError
 
@@ -137,12 +134,8 @@ def acceptable(
     tree = _rebuilt(ground, memory)
     if tree is None:
         return None
-    changes = ground.git.changes(ground.base_tree, tree)
-    protected = refusal(wave.protection(planned).touched(changes, planned.owned))
-    barred = of_changes(changes, planned.owned, protected=protected)
-    if barred is not None or disclosed(ground, changes, planned.item, wave.settings):
-        return None
-    return Rebuilt(tree, changes)
+    seen = ground.observed(tree)
+    return Rebuilt(tree, seen.changes) if against(planned, wave, seen) is None else None
 
 
 def resumed(number: int, work: Rebuilt) -> Attempt:

@@ -130,6 +130,8 @@ def recall(wave: Wave) -> dict[str, Remembered]:
             stepwise=wave.is_stepwise(planned),
             from_phase=from_phase,
         )
+        if not course.keeps_reviews(planned.pipeline, wave.options.from_phase):
+            memory = replace(memory, reviews=())
         line = Announcement.of_entry(entry) if entry and memory.commit else None
         if line is not None and wave.shipping.is_wanted:
             fresh = Owed(line, wave.knows, onto_target=wave.shipping.onto_target)

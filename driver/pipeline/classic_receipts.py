@@ -28,8 +28,11 @@ def of(outcome: ItemOutcome) -> tuple[PhaseReceipt, ...]:
     return tuple(_all(outcome))
 
 
-def of_publishing(pipeline: Pipeline, tree: str | None, commit: str) -> PhaseReceipt:
-    """That an item was shipped, together with the others."""
+def of_publishing(
+    pipeline: Pipeline, tree: str | None, published: str | None, commit: str
+) -> PhaseReceipt:
+    """That an item whose own tree is `tree` was shipped, together with the others, as the commit of
+    the tree `published`; None where an earlier run did that."""
     phase = next(phase for phase in pipeline.steps if phase.kind == PUBLISH)
     return PhaseReceipt(
         phase.name,
@@ -37,7 +40,7 @@ def of_publishing(pipeline: Pipeline, tree: str | None, commit: str) -> PhaseRec
         PUBLISH,
         COMPLETED,
         tree,
-        tree,
+        published,
         config_hash=phase.config_hash,
         artifacts=(commit,),
     )
@@ -68,6 +71,7 @@ def _worked(attempt: Attempt, before: str | None, *, mends: bool) -> PhaseReceip
         status=COMPLETED if went_on else STALLED,
         input=before,
         output=attempt.tree,
+        prompt_hash=attempt.prompt_hash,
         config_hash=CLASSIC.called(name).config_hash,
         engine=Engine(model=attempt.model),
         usage=attempt.usage,

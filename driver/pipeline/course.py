@@ -39,6 +39,13 @@ def before(pipeline: Pipeline, name: str) -> int | None:
     return next((n for n, phase in enumerate(pipeline.steps) if phase.name == name), None)
 
 
+def keeps_reviews(pipeline: Pipeline, begun_at: str | None) -> bool:
+    """Whether earlier reviews still count when a run begins at the phase `begun_at`: not where that
+    is the review, or an agent before it."""
+    step = before(pipeline, begun_at) if begun_at is not None else None
+    return step is None or all(phase.kind != REVIEW for phase in pipeline.steps[step:])
+
+
 def last_tree(receipts: Sequence[PhaseReceipt]) -> str | None:
     """The tree that the last phase with one left behind."""
     return next((one.output for one in reversed(receipts) if one.output), None)

@@ -190,6 +190,22 @@ def test_a_replay_of_any_history_gives_the_kept_items(store: EventStore) -> None
     assert store.verify() == ()
 
 
+def test_a_replay_of_plain_events_gives_the_kept_items(store: EventStore) -> None:
+    draw = random.Random(7)
+    kinds = ["item_created", "item_updated", "item_updated", "item_fields_removed", "item_archived"]
+    ids = [7, *["a", "b", "7"] * 300]
+    history = [(draw.choice(kinds), {"id": n, draw.choice("pq"): [n]}) for n in ids]
+    history += [("item_updated", {"id": "7", "p": 1}), ("item_created", {"id": " "})]
+    store.append_many("tracker", [("item_created", {"id": 7}), *history])
+    kept = json.dumps(store.items())
+    with closing(sqlite3.connect(store.path)) as other:
+        other.execute("DELETE FROM items")
+        other.commit()
+    assert store.rebuild_items() == 3
+    assert json.dumps(store.items()) == kept
+    assert '"id": "7"' in kept
+
+
 def test_a_rebuild_writes_what_is_not_so_already_and_nothing_else(store: EventStore) -> None:
     ids = [f"{n}" for n in range(6)]
     store.append_many("tracker", [("item_created", {"id": name}) for name in ids])

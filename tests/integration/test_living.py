@@ -26,7 +26,8 @@ def test_an_ended_process_is_gone_and_a_stopped_one_is_not() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
         there = identity(child.pid)
         assert there is not None
-        name = holder_name().partition("@")[0] + f"@{there.started or ''}-{there.boot[:8]}"
+        instance, _, mark = holder_name().partition("@")
+        name = f"{instance}@{there.started or ''}-{mark.partition('-')[2]}"
         child.send_signal(signal.SIGSTOP)
         try:
             assert not is_gone(renumbered(name, child.pid))
@@ -48,6 +49,7 @@ def test_a_number_that_was_given_to_another_process_is_gone() -> None:
     [
         "another-host:4194305:abcdef@1-{boot}",
         "{host}:4194305:abcdef@1-00000000",
+        "{host}:4194305:abcdef@1-{boot}-1",
         "{host}:4194305:abcdef",
         "{host}:x:abcdef@1-{boot}",
         "somebody",
@@ -56,4 +58,24 @@ def test_a_number_that_was_given_to_another_process_is_gone() -> None:
 )
 def test_what_cannot_be_known_is_not_gone(holder: str) -> None:
     here, _, mark = holder_name().partition("@")
-    assert not is_gone(holder.format(host=here.split(":")[0], boot=mark.rpartition("-")[2]))
+    assert not is_gone(holder.format(host=here.split(":")[0], boot=mark.split("-")[1]))
+
+
+_TELL = "from driver.living import holder_name, is_gone; import sys; "
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="containers number their processes there")
+def test_who_is_numbered_by_another_container_is_never_judged_by_the_number() -> None:
+    contained = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c"]
+    try:
+        said = subprocess.run(
+            [*contained, _TELL + "print(holder_name())"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no container can be made here: {error}")
+    there = said.stdout.strip()
+    assert there.rpartition(":")[0].rpartition(":")[0] == holder_name().split(":")[0]
+    assert not is_gone(there)
+    tell = f"{_TELL}print(is_gone({holder_name()!r}))"
+    asked = subprocess.run([*contained, tell], capture_output=True, text=True, check=True)
+    assert asked.stdout.strip() == "False"

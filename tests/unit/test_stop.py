@@ -77,3 +77,17 @@ def test_handlers_are_put_back() -> None:
     with listening(Stop()):
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_halt_ends_a_push_when_its_patience_is_over_and_a_signal_at_once() -> None:
+    stop, ended = Stop(), list[str]()
+    stop.on_set_patiently(lambda: ended.append("quick"), 0.0)
+    stop.on_set_patiently(lambda: ended.append("slow"), 3600.0)
+    stop.remind()
+    stop.close(StoppedByPolicyError("halted"), 7.0)
+    assert ended == []
+    stop.remind()
+    stop.remind()
+    assert ended == ["quick"]
+    stop.set(signal.SIGTERM)
+    assert ended == ["quick", "quick", "slow"]
