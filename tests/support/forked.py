@@ -6,6 +6,7 @@ A run that stops early, debugs, or shows what the tests print stays in one proce
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import selectors
@@ -33,6 +34,7 @@ def is_possible(session: pytest.Session) -> bool:
 def run(session: pytest.Session, processes: int) -> None:
     """Run all of the session's tests. Raises RuntimeError when a process ends without having
     reported what it took: nothing that was not run may look as if it had been."""
+    gc.freeze()  # what is there by now need not be copied when garbage is looked for
     modules = _modules(session.items)
     queue = _queue(len(modules))
     workers = []
