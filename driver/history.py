@@ -20,6 +20,7 @@ from driver.trailers import SHIPMENT
 from driver.wave_branches import HEADS
 from state_store.errors import TidegateError
 from state_store.files import BadFileError, read_json, write_json_atomic
+from state_store.write_api import STATE_DB_FILENAME
 
 FOLDER = "histories"
 
@@ -42,9 +43,10 @@ class History:
 
     @classmethod
     def kept(cls, state_dir: Path | None, repository: Repository, branch: str) -> History:
-        """What is kept of a branch in a state folder that is there. The history of a shallow clone
-        may grow at its other end, so nothing is known of it for long."""
-        if state_dir is None or repository.shallow or not state_dir.is_dir():
+        """What is kept of a branch beside a store that is there: who is stopped before its first
+        wave leaves nothing. The history of a shallow clone may grow at its other end, so nothing
+        is known of it for long."""
+        if state_dir is None or repository.shallow or not (state_dir / STATE_DB_FILENAME).exists():
             return cls()
         name = digest(str(repository.common_dir), branch)[:16]
         return cls(state_dir / FOLDER / f"{name}.json")

@@ -15,6 +15,7 @@ import pytest
 
 from driver.git import PrivateGit, open_repository
 from driver.history import History
+from state_store.write_api import STATE_DB_FILENAME
 from tests.support.repos import make_repo, user_environ
 
 pytestmark = pytest.mark.bench
@@ -57,6 +58,7 @@ def test_a_long_history_is_walked_through_once(tmp_path: Path) -> None:
     repository = open_repository(repo.path, environ)
     git = PrivateGit.create(tmp_path / "ours.git", repository, environ)
     (tmp_path / "state").mkdir()
+    (tmp_path / "state" / STATE_DB_FILENAME).touch()
     history = History.kept(tmp_path / "state", repository, "main")
     first = _spent_s(lambda: history.shipments(git, tip))
     later = add(NEW, COMMITS)

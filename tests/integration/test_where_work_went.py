@@ -11,6 +11,7 @@ import pytest
 from driver import history
 from driver.git import PrivateGit, open_repository
 from driver.history import History
+from state_store.write_api import STATE_DB_FILENAME
 from tests.support.programs import Project, Ran, git, item
 from tests.support.repos import Checkout, make_repo, user_environ
 
@@ -127,6 +128,7 @@ class Walked:
     def __init__(self, repo: Checkout, folder: Path) -> None:
         repository = open_repository(repo.path, user_environ(folder))
         (folder / "state").mkdir()
+        (folder / "state" / STATE_DB_FILENAME).touch()
         self.repo, self.history = repo, History.kept(folder / "state", repository, "main")
         self.git = PrivateGit.create(folder / "ours.git", repository, user_environ(folder))
 
@@ -186,7 +188,7 @@ def test_what_is_kept_of_a_history_and_cannot_be_read_is_found_again(
     assert walked.found() == ["A"]
 
 
-def test_nothing_is_kept_of_a_history_that_is_cut_off_or_in_a_state_folder_that_is_not_there(
+def test_nothing_is_kept_of_a_history_that_is_cut_off_or_where_there_is_no_store(
     repo: Checkout, tmp_path: Path
 ) -> None:
     environ = user_environ(tmp_path)
@@ -194,7 +196,8 @@ def test_nothing_is_kept_of_a_history_that_is_cut_off_or_in_a_state_folder_that_
     repo.git("commit", "-q", "--allow-empty", "-m", "second")
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repo.path}", str(clone))
     whole, cut = (open_repository(path, environ) for path in (repo.path, clone))
+    assert History.kept(tmp_path, whole, "main") == History()
+    (tmp_path / STATE_DB_FILENAME).touch()
     assert History.kept(tmp_path, whole, "main").file is not None
     assert History.kept(tmp_path, cut, "main") == History()
-    assert History.kept(tmp_path / "none", whole, "main") == History()
     assert history.FOLDER not in {path.name for path in tmp_path.iterdir()}
