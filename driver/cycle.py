@@ -104,9 +104,15 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
             report |= checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
         return report | (follow_up(cycle) if _lost_to_others(report) else {})
     except _StoppedAt as stop:
-        asks = stop.idle and not cycle.dry_run
-        left = requests_left(cycle, stop.report) if asks else {}
-        return stop.report | left | ({"dry_run": True} if cycle.dry_run else {})
+        if cycle.dry_run:
+            return stop.report | {"dry_run": True}
+        return stop.report | (_idle(cycle, stop.report) if stop.idle else {})
+
+
+def _idle(cycle: Cycle, report: Mapping[str, Any]) -> dict[str, Any]:
+    """What a cycle does that has no items; the tracker of one that has some will change."""
+    cycle.reader.keep(cycle.tracker, cycle.state_dir)
+    return requests_left(cycle, report)
 
 
 def _lost_to_others(report: Mapping[str, Any]) -> bool:

@@ -65,7 +65,7 @@ class Cycle:
 
     def docket(self) -> Docket:
         """The tracker as it is now. Raises InputError for one that cannot be read."""
-        return self.reader.read(self.tracker, self.state_dir, keep=not self.dry_run)
+        return self.reader.read(self.tracker, self.state_dir)
 
     @property
     def keeps(self) -> Path | None:

@@ -51,9 +51,8 @@ class TrackerReader:
         self._docket: Docket | None = None
         self._is_kept = False
 
-    def read(self, path: Path, state_dir: Path, *, keep: bool) -> Docket:
-        """What is in the file now; with `keep` the next run may know it too, where a store is in
-        the state folder. Raises InputError, as `glance_at`."""
+    def read(self, path: Path, state_dir: Path) -> Docket:
+        """What is in the file now. Raises InputError, as `glance_at`."""
         if self._docket is None or digest_of(path) != self._docket.digest:
             self.forget()
             self._docket = _found(path, state_dir)
@@ -61,10 +60,13 @@ class TrackerReader:
         if self._docket is None:
             with collector_paused():  # of a million objects it would look at each, many times
                 self._docket = docket_of(glance_at(path))
-        if keep and not self._is_kept and (state_dir / STATE_DB_FILENAME).exists():
+        return self._docket
+
+    def keep(self, path: Path, state_dir: Path) -> None:
+        """Let the next run know what was read last, where a store is in the state folder."""
+        if self._docket and not self._is_kept and (state_dir / STATE_DB_FILENAME).exists():
             self._is_kept = True
             _keep(path, state_dir, self._docket)
-        return self._docket
 
 
 def _keep(path: Path, state_dir: Path, docket: Docket) -> None:

@@ -71,11 +71,13 @@ def in_turns(rounds: int, tracker: Path, works: dict[str, str]) -> dict[str, lis
 def test_intake(tmp_path: Path, open_items: int) -> None:
     tracker = a_tracker(tmp_path / "tracker.json", open_items)
     runs = in_turns(7, tracker, {"the program": "imports", "parsing": "parse", "first": "intake",
-                                 "hashing": "digest", "unchanged": "intake"})  # fmt: skip
+                                 "kept": "keep", "hashing": "digest",
+                                 "unchanged": "intake"})  # fmt: skip
     size = tracker.stat().st_size / 2**20
     print(f"\nintake, {ITEMS:,} items, {open_items:,} of them open, {size:.0f} MiB")
     told("the program", runs["the program"])
     told("first", runs["first"], told("parsing", runs["parsing"]))
+    told("read and kept for the next", runs["kept"])
     told("unchanged", runs["unchanged"], told("hashing", runs["hashing"]))
 
 

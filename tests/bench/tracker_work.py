@@ -40,16 +40,29 @@ def intake() -> Work:
     from driver.kept_docket import TrackerReader
     from driver.survey import Survey
     from driver.wanted import Wanted
+
+    def work(tracker: Path, state: Path) -> None:
+        reader = TrackerReader()
+        asked: Any = SimpleNamespace(
+            tracker=tracker, max_items=5, wanted=Wanted(), repo=tracker.parent, options=None,
+            state_dir=state, survey=Survey({}), environ={},
+            docket=lambda: reader.read(tracker, state),
+        )  # fmt: skip
+        assert len(taken(cast("Cycle", asked), {}).selected) == 5
+
+    return work
+
+
+def keep() -> Work:
+    """What a cycle does at its end that took nothing."""
+    from driver.kept_docket import TrackerReader
     from state_store.write_api import STATE_DB_FILENAME
 
     def work(tracker: Path, state: Path) -> None:
         (state / STATE_DB_FILENAME).touch()  # a docket is kept beside a store only
-        asked: Any = SimpleNamespace(
-            tracker=tracker, max_items=5, wanted=Wanted(), repo=tracker.parent, options=None,
-            state_dir=state, survey=Survey({}), environ={},
-            docket=lambda: TrackerReader().read(tracker, state, keep=True),
-        )  # fmt: skip
-        assert len(taken(cast("Cycle", asked), {}).selected) == 5
+        reader = TrackerReader()
+        reader.read(tracker, state)
+        reader.keep(tracker, state)
 
     return work
 
@@ -72,7 +85,7 @@ def sync() -> Work:
 
 
 WORKS: dict[str, Callable[[], Work]] = {
-    work.__name__: work for work in (parse, digest, intake, imports, sync)
+    work.__name__: work for work in (parse, digest, intake, keep, imports, sync)
 }
 
 

@@ -57,9 +57,9 @@ def test_claimed_items_are_given_back_when_their_wave_breaks(tmp_path: Path, tra
 
 def test_a_tracker_is_parsed_again_only_when_its_bytes_changed(tracker: Path) -> None:
     reader = TrackerReader()
-    first = reader.read(tracker, tracker.parent, keep=False)
-    assert reader.read(tracker, tracker.parent, keep=False) is first
+    first = reader.read(tracker, tracker.parent)
+    assert reader.read(tracker, tracker.parent) is first
     tracker.write_text(tracker.read_text() + "\n")
-    again = reader.read(tracker, tracker.parent, keep=False)
+    again = reader.read(tracker, tracker.parent)
     assert again is not first
     assert again.todo == first.todo

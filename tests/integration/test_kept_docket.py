@@ -45,9 +45,12 @@ def a_tracker(path: Path, *more: Any, **first: Any) -> Path:
     return path
 
 
-def read(tracker: Path, state: Path, *, keep: bool = True) -> Docket:
-    """As a process that has just started."""
-    return TrackerReader().read(tracker, state, keep=keep)
+def read(tracker: Path, state: Path) -> Docket:
+    """As a process that has just started, and keeps what it read."""
+    reader = TrackerReader()
+    docket = reader.read(tracker, state)
+    reader.keep(tracker, state)
+    return docket
 
 
 def rewrite(kept: Path, old: str, new: str, *, sealed: bool) -> None:
@@ -100,14 +103,26 @@ def test_what_was_kept_of_another_file_is_not_its(tmp_path: Path, state: Path) -
     )
 
 
-@pytest.mark.parametrize("case", ["small", "no store", "asked not to"])
+@pytest.mark.parametrize("case", ["small", "no store"])
 def test_nothing_is_kept_where_it_must_not_be(tmp_path: Path, state: Path, case: str) -> None:
     tracker = a_tracker(tmp_path / "t.json")
     if case == "small":
         tracker.write_text("[]", encoding="utf-8")
     there = tmp_path if case == "no store" else state
-    read(tracker, there, keep=case != "asked not to")
+    read(tracker, there)
     assert not (there / FILE_NAME).exists()
+
+
+def test_who_finds_nothing_to_do_keeps_what_the_next_run_would_read(
+    tmp_path: Path, template: Path
+) -> None:
+    project = Project(tmp_path, template)
+    project.tracker.write_text(json.dumps([PAST]), encoding="utf-8")
+    kept = with_store(project.state) / FILE_NAME
+    assert project.schedule("--dry-run").code == 0
+    assert not kept.exists()
+    assert project.schedule().code == 0
+    assert kept.exists()
 
 
 def test_a_broken_tracker_is_told_each_time(tmp_path: Path, state: Path) -> None:
