@@ -137,6 +137,14 @@ def signature_of(seen: os.stat_result) -> Signature:
     return (mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino)
 
 
+def signature_at(path: str) -> Signature | None:
+    """The same of what is at a path now; None where nothing is, or nobody can look."""
+    try:
+        return signature_of(os.lstat(path))
+    except OSError:
+        return None
+
+
 def copy_into(source: Path, target: Path) -> None:
     """Copy a file, link or folder, sharing blocks where the file system can.
 
