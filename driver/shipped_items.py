@@ -72,11 +72,6 @@ class Landed:
     of_item: Mapping[str, Sequence[tuple[str, str]]]
 
     @classmethod
-    def told(cls, messages: Iterable[tuple[str, str]]) -> Landed:
-        """Of (commit, message)."""
-        return cls.of(one for commit, message in messages for one in sightings_in(message, commit))
-
-    @classmethod
     def of(cls, sightings: Iterable[Sighting]) -> Landed:
         """Of shipments that were seen in the history."""
         found: dict[str, list[tuple[str, str]]] = {}
