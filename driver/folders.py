@@ -108,7 +108,7 @@ def snapshot(
     where there is clearly more than `most`.
     """
     seen: dict[str, Signature] = {}
-    waiting, root = [""], str(top)
+    waiting, root = [""], str(top)  # texts: paths as objects would take most of the time
     while waiting:
         if most is not None and len(seen) > most:
             raise TooManyError
