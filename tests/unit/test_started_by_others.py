@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from driver.build_files import included
 from driver.started import files_started
 
 
@@ -24,3 +25,10 @@ from driver.started import files_started
 def test_what_a_starter_starts_is_started(command: str, path: str) -> None:
     assert path in files_started(command, ".", lambda _: "")
     assert path in files_started(tuple(command.split()), ".", lambda _: "")
+
+
+def test_a_makefile_is_read_by_way_of_a_starter() -> None:
+    texts = {"Makefile": "include rules/*.mk\ntest:\n\t./check.sh\n"}
+    command = "uv run make test"
+    assert "check.sh" in files_started(command, ".", lambda path: texts.get(path, ""))
+    assert included(command, ".", lambda path: texts.get(path, "")) == ("rules/*.mk",)
