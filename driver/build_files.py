@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from driver.runners.named import programs
+from driver.runners.named import programs, without_starter
 from driver.shell_syntax import Simple
 
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks
@@ -84,7 +84,8 @@ def _included(line: str) -> list[str]:
 
 def made_by(words: tuple[str, ...], work_dir: str) -> Made | None:
     """What make is asked for by these arguments; None where they start something else."""
-    if Simple(words).name not in _MAKES:
+    words = without_starter(words)
+    if not words or Simple(words).name not in _MAKES:
         return None
     folder, file, targets, rest = work_dir, "", list[str](), list(words[1:])
     while rest:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -16,7 +16,16 @@ from driver.canary_call import Call, Canary, Command, NotApplicable, camel, is_f
 from driver.canary_host import find_host, with_planted
 from driver.canary_text import method_name, planted_text
 
-_TAKES_VALUE = ("-s", "-p", "-t", "-k", "--start-directory", "--pattern")
+_START, _PATTERN = ("-s", "--start-directory"), ("-p", "--pattern")
+_TAKES_VALUE = (*_START, *_PATTERN, "-t", "--top-level-directory", "-k")
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Where tests are looked for, a folder or a package with dots, and in files of which names."""
+
+    start: str
+    pattern: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +66,25 @@ def plan_unittest(
     return _planned(_Field(call, files, changed, texts, nonce))
 
 
+def discovery_of(options: Sequence[str]) -> Discovery | None:
+    """What discovery is asked for by the words behind `unittest`; None where they name modules."""
+    named = _named_in(options)
+    if named and "discover" not in options:
+        return None
+    start, pattern = (*named, "", "")[:2]
+    start, pattern = _value(options, *_START) or start, _value(options, *_PATTERN) or pattern
+    return Discovery(start or ".", pattern or "test*.py")
+
+
+def _named_in(options: Sequence[str]) -> list[str]:
+    return [word for word in positional(options, _TAKES_VALUE) if word != "discover"]
+
+
 def _planned(field: _Field) -> Canary | NotApplicable:
     options = _options(field.call)
-    named = [word for word in positional(options, _TAKES_VALUE) if word != "discover"]
-    if "discover" in options or not named:
-        return _discovered(field, options, named)
+    named = _named_in(options)
+    if discovery := discovery_of(options):
+        return _discovered(field, discovery, options, named)
     modules = {word: path for word in named if (path := _module(word, field.call, field.files))}
     if not modules:
         return NotApplicable("no module that the command names is in the tree")
@@ -89,11 +112,10 @@ def _named(field: _Field, modules: Mapping[str, str]) -> Canary | NotApplicable:
 
 
 def _discovered(
-    field: _Field, options: tuple[str, ...], named: list[str]
+    field: _Field, discovery: Discovery, options: tuple[str, ...], named: list[str]
 ) -> Canary | NotApplicable:
     call, files = field.call, field.files
-    start = _value(options, "-s", "--start-directory") or (named[0] if named else ".")
-    pattern = _value(options, "-p", "--pattern") or (named[1] if len(named) > 1 else "test*.py")
+    start, pattern = discovery.start, discovery.pattern
     folder = call.in_tree(start)
     if folder and not is_folder(folder, files):
         folder = call.in_tree(start.replace(".", "/"))
@@ -121,12 +143,16 @@ def _is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> 
     return True
 
 
-def _value(options: tuple[str, ...], *names: str) -> str:
-    for before, word in pairwise(options):
-        if before in names:
-            return word
-    given = (word.partition("=") for word in options)
-    return next((value for name, _, value in given if name in names and value), "")
+def _value(options: Sequence[str], short: str, long: str) -> str:
+    """What an option is given, the last time; as argparse takes it, which unittest reads with."""
+    found = ""
+    for word, following in pairwise((*options, "")):
+        name, given, value = word.partition("=")
+        if name == short or (len(name) > len("--") and long.startswith(name)):
+            found = value if given else following
+        elif word.startswith(short):
+            found = word.removeprefix(short)
+    return found
 
 
 def _module(word: str, call: Call, files: Collection[str]) -> str:

@@ -156,7 +156,7 @@ def child_environment(
 
 
 class _Names:
-    """The names that fit one of several patterns."""
+    """The names that fit one of several patterns, which every variable of every child is asked."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         whole, begun = list[str](), list[str]()

@@ -17,7 +17,7 @@ from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
 from driver.pool import run_all
 from driver.pull_request import Proposed
-from driver.report import Base, ItemReport, WaveReport
+from driver.report import Base, ItemReport, WaveReport, is_done
 from driver.saved_work import STEPS
 from driver.stop import InterruptedWaveError
 from driver.trail import settle
@@ -44,7 +44,7 @@ def conclude(
         width=JOURNAL_WRITERS,
     )
     reason, exit_code = _abort(wave, outcomes)
-    if reason == REFUSED and any(_is_done(item, shipments) for item in items):
+    if reason == REFUSED and any(is_done(item, shipping=shipments is not None) for item in items):
         exit_code = None  # the backend did serve, so this is no place where nothing can run
     ceiling = wave.gates.ceiling_at_the_end()
     return WaveReport(
@@ -81,11 +81,6 @@ def with_requests(report: WaveReport, wave: Wave, proposed: tuple[Proposed, ...]
 
 def _reviewer_parked_until(wave: Wave) -> str | None:
     return wave.reviewer.gates.parked_until if wave.reviewer else None
-
-
-def _is_done(item: ItemReport, shipments: Mapping[str, Shipment] | None) -> bool:
-    verified = item.outcome.verdict is Verdict.VERIFIED
-    return bool(item.commit) or (verified and (shipments is None or not item.outcome.publish))
 
 
 def _bases(wave: Wave) -> Iterator[Base]:

@@ -110,7 +110,7 @@ def _request(planned: Planned, wave: Wave, call: Call) -> WorkerRequest:
         label=f"dispatch:{item.slug}",
         phase=item.phase,
         effort=call.effort or item.effort,
-        scratch=_fresh_folder(wave.scratch(item.slug) / call.folder),
+        scratch=_made_folder(wave.scratch(item.slug) / call.folder),
         environment=_told(wave, item.slug, call.heard, call.number),
         timeout_s=call.timeout_s,
     )
@@ -134,7 +134,7 @@ def dispatch_reviewer(
         result_schema=dict(call.schema),
         effort=call.effort or item.effort,
         timeout_s=call.timeout_s,
-        scratch=_fresh_folder(scratch),
+        scratch=_made_folder(scratch),
         environment={
             **_told(wave, item.slug, REVIEW, call.number),
             "TIDEGATE_WORKSPACE": str(copy),
@@ -179,6 +179,6 @@ def run_test_command(
         return CommandResult(1, could_not_run=f"the backend's run_command broke: {error!r}")
 
 
-def _fresh_folder(path: Path) -> Path:
+def _made_folder(path: Path) -> Path:
     path.mkdir(parents=True, exist_ok=True)
     return path

@@ -15,7 +15,7 @@ from driver.git import PrivateGit, Remote
 from driver.git_command import run_git, text
 from driver.ground import RepositoryGround
 from driver.history import sighted
-from driver.push import FENCE, Sending, may_push, send
+from driver.push import FENCE, Sending, forbidden, send
 from driver.push_answer import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.remote import fetch_refs, refs_on
 from driver.shipped_items import Sighting, by_task
@@ -66,8 +66,8 @@ class Push:
         """Publish it, unless the remote has an item of the line from a wave that is not its own and
         that `knows` does not know: then raises ShippedElsewhereError. A remote that does not take
         the fence is only looked at."""
-        if not may_push(self.remote):
-            return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
+        if (no := forbidden(self.remote)) is not None:
+            return no
         fenced = True
         for turn in range(_TURNS):
             answer = self._turn(fenced=fenced)

@@ -108,7 +108,7 @@ def snapshot(
     where there is clearly more than `most`.
     """
     seen: dict[str, Signature] = {}
-    waiting, root = [""], str(top)
+    waiting, root = [""], str(top)  # texts: paths as objects would take most of the time
     while waiting:
         if most is not None and len(seen) > most:
             raise TooManyError
@@ -135,6 +135,14 @@ def signature_of(seen: os.stat_result) -> Signature:
     if stat.S_ISDIR(mode):
         return (mode,)
     return (mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino)
+
+
+def signature_at(path: str) -> Signature | None:
+    """The same of what is at a path now; None where nothing is, or nobody can look."""
+    try:
+        return signature_of(os.lstat(path))
+    except OSError:
+        return None
 
 
 def copy_into(source: Path, target: Path) -> None:

@@ -1,8 +1,9 @@
 """Git as the orchestrator uses it: a bare git dir of our own that borrows the user's objects.
 
 Agents' files are only ever read and written through `PrivateGit`: no configuration, hook, filter,
-exclude file or index of theirs is used. The user's repository is in `repository`, the remote in
-`remote`, the environment git runs in in `git_command`; their public names are importable here.
+exclude file or index of theirs is used. The user's repository is in `repository`, its remote in
+`remote` and `push`, the environment git runs in in `git_command`; their public names are
+importable here.
 """
 
 from __future__ import annotations

@@ -51,18 +51,15 @@ class SideProcesses:
     def ending_with(
         cls, stop: Stop, drivers: Sequence[AgentDriver], push_patience_s: float
     ) -> SideProcesses:
-        """All that is to be started; see `end_with`."""
+        """All of it, and what runs in `drivers`, ends when the wave is to end. A halt lets a push
+        go on for a while that was begun: what is sent cannot be recalled, and half sent nobody
+        knows whether it arrived."""
         side = cls()
-        side.end_with(stop, drivers, push_patience_s)
-        return side
-
-    def end_with(self, stop: Stop, drivers: Sequence[AgentDriver], push_patience_s: float) -> None:
-        """End all of it when the wave is to end. A halt lets a push go on for a while that was
-        begun: what is sent cannot be recalled, and half sent nobody knows whether it arrived."""
-        stop.on_set(self.setups.cancel)
-        stop.on_set_patiently(self.talks.cancel, push_patience_s)
+        stop.on_set(side.setups.cancel)
+        stop.on_set_patiently(side.talks.cancel, push_patience_s)
         for driver in drivers:
             stop.on_set(driver.cancel)
+        return side
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,9 @@ def walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Item
         return outcome_of(planned, Verdict.LEASED_ELSEWHERE, str(lost), trail)
     except (GateClosedError, InterruptedWaveError) as stopped:
         verdict, reason = stopped_verdict(stopped), str(stopped)
-    except TidegateError as error:
-        found = of_trouble(error, wave)
+    except (TidegateError, OSError) as trouble:
+        found = of_trouble(trouble, wave)
         verdict, reason = found.verdict, found.reason
-    except OSError as trouble:  # a set-up or another program took its files away
-        verdict, reason = Verdict.UNDECIDED, f"its workspace cannot be used: {trouble}"
     except Exception as bug:  # noqa: BLE001 - one item's bug must not take the others' work along
         wave.recorder.say(f"{planned.slug}: {''.join(traceback.format_exception(bug))}")
         verdict, reason = Verdict.UNDECIDED, f"internal error: {bug!r}"

@@ -28,6 +28,7 @@ from state_store.write_api import STATE_DB_FILENAME
 
 FILE_NAME = "tracker_docket.jsonl"
 LAYOUT = 1
+# What comes of a file that was cut short, or that somebody wrote: any part of it may be anything.
 _UNUSABLE = (
     InputError,
     OSError,

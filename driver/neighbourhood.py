@@ -15,7 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from driver.checkout_watch import AROUND
-from driver.folders import Signature, signature_of
+from driver.folders import Signature, signature_at, signature_of
 from driver.protected import configuration
 
 _GIT_FILES = (
@@ -77,7 +77,7 @@ class Neighbourhood:
             yield from _deciding(folder)
         for name in self._called:
             if found := shutil.which(name, path=self._path):
-                yield found, (_signature(found), _signature(os.path.realpath(found)))
+                yield found, (signature_at(found), signature_at(os.path.realpath(found)))
         for folder in self._module_folders():
             if modules := _modules(folder):
                 yield folder, modules
@@ -91,7 +91,7 @@ class Neighbourhood:
 
 def _there(path: str) -> Iterator[tuple[str, object]]:
     """A path that exists; a folder counts by the names in it."""
-    if (signature := _signature(path)) is not None:
+    if (signature := signature_at(path)) is not None:
         is_folder = stat.S_ISDIR(signature[0])
         yield path, (signature, _names(path)) if is_folder else signature
 
@@ -101,10 +101,10 @@ def _deciding(folder: str) -> Iterator[tuple[str, object]]:
     for name in _names(folder):
         if _decides(name):
             path = os.path.join(folder, name)  # noqa: PTH118 - the root ends in a slash
-            yield from _there(path) if name == _FOR_LOOKING_UP else [(path, _signature(path))]
+            yield from _there(path) if name == _FOR_LOOKING_UP else [(path, signature_at(path))]
 
 
-@functools.lru_cache(maxsize=100_000)
+@functools.lru_cache(maxsize=100_000)  # a folder above may hold thousands, and is looked at often
 def _decides(name: str) -> bool:
     return any(configuration(path).startswith(_DECIDING) for path in (name, f"{name}/x"))
 
@@ -132,10 +132,3 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
     except OSError:
         return []
-
-
-def _signature(path: str) -> Signature | None:
-    try:
-        return signature_of(os.lstat(path))
-    except OSError:
-        return None

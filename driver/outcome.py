@@ -234,7 +234,7 @@ class Shipment:
     `commits` holds (slug, commit) of all shipped items, `trees` (slug, its tree); `error` is a word
     of the report's vocabulary with `detail` as its sentence, and then nothing of this repository
     counts as shipped;
-    `push_error` is the word of `remote.PushResult` for a push that was refused;
+    `push_error` is the word of `push_answer.PushResult` for a push that was refused;
     `kept` is the commit that `branch` then holds in this repository only. `left_out` are items
     that were verified alone, with the verdict they have beside the others; `together` holds
     (slug, test runs) on the line of the others. `onto` is the commit that the line stands on;

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from driver.folders import Signature, remove_tree, signature_of, snapshot
+from driver.folders import Signature, remove_tree, signature_at, snapshot
 from driver.git import PrivateGit
 from state_store.errors import CannotRunError
 
@@ -50,7 +50,9 @@ class ProvingTree:
             path
             for path, before in self.seen.items()
             # A product of the set-up that the tree holds as well is the tree's.
-            if products.get(path) != before and len(before) > 1 and _look(top + path) != before
+            if products.get(path) != before
+            and len(before) > 1
+            and signature_at(top + path) != before
         ]
         return self.git.tampered(self.path, self.index, suspects) if suspects else ()
 
@@ -200,13 +202,6 @@ class ProvingTrees:
 
 def _is_folder(signature: Signature) -> bool:
     return stat.S_ISDIR(signature[0])
-
-
-def _look(path: str) -> Signature | None:
-    try:
-        return signature_of(os.lstat(path))
-    except OSError:
-        return None
 
 
 def _identity(path: Path) -> tuple[int, ...]:

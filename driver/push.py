@@ -67,8 +67,8 @@ def send(git_dir: Path, environ: Mapping[str, str], remote: Remote, sending: Sen
     contain what is expected there is not sent at all.
     """
     commit, branch, expected = sending.commit, sending.branch, sending.expected
-    if not may_push(remote):
-        return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
+    if (no := forbidden(remote)) is not None:
+        return no
     env = access_environment(environ, git_dir, remote)
     if expected is not None and not is_in_history(git_dir, env, expected, commit):
         return PushResult(
@@ -117,12 +117,12 @@ def _of_fence(sending: Sending, there: Mapping[str, str], done: Captured) -> Pus
     return PushResult(False, "another push was at work there", MOVED) if both else None
 
 
-def may_push(remote: Remote) -> bool:
-    """Whether a push goes out at all: with failure points armed, to folders only."""
-    url = remote.url
-    return (
-        not failpoints.active() or url.startswith(("/", "file:///")) or PurePath(url).is_absolute()
-    )
+def forbidden(remote: Remote) -> PushResult | None:
+    """Why no push goes out at all: with failure points armed, it does to folders only."""
+    is_folder = remote.url.startswith(("/", "file:///")) or PurePath(remote.url).is_absolute()
+    if is_folder or not failpoints.active():
+        return None
+    return PushResult(False, "TIDEGATE_FAIL is set: pushed is to folders only", FAILED)
 
 
 def _verified(

@@ -15,7 +15,7 @@ Item = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Items, what each is called (`selection.name_of`) and its level (`selection.level_of`)."""
+    """Items, what each is called (`selection.name_of`) and its level, which is of its priority."""
 
     items: Sequence[Item]
     names: Sequence[str]

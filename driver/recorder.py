@@ -217,7 +217,7 @@ class Recorder:
         if together is not None:
             self._announced[tip] = _Announced(together.path, set(data))
 
-    def withdrawn(self, tip: str) -> None:
+    def unannounced(self, tip: str) -> None:
         """What `shipping` announced was not published, and will not be."""
         announced = self._announced.pop(tip, None)
         if announced is not None:

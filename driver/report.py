@@ -85,15 +85,20 @@ class WaveReport:
         """What a program ends with: 0 only when everything asked for was done."""
         if self.abort_exit is not None:
             return self.abort_exit
-        done = all(item.outcome.verdict is Verdict.VERIFIED for item in self.items)
-        if self.shipments is not None:
-            done = done and all(item.commit or not item.outcome.publish for item in self.items)
-        if done and not all(proposed.made for proposed in self.proposed):
-            return ExitCode.NOT_ALL_SHIPPED  # asked for, and not done
-        if done:
-            return ExitCode.DONE
-        others_only = all(item.commit or item.outcome.verdict in OTHERS for item in self.items)
-        return ExitCode.STOPPED_BY_POLICY if others_only else ExitCode.NOT_ALL_SHIPPED
+        shipping = self.shipments is not None
+        left = [item.outcome for item in self.items if not is_done(item, shipping=shipping)]
+        if left:
+            others_only = all(outcome.verdict in OTHERS for outcome in left)
+            return ExitCode.STOPPED_BY_POLICY if others_only else ExitCode.NOT_ALL_SHIPPED
+        # A request that was asked for, and not made, is something not done.
+        made = all(proposed.made for proposed in self.proposed)
+        return ExitCode.DONE if made else ExitCode.NOT_ALL_SHIPPED
+
+
+def is_done(item: ItemReport, *, shipping: bool) -> bool:
+    """Whether all that was asked for an item is done; `shipping` is whether work was to ship."""
+    verified = item.outcome.verdict is Verdict.VERIFIED
+    return bool(item.commit) or (verified and not (shipping and item.outcome.publish))
 
 
 def to_json(report: WaveReport) -> dict[str, Any]:

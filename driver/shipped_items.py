@@ -72,11 +72,6 @@ class Landed:
     of_item: Mapping[str, Sequence[tuple[str, str]]]
 
     @classmethod
-    def told(cls, messages: Iterable[tuple[str, str]]) -> Landed:
-        """Of (commit, message)."""
-        return cls.of(one for commit, message in messages for one in sightings_in(message, commit))
-
-    @classmethod
     def of(cls, sightings: Iterable[Sighting]) -> Landed:
         """Of shipments that were seen in the history."""
         found: dict[str, list[tuple[str, str]]] = {}
@@ -150,9 +145,9 @@ def taken_over(item: Item, one: Sighting, target: str, merged: str) -> dict[str,
     if not is_open(item):
         return {}
     kept = Shipped(one.wave, one.commit, one.branch, target, merged=merged)
-    note = f"{item.get('notes') or ''} {note_of(one.wave)}".strip()
+    notes = with_note(item.get("notes"), note_of(one.wave))
     status = DONE if merged else IN_PROGRESS
-    return {"status": status, "notes": note, KEY: kept.to_json()}
+    return {"status": status, "notes": notes, KEY: kept.to_json()}
 
 
 class Fate(StrEnum):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Set
 from itertools import pairwise
 
 from driver.build_files import in_folder, lines_run, made_by
-from driver.runners.named import programs
+from driver.runners.named import programs, without_starter
 from driver.shell_call import innermost
 from driver.shell_syntax import Simple, parse, simple_commands
 from driver.shell_words import UnreadableError
@@ -103,6 +103,7 @@ def _started_by(words: tuple[str, ...]) -> Iterator[str]:
     if not words:
         return
     yield from _told(words)
+    yield from _by_starter(words)
     if not _INTERPRETER.fullmatch(Simple(words).name):
         return
     for at, (before, word) in enumerate(pairwise(words), 1):
@@ -113,9 +114,17 @@ def _started_by(words: tuple[str, ...]) -> Iterator[str]:
         elif before == "-m":
             yield from _module(word)
             yield from _told(words[at:])
+            yield from _by_starter(words[at:])
         if not word.startswith("-") and before not in _LOADS:
             yield from _file(word)
             return
+
+
+def _by_starter(words: tuple[str, ...]) -> Iterator[str]:
+    """The files behind a program that only starts another."""
+    inner = without_starter(words)
+    if inner != words:
+        yield from _started_by(inner)
 
 
 def _file(word: str) -> Iterator[str]:
@@ -128,6 +137,8 @@ def _told(words: tuple[str, ...]) -> Iterator[str]:
     options = (*_CONFIG, *_SHORT.get(Simple(words).name, ()))
     for before, word in pairwise((*words, "")):
         name, _, value = before.partition("=")
+        if name not in options and before[:2] in options:  # written together: `-cci.ini`
+            name, value = before[:2], before[2:]
         if name in options:
             yield value or word
             yield from _module(value or word) if name == "-p" else ()

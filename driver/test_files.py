@@ -9,16 +9,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from driver.build_files import in_folder, lines_run
 from driver.canary_call import Command, find_call, positional
 from driver.canary_pytest import CONFIGS, TAKES_VALUE, words_set
+from driver.canary_unittest import discovery_of
 from driver.runners.named import programs, runner_of
 
 _TAKE_FILES = ("pytest", "node", "jest", "vitest", "mocha", "rspec", "phpunit")
-_PATTERN_OPTIONS = ("-p", "--pattern")
-_START_OPTIONS = ("-s", "--start-directory")
-_DISCOVERED = "test*.py"  # what unittest looks for when nobody tells it
+_DOTTED = re.compile(r"\w+(?:\.\w+)+")
 
 _TEST_FOLDERS = frozenset(
     {"test", "tests", "__tests__", "spec", "testdata", "__snapshots__", "e2e", "cypress"}
@@ -81,7 +81,7 @@ def named_tests(command: Command, work_dir: str, read: Read) -> NamedTests:
             if "doctest" not in " ".join(words):  # there it is the code that is named
                 named = positional(words[1:], TAKES_VALUE)
                 files |= {in_folder(folder, word.partition("::")[0]) for word in named}
-            patterns += _configured(folder, read) if runner == "pytest" else []
+            patterns += _configured(words, folder, read) if runner == "pytest" else []
     return NamedTests(frozenset(files), tuple(patterns), bool(calls))
 
 
@@ -104,29 +104,19 @@ def _modules(options: Sequence[str]) -> Iterator[str]:
 
 
 def _discovered(options: Sequence[str], folder: str) -> Iterator[tuple[str, str]]:
-    named = [
-        word
-        for word in positional(options, (*_PATTERN_OPTIONS, *_START_OPTIONS, "-t", "-k"))
-        if word != "discover"
-    ]
-    if named and "discover" not in options:
+    """Where discovery looks, and for which names; a package is looked through by its folder."""
+    if (asked := discovery_of(options)) is None:
         return
-    start, pattern = (*named, "", "")[:2]
-    for name, value in _told(options):
-        start = value if name in _START_OPTIONS else start
-        pattern = value if name in _PATTERN_OPTIONS else pattern
-    yield in_folder(folder, start or "."), pattern or _DISCOVERED
+    yield in_folder(folder, asked.start), asked.pattern
+    if _DOTTED.fullmatch(asked.start):
+        yield in_folder(folder, asked.start.replace(".", "/")), asked.pattern
 
 
-def _told(options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each option with its value, where it has one."""
-    for at, word in enumerate(options):
-        name, given, value = word.partition("=")
-        yield name, value if given else (*options[at + 1 :], "")[0]
-
-
-def _configured(folder: str, read: Read) -> Iterator[tuple[str, str]]:
-    """`python_files` of pytest, in the folder that it starts in or one above."""
+def _configured(words: Sequence[str], folder: str, read: Read) -> Iterator[tuple[str, str]]:
+    """`python_files` of pytest: as the call says, and in the folder it starts in or one above."""
+    files = (read(in_folder(folder, name)) for name in _values(words, "-c", "--config-file"))
+    for text in (*_values(words, "-o", "--override-ini"), *files):
+        yield from ((folder, pattern) for pattern in words_set(text, "python_files"))
     place = folder
     while True:
         texts = [read(in_folder(place, name)) for name in CONFIGS]
@@ -135,6 +125,17 @@ def _configured(folder: str, read: Read) -> Iterator[tuple[str, str]]:
         if place in ("", "."):
             return
         place = posixpath.dirname(place) or "."
+
+
+def _values(words: Sequence[str], short: str, long: str) -> Iterator[str]:
+    """What an option is given, each time."""
+    for word, following in pairwise((*words, "")):
+        if word in (short, long):
+            yield following
+        elif word.startswith(f"{long}="):
+            yield word.removeprefix(f"{long}=")
+        elif word.startswith(short):
+            yield word.removeprefix(short)
 
 
 def _fits(path: str, folder: str, pattern: str) -> bool:

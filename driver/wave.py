@@ -65,7 +65,7 @@ def _walk_all(wave: Wave, memories: Mapping[str, Remembered]) -> list[ItemOutcom
 
 def _make_ready_to_push(wave: Wave) -> None:
     """What the ship would have to wait for, while there is time: agents are at work."""
-    for ground in wave.grounds.values() if wave.shipping.mode != "none" else ():
+    for ground in wave.grounds.values() if wave.shipping.is_wanted else ():
         if isinstance(ground, RepositoryGround) and ground.remote is not None:
             ground.remote.processes.make_ready()
 

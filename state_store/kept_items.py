@@ -195,7 +195,7 @@ def _compared(
 
 
 def blocks(connection: sqlite3.Connection, stream: str, after: int = 0) -> Iterator[list[Row]]:
-    """The rows of a stream beyond a version, a thousand at a time; holds no read open between."""
+    """The rows of a stream beyond a version, some hundred at a time; holds no read open between."""
     while True:
         rows = fetch(
             connection,

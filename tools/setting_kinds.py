@@ -88,16 +88,12 @@ def _address(raw: Any) -> str:
     return str(raw)
 
 
-def _inside(raw: Any) -> str:
+def inside_one(raw: Any) -> str:
+    """A path inside the repository; ValueError for any other."""
     parts = PurePosixPath(_text(raw).replace("\\", "/"))
     outside = parts.is_absolute() or PureWindowsPath(raw).drive or ".." in parts.parts
     _require(not outside and parts.name != "")
     return parts.as_posix()
-
-
-def inside_one(raw: Any) -> str:
-    """A path inside the repository; ValueError for any other."""
-    return _inside(raw)
 
 
 def _tables(raw: Any) -> tuple[Mapping[str, Any], ...]:
@@ -218,8 +214,8 @@ ARGUMENTS = Kind("a list of texts", _list_of(_argument))
 VARIABLES = Kind(
     "a list of names of environment variables, without values", _list_of(_variable), private=True
 )
-INSIDE = Kind("a list of paths inside the repository", _list_of(_inside))
-FOLDER = Kind("a folder inside the repository", _inside, str)
+INSIDE = Kind("a list of paths inside the repository", _list_of(inside_one))
+FOLDER = Kind("a folder inside the repository", inside_one, str)
 PHASES = Kind("a list of tables, [[pipeline.phase]]", _tables)
 PATTERNS = Kind("a list of patterns of paths, with / between folders", _list_of(_pattern))
 COMMANDS = Kind("a list of commands, each a text or a list of arguments", _list_of(_command))

@@ -75,6 +75,7 @@ class WaveBaselines:
         return kept if kept is not None else Evidence(baseline_note="not run")
 
     def _key(self, planned: Planned, wave: Wave, ground: RepositoryGround) -> str:
+        # Asked several times for each attempt, and made of the whole environment.
         if planned.slug not in self._keys:
             self._keys[planned.slug] = _key(planned, wave, ground)
         return self._keys[planned.slug]

@@ -118,7 +118,8 @@ def of_trouble(trouble: TidegateError | OSError, wave: Wave) -> Judgement:
     cause = wave.gates.stop.cause
     if cause is not None and isinstance(trouble, WorkspaceError):
         return Judgement(Verdict.HALTED, without_remedy(str(cause)))
-    if isinstance(trouble, OSError):  # folders without rights, too deep for a path, a full disk
+    # Folders without rights, too deep for a path or taken away by a set-up, a full disk.
+    if isinstance(trouble, OSError):
         return Judgement(Verdict.UNDECIDED, f"its files could not be handled: {trouble}")
     return Judgement(Verdict.UNDECIDED, str(trouble))
 

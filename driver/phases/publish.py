@@ -143,7 +143,7 @@ def _once(cargo: Cargo, remote: Remote, branch: str, kept: str, *, onto: bool) -
         return Push(ground, remote, cargo.tip, branch, cargo.wave.knows, onto).once()
     except ShippedElsewhereError:
         ground.git.forget(ground.repository, cargo.tip, kept)
-        cargo.wave.recorder.withdrawn(cargo.tip)
+        cargo.wave.recorder.unannounced(cargo.tip)
         raise
 
 

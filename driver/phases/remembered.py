@@ -27,7 +27,7 @@ Entries = Mapping[Key, dict[str, Any]]
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """An item's journal entry for exactly this piece of work. `attempts` counts the dispatches of
-    a line that was interrupted; a line that came to its end starts anew. `reviews` are those of
+    an item that was interrupted; one that came to its end starts anew. `reviews` are those of
     work that is `tree` now, or that was on its way from there; `reviewed` is the patch that the
     last of them asked changes of. `phases` are the steps that are written down one by one; the
     patches of their trees are in `folder`. `approved` is the tree that a reader has approved of
@@ -116,7 +116,7 @@ def recall(wave: Wave) -> dict[str, Remembered]:
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
-    lines: dict[tuple[str, Announcement], Owed] = {}
+    announced: dict[tuple[str, Announcement], Owed] = {}
     memories = {}
     for planned in wave.plan:
         subject = wave.subject(planned)
@@ -135,7 +135,7 @@ def recall(wave: Wave) -> dict[str, Remembered]:
         line = Announcement.of_entry(entry) if entry and memory.commit else None
         if line is not None and wave.shipping.is_wanted:
             fresh = Owed(line, wave.knows, onto_target=wave.shipping.onto_target)
-            memory = replace(memory, owed=lines.setdefault((planned.home.key, line), fresh))
+            memory = replace(memory, owed=announced.setdefault((planned.home.key, line), fresh))
         memories[planned.slug] = memory
     return memories
 

@@ -47,7 +47,7 @@ class _WithdrawnError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Allowed:
+class _Shippable:
     """A line with its commits as they may be made, or `no`: why they may not, after all."""
 
     line: Line
@@ -102,19 +102,19 @@ def _ship(
     hooks: AskedHooks,
 ) -> Shipment:
     with ground.tripwire.at_work(TOGETHER) if ground.tripwire else nullcontext():
-        allowed = _allowed(integration, ground, entries, wave, hooks)
+        shippable = _shippable(integration, ground, entries, wave, hooks)
         strays = _strays(ground)
-    line, head = allowed.line, integration.head.commit
+    line, head = shippable.line, integration.head.commit
     shipment = _told_of(integration, ground, (*lost, *line.left_out))
     shipment = replace(shipment, warning=warning(strays))
-    if no := _why_not(allowed, strays, ground, wave):
+    if no := _why_not(shippable, strays, ground, wave):
         return failed(shipment, *no)
     moved = _moved_again(integration, ground)
     wave.gates.check()
     if no_more := _withdrawn(line.entries, wave):
         raise _WithdrawnError(no_more)
     try:
-        commits = made(line, ground, head, allowed.specs)
+        commits = made(line, ground, head, shippable.specs)
     except GitError as error:
         return failed(shipment, "git_commit_failed", str(error))
     cargo = Cargo(ground, tuple(integration.notes), line, commits, wave)
@@ -133,13 +133,13 @@ def _sent(shipment: Shipment, cargo: Cargo, hooks: AskedHooks) -> Shipment:
     return publish(replace(shipment, files_count=files, together=together), cargo)
 
 
-def _allowed(
+def _shippable(
     integration: Integration,
     ground: RepositoryGround,
     entries: Sequence[Entry],
     wave: Wave,
     hooks: AskedHooks,
-) -> _Allowed:
+) -> _Shippable:
     """A line that is green everywhere and whose commits the user's hooks allow."""
     refused: dict[str, ItemOutcome] = {}
     batch, head = wave.settings.ship.commit == BATCH, integration.head.commit
@@ -149,12 +149,12 @@ def _allowed(
         if not answer.refused:
             line = replace(line, left_out=(*line.left_out, *refused.values()))
             if not batch or not line.entries:
-                return _Allowed(line, answer.specs)
+                return _Shippable(line, answer.specs)
             said = hooks.of_batch(batch_of(line, ground, wave, head), line.trees[-1], head)
             return (
-                _Allowed(line, (), said.reason)
+                _Shippable(line, (), said.reason)
                 if isinstance(said, Judgement)
-                else _Allowed(line, (said,))
+                else _Shippable(line, (said,))
             )
         for outcome in answer.refused:
             refused[outcome.slug] = outcome
@@ -245,14 +245,14 @@ def _strays(ground: RepositoryGround) -> tuple[Stray, ...]:
 
 
 def _why_not(
-    allowed: _Allowed, strays: Sequence[Stray], ground: RepositoryGround, wave: Wave
+    shippable: _Shippable, strays: Sequence[Stray], ground: RepositoryGround, wave: Wave
 ) -> tuple[str, str] | None:
     """Word and sentence for a shipment that may not be made."""
-    if not allowed.line.entries:
+    if not shippable.line.entries:
         return "nothing_green_together", "no item left"
     if stop := _reason_to_stop(strays, ground, wave):
         return "checkout_changed", stop
-    return (HOOK_REFUSED, allowed.no) if allowed.no else None
+    return (HOOK_REFUSED, shippable.no) if shippable.no else None
 
 
 def _reason_to_stop(strays: Sequence[Stray], ground: RepositoryGround, wave: Wave) -> str:

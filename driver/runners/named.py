@@ -63,7 +63,7 @@ def _unfolded(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 def runner_of(words: tuple[str, ...]) -> str:
     """The runner that these arguments start; "" for none."""
-    words = _without_starter(words)
+    words = without_starter(words)
     name = _SUFFIX.sub("", Simple(words).name)
     rest = words[1:]
     if name in _BY_NAME:
@@ -76,7 +76,8 @@ def runner_of(words: tuple[str, ...]) -> str:
     return _BY_VERB[name] if name in _BY_VERB and verbs[:1] == ["test"] else ""
 
 
-def _without_starter(words: tuple[str, ...]) -> tuple[str, ...]:
+def without_starter(words: tuple[str, ...]) -> tuple[str, ...]:
+    """What is called by way of programs that start others, such as `uv run`."""
     while words and (verbs := _STARTERS.get(_SUFFIX.sub("", Simple(words).name))) is not None:
         rest = words[1:]
         if verbs and rest[:1] != verbs:

@@ -54,11 +54,11 @@ def test_shipments_are_found_wherever_their_trailers_stand(
     ],
 )
 def test_only_the_items_own_shipment_counts(item: str, shipped: Shipped | None, found: str) -> None:
-    assert Landed.told([("s1", OURS)]).find(item, shipped) == found
+    assert Landed.of(sightings_in(OURS, "s1")).find(item, shipped) == found
 
 
 def test_an_id_is_compared_as_messages_spell_it() -> None:
-    landed = Landed.told([("s1", "x\n\nWave-Id: w\nItem-Id: a\\nb\n")])
+    landed = Landed.of(sightings_in("x\n\nWave-Id: w\nItem-Id: a\\nb\n", "s1"))
     assert landed.find("a\nb", None) == "s1"
 
 
