@@ -26,7 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="reproduce.py", description="Prove a shipped commit again.")
     add = parser.add_argument
-    add("wave", metavar="WAVE", help="the wave's id, as its report and its commits name it")
+    add("wave", metavar="WAVE", help="the wave's id, or how it begins")
     add("item", metavar="ITEM", help="the item's slug or id")
     add("--repo", metavar="DIR", help="the repository (default: the one you are in)")
     add("--config", metavar="FILE", help="configuration to use instead of the project's")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,10 +89,19 @@ def _waves(api: StateAPI, _: argparse.Namespace) -> View:
     )
 
 
+def _named(waves: Collection[str], asked: str) -> str:
+    """The wave of that id, or the only one whose id begins so: branches name no more of it."""
+    if asked in waves:
+        return asked
+    found = [wave for wave in waves if asked and wave.startswith(asked)]
+    if len(found) != 1:
+        why = "several waves begin with" if found else "there is no wave"
+        raise InputError(f"{why} {asked}; `state.py waves` tells which there are")
+    return found[0]
+
+
 def _wave(api: StateAPI, asked: argparse.Namespace) -> View:
-    if asked.name not in api.waves():
-        raise InputError(f"there is no wave {asked.name}; `state.py waves` tells which there are")
-    found = api.project(f"wave:{asked.name}")
+    found = api.project(f"wave:{_named(api.waves(), asked.name)}")
     return found, (
         _line(i["slug"], i["verdict"] or i["phase"], len(i["attempts"]), i["commit"], i["reason"])
         for i in found["items"]
@@ -204,7 +213,7 @@ def _parser() -> argparse.ArgumentParser:
     status = views.add_parser("status", help="phase, newest cycle, decisions, next steps")
     events = views.add_parser("events", help="the events of a stream")
     settle = views.add_parser("sync", help="bring tracker file and store together")
-    wave.add_argument("name", metavar="ID")
+    wave.add_argument("name", metavar="ID", help="a wave's id, or how it begins")
     events.add_argument("name", metavar="STREAM", help="tracker, claims, wave:<id>, ...")
     events.add_argument("--after", metavar="N", type=int, default=0, help="beyond this version")
     settle.add_argument("--tracker", metavar="FILE", help="(default: STATE_DIR/tracker.json)")

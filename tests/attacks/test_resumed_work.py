@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pipelines import QUIET
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
 OWNED = ["a.txt", ".gitignore", "a.log"]
 PROVE = "test -s a.txt"
-QUIET = 'red_first = "off"\ncanary = false\n'
 
 
 def leaves_a_link(agent: Agent) -> None:
@@ -31,7 +31,7 @@ def hides_a_file(agent: Agent) -> None:
 def test_resumed_work_is_examined_as_new_work_is(
     tmp_path: Path, cheat: Callable[[Agent], None], why: str
 ) -> None:
-    scene = Scene(tmp_path, {"base.txt": "x\n"}, config=f"[verify]\n{QUIET}")
+    scene = Scene(tmp_path, {"base.txt": "x\n"}, config=QUIET)
     made = item("a", OWNED, PROVE, repairCap=0)
     first, _ = scene.play({"a": cheat}, [made])
     assert verdicts(first) == {"a": "refused"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -29,14 +28,12 @@ def test_a_push_that_outlasts_a_halt_is_ended_and_finished_by_the_next_run(tmp_p
         ending.callback(stage.marked.end)
         remote, pushing = stage.scene.remote, tmp_path / "pushing"
         assert remote
-        hook(remote.path / "hooks", "pre-receive", f"touch {pushing}; sleep 60")
+        hook(remote.path / "hooks", "pre-receive", f"touch {pushing}; sleep 600")
         stage.plan({"done1": PASSES}, repairCap=0)
         with stage.started() as program:
             assert eventually(pushing.exists, WAITING_S), stage.said()
             (stage.state / ".HALT").write_text('{"reason": "enough"}', encoding="utf-8")
-            halted = time.monotonic()
             out, _ = program.communicate(timeout=WAITING_S)
-        assert time.monotonic() - halted < WAITING_S / 2
         report = json.loads(out)
         (shipment,) = report["shipped_repos"]
         assert (program.returncode, report["shipped"]) == (3, []), stage.said()

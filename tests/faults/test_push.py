@@ -38,8 +38,8 @@ def test_no_push_outlives_the_program(folder: Path, number: int, code: int) -> N
     argv = [*PYTHON, str(PROGRAM), "--git", "--repo", "repo", *flags]
     env = {**scene.environ, MARKER: marked.marker, "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def start() -> subprocess.Popen[str]:
-        return warm.Popen(
+    def start() -> warm.Program:
+        return warm.start(
             argv, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 

@@ -16,10 +16,10 @@ import pytest
 from state_store.journal import entry_path
 from tests.support.beside import beside_each_other, selected
 from tests.support.killing import Yard
+from tests.support.pipelines import QUIET
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 KILLED = -signal.SIGKILL
-QUIET = '[verify]\nred_first = "off"\ncanary = false\n'
 
 # The first work is flawed although its test is green; told so, the agent mends it.
 AGENT = """\
@@ -141,11 +141,11 @@ def test_between_review_and_repair_no_moment_costs_a_second_review(
     points = (undisturbed.folder / "trace").read_text().split()
     finished = [n for n, name in enumerate(points, 1) if name == "process.after_finish"]
     started = [n for n, name in enumerate(points, 1) if name == "process.before_start"]
-    # The first points are those at which the review is written down; one of them makes it count.
-    window = [*range(finished[3] + 1, started[4])]
-    chosen = [f"#{point}" for point in (window if every else window[:1])]
-    # By its name: how many points come before it is not quite the same in each run.
-    chosen.append("process.before_start@5")
+    # At one of the points in this window the review is written down, and counts from then on.
+    window = range(finished[3] + 1, started[4]) if every else ()
+    # The ends by name: how many points come before them is not quite the same in each run.
+    first, last = "process.after_finish@4", "process.before_start@5"
+    chosen = [first, *(f"#{point}" for point in window), last]
     told = []
     for where, kill in beside_each_other(killed, chosen, tmp_path).items():
         seen = kill.result()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import signal
-import subprocess
 import sys
 import termios
 import time
@@ -19,6 +18,7 @@ from tests.support.beside import beside_on
 from tests.support.processes import eventually
 from tests.support.repos import frozen
 from tests.support.stage import HANGS, WAITING_S, Stage
+from tests.support.warm import Program
 from tests.support.waves import built
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -42,7 +42,7 @@ on_a_stage = beside_on(staged)
 
 
 @contextmanager
-def running(stage: Stage, *under: str) -> Iterator[subprocess.Popen[str]]:
+def running(stage: Stage, *under: str) -> Iterator[Program]:
     """The program, at the moment when all agents and tests hang."""
     with stage.started(under=under) as program:
         assert stage.hang(HANGING, tests=SLUGS), stage.said()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from tests.support.beside import beside
 from tests.support.killing import AGENT, Yard
 from tests.support.processes import eventually
 from tests.support.programs import Ran
+from tests.support.warm import Program
 
 fcntl = pytest.importorskip("fcntl")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -67,7 +67,7 @@ def leases_are_over(yard: Yard) -> bool:
 
 
 @contextmanager
-def stopped(yard: Yard, where: str, fail: str = "") -> Iterator[subprocess.Popen[str]]:
+def stopped(yard: Yard, where: str, fail: str = "") -> Iterator[Program]:
     """A scheduler that was stopped in the middle of its work."""
     with yard.running(fail) as first:
         if not fail:
@@ -77,7 +77,7 @@ def stopped(yard: Yard, where: str, fail: str = "") -> Iterator[subprocess.Popen
         yield first
 
 
-def gone_on(yard: Yard, first: subprocess.Popen[str]) -> Ran:
+def gone_on(yard: Yard, first: Program) -> Ran:
     """The end of a scheduler that was stopped."""
     (yard.folder / "hold").unlink(missing_ok=True)
     first.send_signal(signal.SIGCONT)
@@ -122,7 +122,7 @@ def stopped_at_rest(
     pytest.fail(f"stopped {STOPS} times in a transaction")
 
 
-def overtaken(yard: Yard, first: subprocess.Popen[str]) -> None:
+def overtaken(yard: Yard, first: Program) -> None:
     assert eventually(lambda: leases_are_over(yard), PATIENCE_S)
     # On a busy machine a lease as short as the first one's would not outlast a pause of the second.
     yard.environ["TIDEGATE_LIMITS_LEASE_S"] = "600"
@@ -143,7 +143,7 @@ def test_who_is_only_stopped_keeps_its_items_while_the_lease_lasts(folder: Path)
     stopped_at_rest(folder, "agent", LONG, kept_out)
 
 
-def kept_out(yard: Yard, first: subprocess.Popen[str]) -> None:
+def kept_out(yard: Yard, first: Program) -> None:
     second = yard.run()
     assert second.code == BY_POLICY, second.err
     assert f":{first.pid}:" in second.err

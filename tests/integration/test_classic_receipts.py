@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from driver.recorded import prompt_sha256
+from tests.support.pipelines import QUIET
 from tests.support.waves import Scene, built, item, writes
-
-QUIET = '[verify]\nred_first = "off"\ncanary = false\n'
 
 
 def test_receipts_name_what_was_asked_and_the_tree_that_was_published(tmp_path: Path) -> None:

@@ -393,8 +393,8 @@ def test_folders_that_an_ordinary_user_may_not_write_fail(place: Place, tmp_path
 
 def test_without_home_and_with_git_alone_on_the_path_it_runs(place: Place) -> None:
     (place.bin / "claude").unlink()
-    done = run(DOCTOR, "--repo", place.project.top, "--json", cwd=Path("/"),
-               env={"PATH": str(place.bin)})  # fmt: skip
+    where = ("--repo", place.project.top, "--state-dir", place.project.state)
+    done = run(DOCTOR, *where, "--json", cwd=Path("/"), env={"PATH": str(place.bin)})
     failed = [one["name"] for one in json.loads(done.out)["checks"] if not one["ok"]]
     assert (done.code, done.err, failed) == (4, "", ["backend.program"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def told(folder: Path, processes: int, **modules: str) -> tuple[int, str]:
     done = subprocess.run(
         [sys.executable, "-B", "-m", "pytest", *flags, folder / "temp", "."],
         cwd=folder,
-        env={"PYTHONPATH": str(ROOT)},
+        env={"PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))},  # pytest may be anywhere
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -553,8 +553,8 @@ def test_a_shallow_clone_works_and_is_told(project: Project) -> None:
     assert git(origin, "show", f"{done.report['branch']}:a.txt") == "good"
 
 
-def start(project: Project, *command: str | Path) -> subprocess.Popen[str]:
-    return warm.Popen(
+def start(project: Project, *command: str | Path) -> warm.Program:
+    return warm.start(
         [*PYTHON, *map(str, command)],
         cwd=project.home,
         env=environment(project.home),

@@ -28,7 +28,7 @@ def kill_a_run(project: Project, *names: str, wave_id: str = "killed") -> None:
     ended the agents when this returns."""
     manifest = project.manifest(*(half_done(project, n) for n in names), wave_id=wave_id)
     flags = ["--git", "--manifest", manifest, *project.places()]
-    with warm.Popen(
+    with warm.start(
         [*PYTHON, str(LOOP), *map(str, flags)],
         cwd=project.home,
         env=environment(project.home),

@@ -128,12 +128,10 @@ class Yard:
         return [*PYTHON, *map(str, (SCHEDULER, "--execute", *flags, *config))]
 
     @contextmanager
-    def running(
-        self, fail: str = "", prefix: Sequence[str] = ()
-    ) -> Iterator[subprocess.Popen[str]]:
+    def running(self, fail: str = "", prefix: Sequence[str] = ()) -> Iterator[warm.Program]:
         """The scheduler at work; whatever becomes of it, it is gone at the end."""
         armed = {"TIDEGATE_FAIL": fail} if fail else {}
-        program = warm.Popen(
+        program = warm.start(
             [*prefix, *self.argv()],
             cwd=self.folder,
             env={**self.environ, MARKER: self.marked.marker, **armed},

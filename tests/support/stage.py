@@ -63,13 +63,13 @@ class Stage:
     @contextmanager
     def started(
         self, *flags: str, under: Iterable[str] = (), fail: str = ""
-    ) -> Iterator[subprocess.Popen[str]]:
+    ) -> Iterator[warm.Program]:
         """The program at work; whatever becomes of it, it is gone at the end."""
         where = ("--manifest", "m.json", "--config", "tidegate.toml", "--state-dir", "state")
         env = {**self.scene.environ, MARKER: self.marked.marker, "PYTHONDONTWRITEBYTECODE": "1"}
         with (
             (self.folder / "said").open("w", encoding="utf-8") as said,
-            warm.Popen(
+            warm.start(
                 [*under, *PYTHON, LOOP, "--git", "--repo", "repo", *where, *flags],
                 cwd=self.folder,
                 env=env | ({"TIDEGATE_FAIL": fail} if fail else {}),

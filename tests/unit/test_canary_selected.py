@@ -28,9 +28,14 @@ def test_the_planted_test_is_selected_in_place_of_others(command: str, asked: st
     assert (found.command, found.selects) == (tuple(asked.split()), True)
 
 
-def test_without_a_selection_all_tests_run() -> None:
+def test_a_selection_that_names_nothing_is_left_out() -> None:
     found = plan_canary(("pytest", "-m"), FILES, (), "n", texts=TEXTS)
-    assert isinstance(found, Canary | NotApplicable)
+    assert isinstance(found, Canary)
+    assert found.command[:3] == ("pytest", "-k", "n")
+    assert "-m" not in found.command
+
+
+def test_without_a_selection_all_tests_run() -> None:
     plain = plan_canary(("python", "-m", "pytest"), FILES, (), "n", texts=TEXTS)
     assert isinstance(plain, Canary)
     assert not plain.selects

@@ -55,8 +55,8 @@ def as_told(items: Any) -> object:
 def check_backlog(seed: int) -> None:
     items = a_backlog(seed)
     docket = docket_of(Glance("", items, ids_twice(items), ()))
-    assert as_told(docket.linked) == as_told(items) or docket.problems
-    assert needed(docket.linked) == sorted(needed(items), key=needed(docket.linked).index)
+    assert as_told(docket.linked) == as_told(items)
+    assert sorted(needed(docket.linked), key=str) == sorted(needed(items), key=str)
     assert resting(docket.linked, NOW) == resting(items, NOW)
     todo = filter_todo_items(items)
     assert list(docket.todo.items) == todo
