@@ -109,9 +109,14 @@ def recipe(text: str, target: str = "") -> list[str]:
 
 def made_by_name(text: str, target: str = "") -> list[str]:
     """What make makes for a target, itself among it, unless there is a file of that name."""
+    made, phony = _way(_rules(text), target), phony_in(text)
+    return [name for name in made if name not in phony and "." not in name]
+
+
+def phony_in(text: str) -> frozenset[str]:
+    """The targets for which make looks for no file."""
     rules = _rules(text)
-    phony = rules[".PHONY"][0] if ".PHONY" in rules else []
-    return [name for name in _way(rules, target) if name not in phony and "." not in name]
+    return frozenset(rules[".PHONY"][0] if ".PHONY" in rules else ())
 
 
 def _way(rules: Mapping[str, tuple[list[str], list[str]]], target: str) -> list[str]:

@@ -6,6 +6,7 @@ has that commit in its history; a branch that was moved elsewhere is walked thro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from state_store.files import BadFileError, read_json, write_json_atomic
 from state_store.write_api import STATE_DB_FILENAME
 
 FOLDER = "histories"
+_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class GitDir(Protocol):
@@ -79,8 +81,19 @@ class History:
 
 
 def _read(kept: Any) -> tuple[str, list[Sighting]]:
-    found = [Sighting(*map(_text, one)) for one in kept["found"]]
-    return _text(kept["tip"]), found
+    found = [_sighting(*map(_text, one)) for one in kept["found"]]
+    return _commit(kept["tip"]), found
+
+
+def _sighting(wave: str, item: str, task: str, commit: str) -> Sighting:
+    return Sighting(wave, item, task, _commit(commit))
+
+
+def _commit(value: object) -> str:
+    # Git is asked for it: nothing else may look like an option, or be no text that it can be told.
+    if not _COMMIT.fullmatch(_text(value)):
+        raise ValueError(value)
+    return _text(value)
 
 
 def _text(value: object) -> str:

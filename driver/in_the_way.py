@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Set
 
-from driver.build_files import MAKEFILES, in_folder, made_by, made_by_name
+from driver.build_files import MAKEFILES, in_folder, made_by, made_by_name, phony_in
 from driver.ownership import parents_of
 from driver.runners.named import programs
 from driver.started import Command, words_of
@@ -25,6 +25,7 @@ _RUNNER_MODULES = frozenset(
 _CODE = ("", "src", "lib", "python")  # where modules lie that tests import by their bare names
 _HARMLESS = frozenset({"test", "this", "antigravity", "idlelib", "turtledemo", "__main__"})
 _MODULES = (sys.stdlib_module_names | _RUNNER_MODULES) - _HARMLESS
+_ELSEWHERE = re.compile(r"-[a-zA-Z]*[fC].*|--.+")  # may have make read another file than its own
 _OURS = re.compile(r"(?:(.*)/)?(\w+)\.py")
 _MODULE_FILE = re.compile(r"([^.]+)\.(?:py|pyc|pyd|so|.*\.(?:so|pyd))")
 
@@ -66,7 +67,7 @@ def hides_ours(path: str, base: Set[str], work_dir: str) -> bool:
 
 def is_made(path: str, command: Command, work_dir: str, base: Set[str], read: Read) -> bool:
     """Whether make would take a new file for something that the test command has it make."""
-    made = {*_made(command, work_dir, base, read), *_asked_for(command, work_dir, base)}
+    made = {*_made(command, work_dir, base, read), *_asked_for(command, work_dir, base, read)}
     above = {path, *parents_of(path)} & made
     return any(not _holds(base, one) for one in above)
 
@@ -82,14 +83,18 @@ def _made(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterat
             yield from (in_folder(one.folder, name) for name in (*names, *asked) if name)
 
 
-def _asked_for(command: Command, work_dir: str, base: Set[str]) -> Iterator[str]:
+def _asked_for(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterator[str]:
     """The same by all words of the command, should the makefile be none that can be read."""
     words = words_of(command)
     if not {posixpath.basename(word) for word in words} & {"make", "gmake"}:
         return
+    is_elsewhere = any(map(_ELSEWHERE.fullmatch, words))
     for folder in ("", work_dir):
-        if base & {in_folder(folder, name) for name in MAKEFILES}:
-            names = {"test", "check", "all", *words} - {"", ".", ".."}
+        there = [one for name in MAKEFILES if (one := in_folder(folder, name)) in base]
+        if there:
+            # Of several files make takes the first, and this would not be the one it is told of.
+            phony = frozenset() if is_elsewhere else phony_in(read(there[0]))
+            names = {"test", "check", "all", *words} - {"", ".", ".."} - phony
             yield from (in_folder(folder, name) for name in names)
 
 

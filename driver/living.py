@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from state_store.clock import SystemClock
@@ -22,19 +22,31 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process that no other can be taken for: number, start in clock ticks, and boot."""
+    """A process that no other can be taken for: number, start in clock ticks, boot, and which
+    numbering of processes the number is from, "" where that was not written down."""
 
     pid: int
     started: int | None
     boot: str
+    numbered_by: str = field(default="", compare=False)
 
 
 def identity(pid: int) -> Identity | None:
     """The process with this number, None when there is none."""
     if (_PROC / "self").exists():
         started = _start_of(pid)
-        return None if started is None else Identity(pid, started, SystemClock().now().boot_id)
+        boot = SystemClock().now().boot_id
+        return None if started is None else Identity(pid, started, boot, _numbered_by())
     return Identity(pid, None, "") if _answers(pid) else None
+
+
+def lives(noted: Identity) -> bool | None:
+    """Whether a process that was noted has not ended; None where its number is another container's
+    and says nothing here."""
+    me = identity(os.getpid())
+    if me is not None and me.boot == noted.boot and noted.numbered_by not in ("", me.numbered_by):
+        return None
+    return identity(noted.pid) == noted
 
 
 def holder_name() -> str:

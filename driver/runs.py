@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.folders import remove_tree
-from driver.living import Identity, end_marked, identity
+from driver.living import Identity, end_marked, identity, lives
 from driver.subject import digest
 from driver.workplace import save_unfinished, sentence
 from state_store.files import BadFileError, read_json, write_json_atomic
@@ -115,5 +115,6 @@ def _is_alive(record: Mapping[str, Any]) -> bool:
         return True  # another machine's: who lives there cannot be seen, its leases run out
     if not isinstance(pid, int):
         return False
-    noted_as = Identity(pid, record.get("started"), str(record.get("boot") or ""))
-    return identity(pid) == noted_as
+    boot, numbered_by = (str(record.get(key) or "") for key in ("boot", "numbered_by"))
+    # Another container's is left alone, as another machine's is.
+    return lives(Identity(pid, record.get("started"), boot, numbered_by)) is not False

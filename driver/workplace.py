@@ -14,7 +14,7 @@ from pathlib import Path
 
 from driver.git import PrivateGit, Repository
 from driver.git_command import raw, text
-from driver.living import Identity, identity
+from driver.living import Identity, identity, lives
 from driver.saved_work import INTERRUPTED, WORK, Origin, headed
 from state_store.errors import TidegateError
 from state_store.files import (
@@ -45,14 +45,15 @@ class Sign:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the process that made it lives."""
-        return identity(self.maker.pid) == self.maker
+        """Whether the process that made it is known to live."""
+        return lives(self.maker) is True
 
     @property
     def is_from_elsewhere(self) -> bool:
-        """Whether it was made on another machine or before a restart: nobody can tell which."""
+        """Whether it was made on another machine, before a restart or in another container: nobody
+        can tell which."""
         me = identity(os.getpid())
-        return me is not None and me.boot != self.maker.boot
+        return me is not None and (me.boot != self.maker.boot or lives(self.maker) is None)
 
 
 def sign(folder: Path, mark: str, repository: Repository) -> None:
@@ -67,7 +68,8 @@ def sign_of(folder: Path) -> Sign | None:
     """What is written there; None for a folder that nobody signed, or not legibly."""
     try:
         said = read_json(folder / SIGN)
-        maker = Identity(said["pid"], said["started"], said["boot"])
+        numbered_by = str(said.get("numbered_by") or "")
+        maker = Identity(said["pid"], said["started"], said["boot"], numbered_by)
         origin = Origin(str(said["base"]), Path(text(bytes.fromhex(said["top"]))))
         return Sign(maker, str(said["run"]), origin)
     except (BadFileError, TypeError, KeyError, ValueError):

@@ -147,7 +147,7 @@ class Walked:
     def believes(self, tip: str, *names: str) -> None:
         """Have it kept that the history of `tip` tells of these."""
         assert self.history.file is not None
-        listed = [["w", name, "t", "0"] for name in names]
+        listed = [["w", name, "t", "0" * 40] for name in names]
         self.history.file.write_text(json.dumps({"tip": tip, "found": listed}), encoding="utf-8")
 
 
