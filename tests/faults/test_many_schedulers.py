@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import warm
 from tests.support.killing import AGENT, RUN_LIMIT_S, Pace, Yard
 from tests.support.processes import MARKER, eventually
 from tests.support.programs import Ran
@@ -37,7 +38,7 @@ CURRENT = '[ship]\nmode = "current"\n'
 
 
 def started(yard: Yard, *flags: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return warm.Popen(
         [*yard.argv(), *flags],
         cwd=yard.folder,
         env={**yard.environ, MARKER: yard.marked.marker},

@@ -17,7 +17,7 @@ import pytest
 
 from driver import demo
 from state_store.errors import InputError
-from tests.support.interpreter import PYTHON
+from tests.support.interpreter import IN_SHELL, PYTHON
 
 SCHEDULER = Path(__file__).resolve().parents[2] / "driver" / "wave_scheduler.py"
 TRAILERS = ("Wave-Id", "Item-Id", "Item-Slug", "Test-Command", "Proved-Tree")
@@ -47,7 +47,9 @@ class Machine:
 def a_machine(folder: Path, *, home: bool) -> Machine:
     programs = folder / "bin"
     programs.mkdir(parents=True)
-    (programs / "python3").symlink_to(sys.executable)
+    python = programs / "python3"
+    python.write_text(f'#!/bin/sh\nexec {IN_SHELL} "$@"\n')
+    python.chmod(0o755)
     (programs / "git").symlink_to(str(shutil.which("git")))
     elsewhere = folder / "some where"
     elsewhere.mkdir()
