@@ -17,6 +17,7 @@ import pytest
 
 from driver import demo
 from state_store.errors import InputError
+from tests.support import warm
 from tests.support.interpreter import IN_SHELL, PYTHON
 
 SCHEDULER = Path(__file__).resolve().parents[2] / "driver" / "wave_scheduler.py"
@@ -33,9 +34,8 @@ class Machine:
     env: dict[str, str]
 
     def run(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return warm.run(
             [*PYTHON, SCHEDULER, *argv],
-            check=False,
             cwd=self.folder,
             env=self.env,
             capture_output=True,
