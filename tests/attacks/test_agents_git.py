@@ -81,7 +81,9 @@ IN_GIT: dict[str, tuple[Callable[[Checkout], object], str]] = {
 
 
 def played_at_once(
-    folder: Path, table: Mapping[str, tuple[Callable[[Any], object], str]], place: Callable[..., Any]
+    folder: Path,
+    table: Mapping[str, tuple[Callable[[Any], object], str]],
+    place: Callable[..., Any],
 ) -> dict[str, Any]:
     """One wave, in which the agent of `i0`, `i1` ... does what the table's row says: the records by
     row."""

@@ -233,7 +233,11 @@ HONEST: dict[str, tuple[Command, dict[str, str], str]] = {
         "src/pkg/calc.py",
     ),
     "all warnings are errors": (PYTEST, {**SRC, "pyproject.toml": STRICT}, "src/pkg/calc.py"),
-    "pytest in a text": (f"cd sub && {PYTHON} -m pytest -q -p no:cacheprovider", SUB, "sub/calc.py"),
+    "pytest in a text": (
+        f"cd sub && {PYTHON} -m pytest -q -p no:cacheprovider",
+        SUB,
+        "sub/calc.py",
+    ),
     "pytest through a pipe": (f"{PYTHON} -m pytest -p no:cacheprovider | cat", FLAT, "calc.py"),
     "a script that ends python": (
         PYTEST,

@@ -9,7 +9,6 @@ import pytest
 
 from driver.agent_driver import WorkerResult
 from driver.wave_bridge import dispatch_item
-from tests.support.interpreter import PYTHON
 from tests.support.waves import Agent, ScriptedDriver, item, writes
 
 IS_GOOD = ["grep", "-qx", "good", "a.txt"]
