@@ -90,6 +90,25 @@ _KINDS: dict[str, tuple[str, ...]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A list's plain names and folders, which are found without a look at each, and the rest."""
+
+    names: frozenset[str]
+    folders: frozenset[str]
+    patterns: tuple[str, ...]
+
+
+def _sorted(patterns: Sequence[str]) -> _Listed:
+    plain = [one for one in patterns if not {*"*?["} & {*one} and "/" not in one[:-1]]
+    folders = frozenset(one[:-1] for one in plain if one.endswith("/"))
+    names = frozenset(one for one in plain if not one.endswith("/"))
+    return _Listed(names, folders, tuple(one for one in patterns if one not in plain))
+
+
+_LISTED = {kind: _sorted(patterns) for kind, patterns in _KINDS.items()}
+
+
 def _nothing(path: str) -> str:
     del path
     return ""
@@ -170,8 +189,11 @@ class Protection:
 def configuration(path: str, more: Sequence[str] = ()) -> str:
     """What a path configures, in a few words; "" when it is no configuration."""
     key = comparison_key(path)
-    for kind, patterns in _KINDS.items():
-        if any(matches(key, pattern) for pattern in patterns):
+    *folders, name = key.split("/")
+    for kind, listed in _LISTED.items():
+        if name in listed.names or not listed.folders.isdisjoint(folders):
+            return kind
+        if any(matches(key, pattern) for pattern in listed.patterns):
             return kind
     yours = any(matches(key, comparison_key(pattern)) for pattern in more)
     return "protected by [verify] protected" if yours else ""

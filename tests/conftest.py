@@ -20,10 +20,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--processes",
         type=int,
-        default=len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        help="how many run the tests, each a module at a time (as many as there are processors)",
+        default=2 * _processors(),
+        help="how many run the tests, each a module at a time (twice as many as there are"
+        " processors, as many tests wait)",
     )
 
 

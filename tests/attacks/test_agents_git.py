@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.beside import beside_on
 from tests.support.repos import Checkout
-from tests.support.waves import Agent, Scene, built, item, verdicts
+from tests.support.waves import Agent, Scene, Step, built, item, verdicts
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links, modes and a POSIX shell")
 FILES = {"a.txt": "base\n", "b.txt": "base\n", "run.sh": "#!/bin/sh\n", "line\nbreak": "x\n"}
@@ -79,19 +80,42 @@ IN_GIT: dict[str, tuple[Callable[[Checkout], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", IN_GIT)
-@on_scene
-def test_what_an_agent_left_in_its_git_dir_is_refused_and_named(scene: Scene, name: str) -> None:
-    act, named = IN_GIT[name]
+def played_at_once(
+    folder: Path,
+    table: Mapping[str, tuple[Callable[[Any], object], str]],
+    place: Callable[..., Any],
+) -> dict[str, Any]:
+    """One wave, in which the agent of `i0`, `i1` ... does what the table's row says: the records by
+    row."""
+    slugs = {name: f"i{number}" for number, name in enumerate(table)}
+    scene = Scene(folder, {**FILES, **{f"{slug}.txt": "base\n" for slug in slugs.values()}})
 
-    def agent(agent: Agent) -> None:
-        act(Checkout(agent.folder, scene.environ))
-        agent.write({"a.txt": "good\n"})
+    def agent_of(name: str) -> Step:
+        def agent(agent: Agent) -> None:
+            table[name][0](place(Checkout(agent.folder, scene.environ)))
+            agent.write({f"{slugs[name]}.txt": "good\n"})
 
-    report, _ = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD, repairCap=0)])
-    assert verdicts(report) == {"a": "refused"}
-    assert named in built(report)["a"]["error"]
+        return agent
+
+    report, _ = scene.play(
+        {slug: agent_of(name) for name, slug in slugs.items()},
+        [item(s, f"{s}.txt", f"grep -q good {s}.txt", repairCap=0) for s in slugs.values()],
+    )
     assert report["shipped"] == []
+    return {name: built(report)[slug] for name, slug in slugs.items()}
+
+
+@pytest.fixture(scope="module")
+def left_in_git(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return played_at_once(tmp_path_factory.mktemp("in-git"), IN_GIT, lambda clone: clone)
+
+
+@pytest.mark.parametrize("name", IN_GIT)
+def test_what_an_agent_left_in_its_git_dir_is_refused_and_named(
+    left_in_git: dict[str, Any], name: str
+) -> None:
+    assert left_in_git[name]["verdict"] == "refused"
+    assert IN_GIT[name][1] in left_in_git[name]["error"]
 
 
 @on_scene
@@ -131,29 +155,28 @@ def _to_folder(folder: Path) -> None:
 
 ON_DISK: dict[str, tuple[Callable[[Path], object], str]] = {
     "a rename names both sides": (lambda p: (p / "b.txt").rename(p / "c.txt"), "b.txt, c.txt"),
-    "a rename onto an owned file": (lambda p: (p / "b.txt").rename(p / "a.txt"), "b.txt"),
+    "a rename onto an owned file": (lambda p: (p / "b.txt").rename(p / "i1.txt"), "b.txt"),
     "a deletion": (lambda p: (p / "b.txt").unlink(), "b.txt"),
     "a mode": (lambda p: (p / "run.sh").chmod(0o755), "run.sh"),
     "a link": (_to_link, "b.txt"),
     "a new link": (lambda p: (p / "new").symlink_to("a.txt"), "new"),
     "a folder for a file": (_to_folder, "b.txt, b.txt/x"),
     "a line break in a name": (lambda p: (p / "line\nbreak").write_text("y\n"), "line\nbreak"),
-    "another case": (lambda p: (p / "A.txt").write_text("y\n"), "A.txt"),
+    "another case": (lambda p: (p / "I8.txt").write_text("y\n"), "I8.txt"),
 }
 
 
+@pytest.fixture(scope="module")
+def left_on_disk(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return played_at_once(tmp_path_factory.mktemp("on-disk"), ON_DISK, lambda clone: clone.path)
+
+
 @pytest.mark.parametrize("name", ON_DISK)
-@on_scene
-def test_what_is_not_the_items_own_is_refused_and_named(scene: Scene, name: str) -> None:
-    act, named = ON_DISK[name]
-
-    def agent(agent: Agent) -> None:
-        act(agent.folder)
-        agent.write({"a.txt": "good\n"})
-
-    report, _ = scene.play({"a": agent}, [item("a", "a.txt", A_GOOD, repairCap=0)])
-    assert verdicts(report) == {"a": "refused"}
-    assert f"changed outside its files: {named}" in built(report)["a"]["error"]
+def test_what_is_not_the_items_own_is_refused_and_named(
+    left_on_disk: dict[str, Any], name: str
+) -> None:
+    assert left_on_disk[name]["verdict"] == "refused"
+    assert f"changed outside its files: {ON_DISK[name][1]}" in left_on_disk[name]["error"]
 
 
 def _file_for_submodule(folder: Path) -> None:

@@ -181,29 +181,29 @@ INSIDE = {"pkg/__init__.py": "", "pkg/calc.py": RIGHT, "pkg/tests/__init__.py": 
 TOML = '[tool.pytest.ini_options]\npythonpath = ["src"]\n'
 CHECKS = TOML + 'python_files = ["check_*.py"]\n'
 STRICT = TOML + 'filterwarnings = ["error"]\n'
-py = PYTHON
+py = (PYTHON, "-S")
 HONEST: dict[str, tuple[Command, dict[str, str], str]] = {
     "discover": (UNITTEST, FLAT, "calc.py"),
-    "discover by itself": ((py, "-m", "unittest"), FLAT, "calc.py"),
-    "discover quietly": ((py, "-m", "unittest", "discover", "-q"), FLAT, "calc.py"),
-    "discover positional": ((py, "-m", "unittest", "discover", "tests"), FLAT, "calc.py"),
+    "discover by itself": ((*py, "-m", "unittest"), FLAT, "calc.py"),
+    "discover quietly": ((*py, "-m", "unittest", "discover", "-q"), FLAT, "calc.py"),
+    "discover positional": ((*py, "-m", "unittest", "discover", "tests"), FLAT, "calc.py"),
     "discover by pattern": (
-        (py, "-m", "unittest", "discover", "-p", "*_check.py"),
+        (*py, "-m", "unittest", "discover", "-p", "*_check.py"),
         {"calc.py": RIGHT, "calc_check.py": PYTHON_TESTS},
         "calc.py",
     ),
-    "tests in the package": ((py, "-m", "unittest", "discover"), INSIDE, "pkg/calc.py"),
+    "tests in the package": ((*py, "-m", "unittest", "discover"), INSIDE, "pkg/calc.py"),
     "module by name": (UNITTEST_NAMED, FLAT, "calc.py"),
     "test by name": ((*UNITTEST_NAMED[:-1], "tests.test_calc.Calc.test_add"), FLAT, "calc.py"),
     "file by path": ((*UNITTEST_NAMED[:-1], "tests/test_calc.py"), FLAT, "calc.py"),
-    "failfast": ((py, "-m", "unittest", "-f", "tests.test_calc"), FLAT, "calc.py"),
+    "failfast": ((*py, "-m", "unittest", "-f", "tests.test_calc"), FLAT, "calc.py"),
     "unittest in a text": (
-        f"cd sub && {py} -m unittest discover -s tests -t .",
+        f"cd sub && {PYTHON} -S -m unittest discover -s tests -t .",
         SUB,
         "sub/calc.py",
     ),
     "unittest in src": (
-        f"PYTHONPATH=src {py} -m unittest discover -s tests",
+        f"PYTHONPATH=src {PYTHON} -S -m unittest discover -s tests",
         {**SRC, "tests/test_calc.py": PACKAGED},
         "src/pkg/calc.py",
     ),
@@ -233,8 +233,12 @@ HONEST: dict[str, tuple[Command, dict[str, str], str]] = {
         "src/pkg/calc.py",
     ),
     "all warnings are errors": (PYTEST, {**SRC, "pyproject.toml": STRICT}, "src/pkg/calc.py"),
-    "pytest in a text": (f"cd sub && {py} -m pytest -q -p no:cacheprovider", SUB, "sub/calc.py"),
-    "pytest through a pipe": (f"{py} -m pytest -p no:cacheprovider | cat", FLAT, "calc.py"),
+    "pytest in a text": (
+        f"cd sub && {PYTHON} -m pytest -q -p no:cacheprovider",
+        SUB,
+        "sub/calc.py",
+    ),
+    "pytest through a pipe": (f"{PYTHON} -m pytest -p no:cacheprovider | cat", FLAT, "calc.py"),
     "a script that ends python": (
         PYTEST,
         {**FLAT, "report.py": "import sys\nprint('report')\nsys.exit(3)\n"},
@@ -252,8 +256,7 @@ HONEST: dict[str, tuple[Command, dict[str, str], str]] = {
 # One of each kind: how tests are found, named, configured, wrapped, and what the change is.
 HONEST_SAMPLE = (
     *("discover by pattern", "tests in the package", "test by name", "unittest in src"),
-    *("pytest of one test", "addopts stop at the first", "pytest through a pipe"),
-    "a module that cannot be imported",
+    *("addopts stop at the first", "pytest through a pipe", "a module that cannot be imported"),
 )
 
 
@@ -307,7 +310,7 @@ def proven_node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 
 @needs_node
-@pytest.mark.parametrize("honest_node", cases(HONEST_NODE, ("CJS", "ESM", "one file", "npm")))
+@pytest.mark.parametrize("honest_node", cases(HONEST_NODE, ("CJS", "ESM", "npm")))
 def test_an_honest_node_project_reddens_with_the_planted_test(
     proven_node: Proofs, honest_node: str
 ) -> None:

@@ -150,7 +150,7 @@ def watched() -> Iterator[tuple[set[str], set[str]]]:
     me = str(os.getpid())
 
     def look() -> None:
-        while not over.wait(0.02):
+        while not over.wait(0.05):
             for process in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):  # it is over, or another user's
                     if process.name == me:

@@ -164,7 +164,14 @@ def test_a_change_too_long_to_be_shown_is_shown_to_nobody(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "hidden", ["a.txt -diff\n", "a.txt binary\n", "* diff=secret\n", "a.txt -text -diff\n"]
+    "hidden",
+    [
+        *("a.txt binary\n", "* diff=secret\n"),
+        *(
+            pytest.param(text, marks=pytest.mark.sweep)
+            for text in ("a.txt -diff\n", "a.txt -text -diff\n")
+        ),
+    ],
 )
 @beside
 def test_attributes_hide_no_line_from_the_reviewer(folder: Path, hidden: str) -> None:

@@ -123,7 +123,7 @@ def test_after_a_halt_no_agent_is_begun_however_quickly_they_follow_each_other(
     stage: Halted,
 ) -> None:
     (stage.folder / "quick").touch()
-    slugs = [f"done{number}" for number in range(40)]
+    slugs = [f"done{number}" for number in range(28)]
     stage.plan_for(*slugs)
     log = stage.folder / "begun.log"
     with stage.started() as program:

@@ -22,7 +22,7 @@ from tests.support.beside import beside
 from tests.support.killing import Tally, Yard
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-SAMPLE = 4
+SAMPLE = 3
 AT_ONCE = 2
 TRIES = (
     4  # what several threads write at once is joined, so runs differ in how many points they have

@@ -189,7 +189,7 @@ def ships_what_is_owed(scene: Scene, mode: str) -> str:
 
 
 # A few in the default run, all in the sweep.
-AT_ONCE = {("protected", "current"), ("disappears", "branch"), ("no rights", "current")}
+AT_ONCE = {("protected", "current"), ("disappears", "branch")}
 MATRIX = [
     pytest.param(way, mode, marks=() if (way, mode) in AT_ONCE else pytest.mark.sweep)
     for way in REFUSALS

@@ -70,7 +70,7 @@ def halted(halted_once: Left) -> Yard:
 @pytest.fixture(scope="module")
 def shipped_once(tmp_path_factory: pytest.TempPathFactory) -> Left:
     folder = tmp_path_factory.mktemp("shipped")
-    yard = Yard(folder)
+    yard = Yard(folder, slugs=("a", "c"))
     assert yard.run("git.after_push=kill").code == KILLED
     return yard, Rewound(folder)
 
@@ -196,7 +196,7 @@ PUSHES_ONCE = "mkdir {folder}/pushed 2>/dev/null && git -C {folder}/other push -
 def test_a_kill_on_the_way_to_a_branch_that_moved_on_costs_no_agent_and_no_second_commit(
     folder: Path, where: str
 ) -> None:
-    yard = Yard(folder, agent=PUSHES_ONCE + AGENT)
+    yard = Yard(folder, slugs=("a", "c"), agent=PUSHES_ONCE + AGENT)
     yard.repo.git("clone", "-q", str(yard.remote.path), str(folder / "other"))
     theirs = Checkout(folder / "other", yard.environ).commit({"theirs.txt": "t\n"})
     assert yard.run(where).code == KILLED
@@ -283,7 +283,7 @@ def test_without_room_for_the_state_no_agent_is_started(folder: Path, room: int)
 )
 @beside
 def test_room_that_runs_out_on_the_way_costs_no_item(folder: Path, room: int) -> None:
-    yard = Yard(folder)
+    yard = Yard(folder, slugs=("a", "c"))
     limited = ("sh", "-c", f'ulimit -f {room // 512}; exec "$@"', "sh")
     filled = yard.run(prefix=limited)
     assert "Traceback" not in filled.err

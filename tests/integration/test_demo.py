@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ import pytest
 
 from driver import demo
 from state_store.errors import InputError
-from tests.support.interpreter import PYTHON
+from tests.support import warm
+from tests.support.interpreter import IN_SHELL, PYTHON
 
 SCHEDULER = Path(__file__).resolve().parents[2] / "driver" / "wave_scheduler.py"
 TRAILERS = ("Wave-Id", "Item-Id", "Item-Slug", "Test-Command", "Proved-Tree")
@@ -33,9 +33,8 @@ class Machine:
     env: dict[str, str]
 
     def run(self, *argv: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return warm.run(
             [*PYTHON, SCHEDULER, *argv],
-            check=False,
             cwd=self.folder,
             env=self.env,
             capture_output=True,
@@ -47,7 +46,9 @@ class Machine:
 def a_machine(folder: Path, *, home: bool) -> Machine:
     programs = folder / "bin"
     programs.mkdir(parents=True)
-    (programs / "python3").symlink_to(sys.executable)
+    python = programs / "python3"
+    python.write_text(f'#!/bin/sh\nexec {IN_SHELL} "$@"\n')
+    python.chmod(0o755)
     (programs / "git").symlink_to(str(shutil.which("git")))
     elsewhere = folder / "some where"
     elsewhere.mkdir()

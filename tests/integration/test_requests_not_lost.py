@@ -23,8 +23,7 @@ NOT_MADE = Proposed("r", "b", "c", "w", error="no network")
 
 
 def good(name: str) -> dict[str, Any]:
-    test = f"import sys; sys.exit(open('{name}.txt').read() != 'good\\n')"
-    return item(name, f"{name}.txt", [sys.executable, "-c", test])
+    return item(name, f"{name}.txt", ["grep", "-qx", "good", f"{name}.txt"])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a hook for a POSIX shell")

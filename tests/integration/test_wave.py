@@ -284,9 +284,10 @@ def _renames(agent: Agent) -> None:
     ("act", "named"),
     [
         (writes(a__txt="good\n", b__txt="mine\n", new__txt="x\n"), ("b.txt", "new.txt")),
-        (_deletes, ("b.txt", "c.txt")),
-        (_renames, ("b.txt", "d.txt")),
-        (_chmods, ("run.sh",)),
+        # How each change on disk is named is in tests/attacks/test_agents_git.py.
+        pytest.param(_deletes, ("b.txt", "c.txt"), marks=pytest.mark.sweep),
+        pytest.param(_renames, ("b.txt", "d.txt"), marks=pytest.mark.sweep),
+        pytest.param(_chmods, ("run.sh",), marks=pytest.mark.sweep),
         (_commits_by_itself, ("committed", "a.txt")),
         (_switches, ("elsewhere", "a.txt")),
         (_nests, ("nested", "a.dir")),
@@ -353,24 +354,28 @@ def test_two_items_green_alone_and_red_together_ship_one_and_say_why(folder: Pat
 # What counts as green
 
 
-@pytest.mark.parametrize(
-    ("test", "why"),
-    [
-        ("echo more >> b.txt", "changed tracked files: b.txt"),
-        ("echo more >> a.txt", "changed tracked files: a.txt"),
-        ("rm run.sh", "changed tracked files: run.sh"),
-        ("false | tail -1", "exit 1"),
-        ("kill -SEGV $$", "killed by SIGSEGV"),
-        ("exit 3", "exit 3"),
-    ],
-)
+NOT_GREEN = {
+    "a": ("echo more >> a.txt", "changed tracked files: a.txt"),
+    "d": ("echo more >> b.txt", "changed tracked files: b.txt"),
+    "e": ("rm run.sh", "changed tracked files: run.sh"),
+    "f": ("false | tail -1", "exit 1"),
+    "g": ("kill -SEGV $$", "killed by SIGSEGV"),
+    "h": ("exit 3", "exit 3"),
+}
+
+
 @on_scene
-def test_only_exit_code_0_on_an_unchanged_tree_is_green(scene: Scene, test: str, why: str) -> None:
-    report, _ = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", test, repairCap=0)])
-    record = built(report)["a"]
-    assert (record["verdict"], record["verified"]) == ("failed", False)
-    assert why in record["error"]
-    assert report["shipped"] == []
+def test_only_exit_code_0_on_an_unchanged_tree_is_green(scene: Scene) -> None:
+    report, _ = scene.play(
+        {slug: writes(**{f"{slug}__txt": "good\n"}) for slug in NOT_GREEN},
+        [item(s, f"{s}.txt", test, repairCap=0) for s, (test, _) in NOT_GREEN.items()],
+    )
+    records = built(report)
+    for slug, (_, why) in NOT_GREEN.items():
+        record = records.pop(slug)
+        assert (record["verdict"], record["verified"]) == ("failed", False), slug
+        assert why in record["error"]
+    assert (records, report["shipped"]) == ({}, [])
 
 
 @on_scene
@@ -384,16 +389,18 @@ def test_a_test_that_someone_killed_costs_no_repair_round(scene: Scene) -> None:
     assert "SIGKILL" in record["error"]
 
 
-@pytest.mark.parametrize("test", ["no-such-program", ["no-such-program"], "./run.sh"])
 @on_scene
-def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene, test: Any) -> None:
-    report, driver = scene.play({"a": writes(a__txt="good\n")}, [item("a", "a.txt", test)])
-    record = built(report)["a"]
-    assert (record["verdict"], record["repairs"]) == ("undecided", 0)
-    assert "could not be run" in record["error"]
-    assert len(driver.requests) == 1
-    assert report["exit_code"] == 1
-    assert "+good" in Path(record["savedWork"]).read_text()
+def test_a_test_that_cannot_be_run_costs_no_repair_round(scene: Scene) -> None:
+    tests = {"a": "no-such-program", "d": ["no-such-program"], "e": "./run.sh"}
+    report, driver = scene.play(
+        {slug: writes(**{f"{slug}__txt": "good\n"}) for slug in tests},
+        [item(slug, f"{slug}.txt", test) for slug, test in tests.items()],
+    )
+    for record in built(report).values():
+        assert (record["verdict"], record["repairs"]) == ("undecided", 0)
+        assert "could not be run" in record["error"]
+        assert "+good" in Path(record["savedWork"]).read_text()
+    assert (len(driver.requests), report["exit_code"]) == (len(tests), 1)
 
 
 @on_scene
@@ -477,27 +484,28 @@ def _raises(agent: Agent) -> WorkerResult:
     raise RuntimeError("the backend broke")
 
 
-@pytest.mark.parametrize(
-    ("act", "verdict", "rounds", "why"),
-    [
-        (_ends(FAILURE_AGENT, "it crashed"), "failed", 2, "it crashed"),
-        (_ends(FAILURE_TIMED_OUT, "too slow"), "failed", 2, "too slow"),
-        (_ends(FAILURE_COULD_NOT_RUN, "not there"), "undecided", 1, "not there"),
-        (_ends("", "out-of-scope: b.txt"), "refused", 2, "b.txt"),
-        (_raises, "undecided", 1, "the backend broke"),
-    ],
-)
+ENDS_BADLY: dict[str, tuple[Step, str, int, str]] = {
+    "a": (_ends(FAILURE_AGENT, "it crashed"), "failed", 2, "it crashed"),
+    "d": (_ends(FAILURE_TIMED_OUT, "too slow"), "failed", 2, "too slow"),
+    "e": (_ends(FAILURE_COULD_NOT_RUN, "not there"), "undecided", 1, "not there"),
+    "f": (_ends("", "out-of-scope: b.txt"), "refused", 2, "b.txt"),
+    "g": (_raises, "undecided", 1, "the backend broke"),
+}
+
+
 @on_scene
-def test_an_agent_that_ends_badly_has_its_verdict_and_the_others_ship(
-    scene: Scene, act: Step, verdict: str, rounds: int, why: str
-) -> None:
+def test_an_agent_that_ends_badly_has_its_verdict_and_the_others_ship(scene: Scene) -> None:
+    bad = {slug: [act] * 2 for slug, (act, *_) in ENDS_BADLY.items()}
     report, driver = scene.play(
-        {"a": [act] * 2, "b": writes(b__txt="good\n")},
-        [item("a", "a.txt", "true"), item("b", "b.txt", B_GOOD)],
+        {**bad, "b": writes(b__txt="good\n")},
+        [*(item(slug, f"{slug}.txt", "true") for slug in bad), item("b", "b.txt", B_GOOD)],
     )
-    assert verdicts(report) == {"a": verdict, "b": "verified"}
-    assert (built(report)["a"]["dispatched"], len(driver.rounds_of("a"))) == (True, rounds)
-    assert why in built(report)["a"]["error"]
+    told = {slug: verdict for slug, (_, verdict, _, _) in ENDS_BADLY.items()}
+    assert verdicts(report) == {**told, "b": "verified"}
+    for slug, (_, _, rounds, why) in ENDS_BADLY.items():
+        record = built(report)[slug]
+        assert (record["dispatched"], len(driver.rounds_of(slug))) == (True, rounds), slug
+        assert why in record["error"]
     assert (report["shipped"], report["exit_code"]) == (["b"], 1)
 
 

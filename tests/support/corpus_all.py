@@ -56,11 +56,11 @@ DEFENCES = {
 }
 # The quick runners, and of the slowest of them what only it can show or shows best.
 SAMPLED = {
-    python.PYTEST.name: ("ownership", "protected", "canary"),
+    python.PYTEST.name: ("protected", "canary"),
     python.UNITTEST.name: tuple(DEFENCES),
     python.COMMAND.name: tuple(DEFENCES),
 }
-HONEST_SAMPLE = 3
+HONEST_SAMPLE = 2
 
 
 def sampled_attacks() -> Corpus:

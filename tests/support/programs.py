@@ -184,8 +184,7 @@ def writes(file: str, text: str = "good") -> str:
 
 def says_good(file: str) -> list[str]:
     """A test that is green when the file says "good"."""
-    check = f"import sys; sys.exit(open({file!r}).read() != 'good')"
-    return [*ALONE, "-c", check]
+    return ["grep", "-qx", "good", file]
 
 
 def make_template(path: Path) -> Path:

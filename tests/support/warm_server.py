@@ -6,6 +6,8 @@ three standard ones, and a socket where the id of the process and then its wait 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import gc
 import importlib
 import json
@@ -15,6 +17,7 @@ import runpy
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +87,24 @@ def become(order: Order, streams: list[int]) -> None:
         arm()
     sys.argv = order["argv"]
     sys.path[0] = str(Path(sys.argv[0]).parent)
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as ended:
+        leave(ended.code)
+        raise
+
+
+def leave(code: object) -> None:
+    """End as Python does, but for taking down all that was loaded; what is out of the ordinary is
+    left to Python."""
+    if not isinstance(code, int):
+        return
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code & 0xFF)
 
 
 def main() -> None:
