@@ -37,8 +37,8 @@ while [ ! -e BARRIER ]; do sleep 0.02; done
 CURRENT = '[ship]\nmode = "current"\n'
 
 
-def started(yard: Yard, *flags: str) -> subprocess.Popen[str]:
-    return warm.Popen(
+def started(yard: Yard, *flags: str) -> warm.Program:
+    return warm.start(
         [*yard.argv(), *flags],
         cwd=yard.folder,
         env={**yard.environ, MARKER: yard.marked.marker},
@@ -50,7 +50,7 @@ def started(yard: Yard, *flags: str) -> subprocess.Popen[str]:
 
 
 @contextmanager
-def at_work(programs: Sequence[subprocess.Popen[str]]) -> Iterator[None]:
+def at_work(programs: Sequence[warm.Program]) -> Iterator[None]:
     """Whatever becomes of them, they are gone at the end."""
     with ExitStack() as stack:
         for program in programs:
