@@ -59,7 +59,7 @@ def at_work(programs: Sequence[warm.Program]) -> Iterator[None]:
         yield
 
 
-def ended(program: subprocess.Popen[str]) -> Ran:
+def ended(program: warm.Program) -> Ran:
     out, err = program.communicate(timeout=RUN_LIMIT_S)
     return Ran(program.returncode, out, err)
 
