@@ -140,10 +140,7 @@ def _workplace(scope: Scope, folder: Path) -> _Found:
     elif users:
         why = f"process {users[0]} works in it or for it"
     elif (signed is None or signed.is_from_elsewhere) and _is_young(scope, folder):
-        why = (
-            "who made it cannot be asked (another machine or container, a restart),"
-            " and it is not old"
-        )
+        why = "who made it cannot be asked (elsewhere, or before a restart), and it is not old"
     else:
         return _Found("workspaces", str(folder), "", partial(_saved_and_removed, scope, folder))
     return _Found("workspaces", str(folder), why)
