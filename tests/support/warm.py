@@ -49,7 +49,8 @@ class Popen(subprocess.Popen[Any]):
             start(*given)
             return
         streams = [asked[name] if asked[name] != -1 else n for n, name in enumerate(_STREAMS)]
-        self._status, theirs = socket.socketpair()
+        # Packets: the id and the end of a quick program must not be read as one.
+        self._status, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             socket.send_fds(_server(os.getpid()), [order], [*streams, theirs.fileno()])
         self._close_pipe_fds(*(asked[name] for name in _PIPES))  # type: ignore[attr-defined]
