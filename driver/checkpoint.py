@@ -7,7 +7,6 @@ the report and ends no cycle.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from driver.outcome import MODE_FILE, Change
 from driver.push_answer import PushResult
 from driver.remote import Remote, fetch_head
 from driver.repository import checked_out_in
+from driver.scratch import scratch_folder
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError, TidegateError
 from state_store.export import buildlog, state_md
@@ -45,8 +45,8 @@ def checkpointed(
     try:
         if repo is None:
             raise CannotRunError("no repository was given to put it in; name it with --repo")
-        with tempfile.TemporaryDirectory(prefix="tidegate-") as scratch:
-            told |= _Checkpoint.opened(Path(scratch), repo, settings).made(api, wave_id)
+        with scratch_folder() as scratch:
+            told |= _Checkpoint.opened(scratch, repo, settings).made(api, wave_id)
     except (TidegateError, OSError) as trouble:
         told["warning"] = f"no checkpoint on {settings.checkpoint.branch}: {trouble}"
     return {"checkpoint": {"warning": None, **told}}

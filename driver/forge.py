@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from driver.git_command import last_words, redacted, user_environment
 from driver.process import Command, Finished, Processes
 from driver.proposals import Proposal
 from driver.pull_request import PullRequest
+from driver.scratch import scratch_folder
 from driver.text import safe_line
 from state_store.errors import TidegateError
 from tools.settings_schema import ShipSettings
@@ -193,7 +193,7 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 
 @contextmanager
 def _body_file(body: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        file = Path(folder) / "body.md"
+    with scratch_folder() as folder:
+        file = folder / "body.md"
         file.write_text(body, encoding="utf-8", newline="\n")
         yield file

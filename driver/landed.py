@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from driver.elsewhere import WAVES, bring
 from driver.git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
@@ -21,6 +20,7 @@ from driver.ownership import OwnedPath, covers
 from driver.push_answer import PushResult
 from driver.remote import default_branch, fetch_head, heads_on
 from driver.repository import configured
+from driver.scratch import scratch_folder
 from driver.shipped_items import Landed, Shipped, Sighting, sightings_in
 from driver.wave_branches import HEADS, branches_with, wave_branches
 from tools.settings import Settings
@@ -53,8 +53,8 @@ class Outlook:
     ) -> Iterator[Outlook]:
         """Ask the remote, where there is one. Raises UnaskedError, InputError and GitError."""
         environ = settings.environ
-        with TemporaryDirectory(prefix="tidegate-") as folder:
-            private = PrivateGit.create(Path(folder) / "private.git", repository, environ)
+        with scratch_folder() as folder:
+            private = PrivateGit.create(folder / "private.git", repository, environ)
             remote = find_remote(repository, environ, settings.ship.remote)
             heads = heads_on(private.path, environ, remote, _ASKING_S) if remote else None
             if isinstance(heads, PushResult):

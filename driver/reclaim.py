@@ -23,6 +23,7 @@ from driver.git import Repository, is_ancestor
 from driver.leftovers import BRANCH, leftovers
 from driver.living import marked, users_of
 from driver.runs import RUN_VARIABLE, clear_up, dead_runs
+from driver.scratch import scratch_folders
 from driver.wave_branches import HEADS, forget, refs_on_the_way, refs_with
 from driver.wave_records import live_waves, past_waves
 from driver.workplace import GIT, save_unfinished, sentence, sign_of
@@ -85,7 +86,7 @@ class _Found:
 def reclaim(scope: Scope) -> Iterator[Step]:
     """Remove what can go, one step at a time; with `dry` say only what would be done."""
     yield from _dead_runs(scope)
-    finders = [_temporary_files, _old_runs, _old_journal]
+    finders = [_temporary_files, _scratch, _old_runs, _old_journal]
     if scope.repository is not None:
         finders = [_workplaces, _on_the_way, _branches, *finders]
     for finder in finders:
@@ -203,6 +204,13 @@ def _temporary_files(scope: Scope) -> Iterator[_Found]:
         for path in (Path(folder, name) for name in sorted(names) if _TEMPORARY.fullmatch(name)):
             if _age_s(path) > _MOMENT_S:
                 yield _Found("temporary file", str(path), "", path.unlink)
+
+
+def _scratch(scope: Scope) -> Iterator[_Found]:
+    """What killed runs of this user had for a moment; whose it is nobody knows, but how old."""
+    for folder in scratch_folders(scope.environ):
+        if not _is_young(scope, folder) and not users_of(folder.resolve()):
+            yield _Found("scratch folder", str(folder), "", partial(remove_tree, folder))
 
 
 def _old_runs(scope: Scope) -> Iterator[_Found]:

@@ -6,7 +6,6 @@ work began from, in a git dir of our own.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from driver.commits import CommitSpec
 from driver.git import GitError, PrivateGit, Repository, open_repository
 from driver.leftovers import Leftover
 from driver.outcome import Change
+from driver.scratch import scratch_folder
 from driver.wave_branches import HEADS
 from state_store.errors import CannotRunError, InputError
 from state_store.files import read_bytes, write_bytes_atomic
@@ -42,8 +42,8 @@ def restore_branch(
     if where is None:
         raise InputError(f"{one.name} does not say which repository it is of: name it with --repo")
     repository = open_repository(where, environ)
-    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        git = PrivateGit.create(Path(folder) / "private.git", repository, environ)
+    with scratch_folder() as folder:
+        git = PrivateGit.create(folder / "private.git", repository, environ)
         commit = _committed(git, one, one.patch, repository)
         try:
             git.keep(repository, commit, f"{HEADS}{branch}")

@@ -10,12 +10,12 @@ import platform
 import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from driver.process import Captured, capture
+from driver.scratch import scratch_folder
 
 BWRAP = "bwrap"
 LANDLOCK = "landlock"
@@ -101,8 +101,8 @@ def bwrap_argv(program: str, writable: Path, inner: Iterable[str]) -> tuple[str,
 
 
 def _why_not_confining(program: str, environ: Mapping[str, str]) -> str:
-    with tempfile.TemporaryDirectory(prefix="tidegate-probe-") as folder, _listener() as server:
-        writable, outside = Path(folder, "in"), Path(folder, "outside")
+    with scratch_folder() as folder, _listener() as server:
+        writable, outside = folder / "in", folder / "outside"
         writable.mkdir()
         inside = writable / "inside"
         port = server.getsockname()[1]

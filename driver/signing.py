@@ -7,7 +7,6 @@ in which program runs. Whether anything is signed is `[ship] sign`; when, is the
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from driver.git_command import (
     text,
 )
 from driver.repository import Repository, configured, lay_git_dir
+from driver.scratch import scratch_folder
 from state_store.errors import CannotRunError
 
 ALWAYS, NEVER = "always", "never"
@@ -98,8 +98,8 @@ def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer
 
 def why_it_cannot(signer: Signer, repo: Repository, timeout_s: float = SIGN_TIMEOUT_S) -> str:
     """Why nothing can be signed without somebody at a terminal; "" when it can."""
-    with tempfile.TemporaryDirectory(prefix="tidegate-sign-") as folder:
-        git_dir = Path(folder) / "try.git"
+    with scratch_folder() as folder:
+        git_dir = folder / "try.git"
         lay_git_dir(git_dir, repo, head=repo.head)
         spec = CommitSpec("a trial\n", (), "tidegate", "tidegate@localhost", "0 +0000")
         try:

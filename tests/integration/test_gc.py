@@ -220,6 +220,26 @@ def test_temporary_files_of_killed_writers_go_and_no_others(project: Project) ->
     ]  # fmt: skip
 
 
+def test_what_killed_runs_had_for_a_moment_goes_when_it_is_old(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ship(project, "a", "w1")
+    place = tmp_path / "for a moment"
+    monkeypatch.setenv("TMPDIR", str(place))
+    old, used, fresh, others = (
+        place / name
+        for name in (*(f"tidegate-scratch-{n}" for n in ("old", "used", "fresh")), "tidegate-run-x")
+    )
+    for folder in (old, used, others):
+        (folder / "private.git").mkdir(parents=True)
+        age(folder, 30)
+    fresh.mkdir()
+    with subprocess.Popen(["sleep", "60"], cwd=used) as sleeper:
+        assert steps(project)[str(old)] == "removed"
+        sleeper.kill()
+    assert sorted(place.iterdir()) == sorted([used, fresh, others])
+
+
 def test_the_users_checkout_is_left_alone(project: Project) -> None:
     merged = ship(project, "a", "w1")["branch"]
     project.git("merge", "-q", "--ff-only", merged)

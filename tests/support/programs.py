@@ -214,11 +214,13 @@ def git(folder: Path, *args: str) -> str:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """A plain user's environment: nothing of ours, no TERM, an empty HOME."""
-    empty = home / "home"
-    empty.mkdir(exist_ok=True)
+    """A plain user's environment: nothing of ours, no TERM, a HOME with nothing but a temporary
+    folder, so that what a killed program leaves there goes with the test."""
+    own = home / "home"
+    temporary = own / ".tmp"
+    temporary.mkdir(parents=True, exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT") if name in os.environ}
-    return {**kept, "HOME": str(empty), **more}
+    return {**kept, "HOME": str(own), "TMPDIR": str(temporary), **more}
 
 
 def run(

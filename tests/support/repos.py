@@ -25,7 +25,10 @@ def user_environ(home: Path, **more: str) -> dict[str, str]:
             "[init]\ndefaultBranch = main\n[protocol]\n[core]\nfsync = none\n"
             "[maintenance]\nauto = false\n"
         )
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C", **more}
+    temporary = home / ".tmp"  # what a killed program leaves there goes with the test
+    temporary.mkdir(exist_ok=True)
+    where = {"HOME": str(home), "TMPDIR": str(temporary)}
+    return {"PATH": os.environ["PATH"], "LC_ALL": "C", **where, **more}
 
 
 @dataclass(frozen=True, slots=True)
