@@ -22,11 +22,10 @@ from tests.support.beside import beside
 from tests.support.killing import Tally, Yard
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+KILLED = -signal.SIGKILL
 SAMPLE = 3
 AT_ONCE = 2
-TRIES = (
-    4  # what several threads write at once is joined, so runs differ in how many points they have
-)
+TRIES = 4  # what threads write at once is joined: one run has more points than another
 EXPECTED = {
     *("store.before_commit", "store.after_commit", "file.write", "file.before_replace"),
     *("file.after_replace", "process.before_start", "process.after_finish", "git.before_push"),
@@ -51,11 +50,12 @@ def killed_at(folder: Path, point: int, *, clean_clone: bool) -> tuple[int, Tall
     folder.mkdir()
     yard, tally = Yard(folder), Tally()
     code = yard.run(f"*=trace:{folder / 'trace'};#{point}=kill").code
-    passed = len((folder / "trace").read_text().split())
+    # A thread that was about to write when the process was killed is not in the trace.
+    passed = point if code == KILLED else len((folder / "trace").read_text().split())
     restarts, undone = yard.run_until_done()
-    tally.runs, tally.kills = 1 + restarts, int(code == -signal.SIGKILL)
+    tally.runs, tally.kills = 1 + restarts, int(code == KILLED)
     wrong = [*undone, *yard.wrong(clean_clone=clean_clone)]
-    if code != (-signal.SIGKILL if passed >= point else 0):
+    if code != (KILLED if passed >= point else 0):
         wrong.append(f"the run that passed {passed} points ended with {code}")
     tally.violations = [f"point {point}: {one}" for one in wrong]
     if not wrong:
@@ -103,7 +103,7 @@ def test_a_kill_at_any_point_loses_and_doubles_nothing(tmp_path: Path) -> None:
     hit = len(trace) - len(missed)
     sys.stdout.write(tally.line("kill-points", points=len(trace), hit=hit, not_there=missed))
     # That a run passed a point and lived on is a violation; so all points there are were hit.
-    assert tally.violations == []
+    assert tally.violations == [], tally.violations
     assert all(number > 0.9 * len(trace) for number in missed)
 
 
