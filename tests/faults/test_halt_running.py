@@ -22,7 +22,7 @@ from state_store.write_api import STATE_DB_FILENAME
 from tests.support import warm
 from tests.support.beside import beside_on
 from tests.support.interpreter import PYTHON
-from tests.support.processes import eventually
+from tests.support.processes import eventually, is_stopped
 from tests.support.programs import LOOP
 from tests.support.repos import frozen, hook
 from tests.support.stage import HANGS, PASSES, WAITING_S, Stage
@@ -209,7 +209,7 @@ def test_a_push_that_a_halt_finds_under_way_is_finished_and_told(stage: Halted) 
 def test_commits_that_a_halt_found_unpushed_are_pushed_by_the_next_run(stage: Halted) -> None:
     stage.plan_for(*DONE)
     with stage.started(fail="git.after_update-ref@3=stop") as program:
-        assert eventually(lambda: _is_stopped(program.pid), WAITING_S), stage.said()
+        assert eventually(lambda: is_stopped(program.pid), WAITING_S), stage.said()
         (stage.state / ".HALT").write_text('{"reason": "enough"}', encoding="utf-8")
         program.send_signal(signal.SIGCONT)
         out, _ = program.communicate(timeout=WAITING_S)
@@ -232,8 +232,3 @@ def _is_program(pid: int) -> bool:
         return str(LOOP).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # gone meanwhile
         return True
-
-
-def _is_stopped(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    return status.rpartition(")")[2].split()[0] == "T"

@@ -13,11 +13,10 @@ import pytest
 from state_store.store import EventStore
 from tests.support.beside import beside
 from tests.support.killing import AGENT, Yard
-from tests.support.processes import eventually
+from tests.support.processes import eventually, is_stopped
 from tests.support.programs import Ran
 from tests.support.warm import Program
 
-fcntl = pytest.importorskip("fcntl")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 BY_POLICY = 3
 PATIENCE_S = 60.0
@@ -45,19 +44,11 @@ def held_yard(folder: Path, where: str, config: str) -> Yard:
     return yard
 
 
-def is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T")
-
-
-def is_writing(yard: Yard) -> bool:
-    """Whether somebody is in a transaction. Who is stopped there keeps all others out until it goes
-    on or ends, which is no takeover."""
-    with (yard.state / "tracker_events.db.lock").open() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+def is_locking(pid: int) -> bool:
+    """Whether a process holds the lock of a file: the store's, the ledger's, the tracker's. Who is
+    stopped there keeps all others out until it goes on or ends, which is no takeover."""
+    lines = map(str.split, Path("/proc/locks").read_text(encoding="ascii").splitlines())
+    return any(words[1] == "FLOCK" and words[4] == str(pid) for words in lines)
 
 
 def leases_are_over(yard: Yard) -> bool:
@@ -110,16 +101,16 @@ def test_who_was_stopped_and_overtaken_ships_nothing(folder: Path, where: str, f
 def stopped_at_rest(
     folder: Path, where: str, config: str, then: Callable[..., None], fail: str = ""
 ) -> None:
-    """Call `then` with a yard and its scheduler, stopped where none of its threads was writing."""
+    """Call `then` with a yard and its scheduler, stopped where none of its threads held a lock."""
     for go in range(STOPS):
         place = folder / str(go)
         place.mkdir()
         yard = held_yard(place, where, config)
         with stopped(yard, where, fail) as first:
-            if not is_writing(yard):
+            if not is_locking(first.pid):
                 then(yard, first)
                 return
-    pytest.fail(f"stopped {STOPS} times in a transaction")
+    pytest.fail(f"stopped {STOPS} times with a lock held")
 
 
 def overtaken(yard: Yard, first: Program) -> None:
