@@ -8,12 +8,12 @@ to its own tests only: an object that equals everything, an answer written down.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from driver.build_files import MAKEFILES, PACKAGE
-from driver.canary_call import Call, Canary, NotApplicable, find_call
+from driver.canary_call import Call, Canary, Field, NotApplicable, Plan, find_call
 from driver.canary_compiled import plan_cargo, plan_go
 from driver.canary_make import make_call
 from driver.canary_node import npm_call, plan_node
@@ -37,7 +37,13 @@ __all__ = [
     "plan_canary",
 ]
 
-_RUNNERS = ("pytest", "unittest", "node", "go", "cargo")
+_PLANS: Mapping[str, Callable[[Field], Plan]] = {
+    "pytest": plan_pytest,
+    "unittest": plan_unittest,
+    "node": plan_node,
+    "go": plan_go,
+    "cargo": plan_cargo,
+}
 _STARTERS = ("npm", "npx", "yarn", "pnpm", "bun", "make", "gmake")
 
 UNKNOWN_RUNNER = "the command calls no runner for which a failing test is known"
@@ -81,7 +87,7 @@ def plan_canary(
     *,
     texts: Mapping[str, str] | None = None,
     workdir: str = "",
-) -> Canary | NotApplicable:
+) -> Plan:
     """The test to plant for a command; all paths are the tree's, with slashes.
 
     `files` are the tree's, `changed` those that the item wrote. `nonce` is a fresh
@@ -92,17 +98,9 @@ def plan_canary(
     settings = texts or {}
     call = _call(given, workdir, settings)
     runner = runner_of(call.words) if call else ""
-    if call is None or runner not in _RUNNERS:
+    if call is None or runner not in _PLANS:
         return NotApplicable(UNKNOWN_RUNNER)
-    if runner == "pytest":
-        return plan_pytest(call, files, changed, settings, nonce)
-    if runner == "unittest":
-        return plan_unittest(call, files, changed, settings, nonce)
-    if runner == "go":
-        return plan_go(call, files, changed, settings, nonce)
-    if runner == "cargo":
-        return plan_cargo(call, files, settings, nonce)
-    return plan_node(call, files, changed, settings, nonce)
+    return _PLANS[runner](Field(call, files, changed, settings, nonce))
 
 
 def innocent_name(number: int) -> str:
@@ -125,7 +123,7 @@ def _call(command: str | tuple[str, ...], workdir: str, texts: Mapping[str, str]
 def may_plan(command: str | Sequence[str]) -> bool:
     """Whether the command calls a known runner, or a program that may call one."""
     called = programs(command)
-    return any(runner_of(words) in _RUNNERS or Simple(words).name in _STARTERS for words in called)
+    return any(runner_of(words) in _PLANS or Simple(words).name in _STARTERS for words in called)
 
 
 def is_read(path: str) -> bool:

@@ -7,8 +7,8 @@ needs is the business of the modules beside it.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from driver.runners.named import programs, runner_of
@@ -45,6 +45,9 @@ class NotApplicable:
     """No canary can be planted for this command; `reason` is for the record."""
 
     reason: str
+
+
+Plan = Canary | NotApplicable
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,28 @@ class Call:
         """The path in the tree that an argument names; "" for the top."""
         path = posixpath.normpath(posixpath.join(self.folder or ".", word.replace("\\", "/")))
         return "" if path == "." else path
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What a planted test is planned from; see `driver.canary.plan_canary`."""
+
+    call: Call
+    files: Collection[str]
+    changed: Collection[str]
+    texts: Mapping[str, str]
+    nonce: str
+
+    def selecting(
+        self, options: Sequence[str], names: Sequence[str], plan: Callable[[Field], Plan]
+    ) -> Plan | None:
+        """The plan for the call that selects the planted test alone, where the command selects
+        tests by one of `names`; None where that cannot be asked of it."""
+        chosen = self.call.selecting(options, names, self.nonce)
+        if chosen is None:
+            return None
+        found = plan(replace(self, call=chosen))
+        return found if isinstance(found, NotApplicable) else replace(found, selects=True)
 
 
 def camel(nonce: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from driver.canary_call import Call, Canary, NotApplicable, camel
+from driver.canary_call import Call, Canary, Field, NotApplicable, Plan, camel
 
 _SELECTS_GO = ("-run", "-skip", "-c", "-list", "-args", "-fuzz")
 _NOT_IN_ALL = ("testdata", "vendor")
@@ -38,15 +38,11 @@ fn test_{nonce}() {{
 """
 
 
-def plan_go(
-    call: Call,
-    files: Collection[str],
-    changed: Collection[str],
-    texts: Mapping[str, str],
-    nonce: str,
-) -> Canary | NotApplicable:
+def plan_go(field: Field) -> Plan:
     """First of the tests of a package, so that it is seen to fail whatever the next one does: of a
     changed one, where that has tests."""
+    call, files, changed = field.call, field.files, field.changed
+    texts, nonce = field.texts, field.nonce
     words = call.words[call.words.index("test") + 1 :]
     if any(word.partition("=")[0].replace("--", "-") in _SELECTS_GO for word in words):
         return NotApplicable("the command selects tests by name")
@@ -104,10 +100,9 @@ def _other_module(folder: str, top: str, files: Collection[str]) -> bool:
     return False
 
 
-def plan_cargo(
-    call: Call, files: Collection[str], texts: Mapping[str, str], nonce: str
-) -> Canary | NotApplicable:
+def plan_cargo(field: Field) -> Plan:
     """At the end of a file of `tests/`; of a copy, where that may bring a `main` of its own."""
+    call, files, texts, nonce = field.call, field.files, field.texts, field.nonce
     words = call.words[call.words.index("test") + 1 :]
     ours = words[: words.index("--")] if "--" in words else words
     theirs = words[len(ours) + 1 :]

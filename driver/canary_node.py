@@ -13,7 +13,7 @@ import posixpath
 import re
 from collections.abc import Collection, Mapping
 
-from driver.canary_call import Call, Canary, NotApplicable, find_call
+from driver.canary_call import Call, Canary, Field, NotApplicable, Plan, find_call
 
 _TEST_FILE = re.compile(r"(?:^|[./_-])test\.[cm]?js$|(?:^|/)test-[^/]*\.[cm]?js$|^test\.[cm]?js$")
 _TEST_FOLDER = re.compile(r"(?:^|/)test/.*\.[cm]?js$")
@@ -69,18 +69,13 @@ for (const path of {modules}) {{
 """
 
 
-def plan_node(
-    call: Call,
-    files: Collection[str],
-    changed: Collection[str],
-    texts: Mapping[str, str],
-    nonce: str,
-) -> Canary | NotApplicable:
+def plan_node(field: Field) -> Plan:
     """In a test file that the command runs; a copy is added where the command names files."""
+    call, changed, texts, nonce = field.call, field.changed, field.texts, field.nonce
     if any(word.partition("=")[0] in _SELECTS for word in call.words):
         return NotApplicable("the command selects tests by name")
     named = [word for word in call.words[1:] if not word.startswith("-")]
-    real = _real_test(files, call.folder, [call.in_tree(word) for word in named], changed)
+    real = _real_test(field.files, call.folder, [call.in_tree(word) for word in named], changed)
     if real is None:
         return NotApplicable("no test file is in the tree")
     names = (f"test_{nonce}",)

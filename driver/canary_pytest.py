@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection
 
-from driver.canary_call import Call, Canary, Command, NotApplicable, camel, is_folder, positional
+from driver.canary_call import (
+    Call,
+    Canary,
+    Command,
+    Field,
+    NotApplicable,
+    Plan,
+    camel,
+    is_folder,
+    positional,
+)
 from driver.canary_host import find_host, with_planted
 from driver.canary_text import function_name, is_test_file, method_name, planted_text
 
@@ -25,30 +34,19 @@ _SELECTS_BY = ("-k", "-m")
 _SELECTS = ("--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
 
 
-def plan_pytest(
-    call: Call,
-    files: Collection[str],
-    changed: Collection[str],
-    texts: Mapping[str, str],
-    nonce: str,
-) -> Canary | NotApplicable:
+def plan_pytest(field: Field) -> Plan:
     """See the module. A function and a method, unless the configuration renames functions."""
-    options = _options(call.words)
-    if chosen := call.selecting(options, _SELECTS_BY, nonce):
-        found = _planned(chosen, files, changed, texts, nonce)
-        return found if isinstance(found, NotApplicable) else replace(found, selects=True)
+    options = _options(field.call.words)
+    if chosen := field.selecting(options, _SELECTS_BY, _planned):
+        return chosen
     if any(word.partition("=")[0] in _SELECTS_BY for word in options):
         return NotApplicable("the command selects tests by name")
-    return _planned(call, files, changed, texts, nonce)
+    return _planned(field)
 
 
-def _planned(
-    call: Call,
-    files: Collection[str],
-    changed: Collection[str],
-    texts: Mapping[str, str],
-    nonce: str,
-) -> Canary | NotApplicable:
+def _planned(field: Field) -> Plan:
+    call, files, changed = field.call, field.files, field.changed
+    texts, nonce = field.texts, field.nonce
     options = _options(call.words)
     if any(word.partition("=")[0] in _SELECTS for word in options):
         return NotApplicable("the command selects tests by name or by what it ran before")

@@ -9,10 +9,20 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
-from driver.canary_call import Call, Canary, Command, NotApplicable, camel, is_folder, positional
+from driver.canary_call import (
+    Call,
+    Canary,
+    Command,
+    Field,
+    NotApplicable,
+    Plan,
+    camel,
+    is_folder,
+    positional,
+)
 from driver.canary_host import find_host, with_planted
 from driver.canary_text import method_name, planted_text
 
@@ -28,42 +38,14 @@ class Discovery:
     pattern: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """What a plan is made of; see `driver.canary.plan_canary`."""
-
-    call: Call
-    files: Collection[str]
-    changed: Collection[str]
-    texts: Mapping[str, str]
-    nonce: str
-
-    def canary(self, path: str, command: Command, alone: Command | None, host: bool) -> Canary:
-        text = planted_text(self.call, self.files, self.changed, path, self.nonce, plain=False)
-        text = with_planted(self.texts[path], text) if host else text
-        return Canary(
-            "unittest", path, text, (method_name(self.nonce),), command, alone, amends=host
-        )
-
-    def host(self, tests: Collection[str]) -> str | None:
-        ordered = sorted(tests, key=lambda file: (file in self.changed, file.count("/"), file))
-        return find_host(ordered, self.texts, cases_only=True)
-
-
-def plan_unittest(
-    call: Call,
-    files: Collection[str],
-    changed: Collection[str],
-    texts: Mapping[str, str],
-    nonce: str,
-) -> Canary | NotApplicable:
+def plan_unittest(field: Field) -> Plan:
     """See the module."""
-    if chosen := call.selecting(_options(call), ("-k",), nonce):
-        found = _planned(_Field(chosen, files, changed, texts, nonce))
-        return found if isinstance(found, NotApplicable) else replace(found, selects=True)
-    if "-k" in _options(call):
+    options = _options(field.call)
+    if chosen := field.selecting(options, ("-k",), _planned):
+        return chosen
+    if "-k" in options:
         return NotApplicable("the command selects tests by name")
-    return _planned(_Field(call, files, changed, texts, nonce))
+    return _planned(field)
 
 
 def discovery_of(options: Sequence[str]) -> Discovery | None:
@@ -80,7 +62,7 @@ def _named_in(options: Sequence[str]) -> list[str]:
     return [word for word in positional(options, _TAKES_VALUE) if word != "discover"]
 
 
-def _planned(field: _Field) -> Canary | NotApplicable:
+def _planned(field: Field) -> Plan:
     options = _options(field.call)
     named = _named_in(options)
     if discovery := discovery_of(options):
@@ -91,16 +73,28 @@ def _planned(field: _Field) -> Canary | NotApplicable:
     return _named(field, modules)
 
 
+def _canary(field: Field, path: str, command: Command, alone: Command | None, host: bool) -> Canary:
+    text = planted_text(field.call, field.files, field.changed, path, field.nonce, plain=False)
+    text = with_planted(field.texts[path], text) if host else text
+    names = (method_name(field.nonce),)
+    return Canary("unittest", path, text, names, command, alone, amends=host)
+
+
+def _host(field: Field, tests: Collection[str]) -> str | None:
+    ordered = sorted(tests, key=lambda file: (file in field.changed, file.count("/"), file))
+    return find_host(ordered, field.texts, cases_only=True)
+
+
 def _options(call: Call) -> tuple[str, ...]:
     return call.words[call.words.index("unittest") + 1 :]
 
 
-def _named(field: _Field, modules: Mapping[str, str]) -> Canary | NotApplicable:
+def _named(field: Field, modules: Mapping[str, str]) -> Plan:
     """In the module of one of these words, or beside it: a word may name more than a module."""
     whole = {path for word, path in modules.items() if _is_whole(word, path)}
-    if host := field.host(whole):
-        return field.canary(host, field.call.command, field.call.command, host=True)
-    host = field.host({path for path in modules.values() if not path.endswith("__init__.py")})
+    if host := _host(field, whole):
+        return _canary(field, host, field.call.command, field.call.command, host=True)
+    host = _host(field, {path for path in modules.values() if not path.endswith("__init__.py")})
     path = host or posixpath.join(
         posixpath.dirname(next(iter(modules.values()))), f"test_{field.nonce}.py"
     )
@@ -108,12 +102,12 @@ def _named(field: _Field, modules: Mapping[str, str]) -> Canary | NotApplicable:
     command = field.call.with_more(f"{dotted}.{camel(field.nonce)}" if host else dotted)
     if command is None:
         return NotApplicable("the command names single modules, and none can be added to it")
-    return field.canary(path, command, command if host else None, host=host is not None)
+    return _canary(field, path, command, command if host else None, host=host is not None)
 
 
 def _discovered(
-    field: _Field, discovery: Discovery, options: tuple[str, ...], named: list[str]
-) -> Canary | NotApplicable:
+    field: Field, discovery: Discovery, options: tuple[str, ...], named: list[str]
+) -> Plan:
     call, files = field.call, field.files
     start, pattern = discovery.start, discovery.pattern
     folder = call.in_tree(start)
@@ -122,13 +116,13 @@ def _discovered(
     name = pattern.replace("*", f"_{field.nonce}", 1).replace("*", "").lstrip("_")
     if not re.fullmatch(r"[A-Za-z]\w*\.py", name) or (folder and not is_folder(folder, files)):
         return NotApplicable("it is not clear which files the command discovers")
-    host = field.host([file for file in files if _is_loaded(file, folder, pattern, files)])
+    host = _host(field, [file for file in files if _is_loaded(file, folder, pattern, files)])
     path = host or posixpath.join(folder, name)
     name = posixpath.basename(path)
     alone = ("-p", name) if "discover" in options else ("discover", "-p", name)
     plain = "discover" in options or not options
     more = call.with_more(*alone) if plain and len(named) < 2 else None
-    return field.canary(path, call.command, more, host=host is not None)
+    return _canary(field, path, call.command, more, host=host is not None)
 
 
 def _is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> bool:
