@@ -18,10 +18,14 @@ def scratch_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+def temporary_folder(environ: Mapping[str, str]) -> Path:
+    """Where this user's programs put what is for a moment."""
+    return Path(environ.get("TMPDIR") or environ.get("TEMP") or tempfile.gettempdir())
+
+
 def scratch_folders(environ: Mapping[str, str]) -> Iterator[Path]:
     """This user's that are there; each may still be in use."""
-    place = Path(environ.get("TMPDIR") or tempfile.gettempdir())
-    for folder in sorted(place.glob(f"{_PREFIX}*")):
+    for folder in sorted(temporary_folder(environ).glob(f"{_PREFIX}*")):
         with suppress(OSError):
             is_ours = os.name == "nt" or folder.lstat().st_uid == os.geteuid()
             if is_ours and folder.is_dir() and not folder.is_symlink():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from driver.repository import Repository, toplevel_of
+from driver.scratch import temporary_folder
 from state_store.errors import CannotRunError, InputError
 
 
@@ -64,6 +64,5 @@ def _cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def _temporary_folder(environ: Mapping[str, str]) -> Path:
-    temporary = environ.get("TMPDIR") or environ.get("TEMP") or tempfile.gettempdir()
     user = "" if sys.platform == "win32" else f"-{os.geteuid()}"
-    return Path(temporary) / f"tidegate{user}"
+    return temporary_folder(environ) / f"tidegate{user}"

@@ -40,7 +40,7 @@ class Announcement:
     @classmethod
     def of_entry(cls, entry: Mapping[str, Any]) -> Announcement | None:
         """What a journal entry announces; None where it does not."""
-        branch, tip, target = (_text(entry.get(key)) for key in ("branch", "tip", "target"))
+        branch, tip, target = (text_or_none(entry.get(key)) for key in ("branch", "tip", "target"))
         if not branch or not tip:
             return None
         if target is None and not is_branch_of(branch, str(entry.get("waveId"))):
@@ -221,5 +221,6 @@ class Owed:
         )
 
 
-def _text(value: object) -> str | None:
+def text_or_none(value: object) -> str | None:
+    """A journal's field, where a text is in it."""
     return value if isinstance(value, str) else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.outcome import Verdict
-from driver.phases.owed import Announcement, Owed
+from driver.phases.owed import Announcement, Owed, text_or_none
 from driver.pipeline import course, phase_receipt
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.reviews import Review, ReviewWord, from_json
@@ -89,7 +89,8 @@ def _of_entry(
     settled, reviews = bool(entry.get("settled")), from_json(entry.get("reviews"))
     green = entry.get("verdict") == Verdict.VERIFIED
     found = Remembered(
-        attempts=0 if settled else _count(entry.get("attempt")), commit=_text(entry.get("commit"))
+        attempts=0 if settled else _count(entry.get("attempt")),
+        commit=text_or_none(entry.get("commit")),
     )
     phases = phase_receipt.from_json(entry.get("phases")) if stepwise else ()
     if phases and (green or from_phase or not settled):
@@ -97,10 +98,10 @@ def _of_entry(
         found = replace(found, tree=tree, attempts=attempts, phases=phases, folder=folder)
         after = entry.get("afterApproval")
         paths = tuple(map(str, after)) if isinstance(after, list) else ()
-        approved = _text(entry.get("approvedTree"))
+        approved = text_or_none(entry.get("approvedTree"))
         return replace(found, reviews=reviews, approved=approved, after_approval=paths)
     if green or (entry.get("proven") and not settled):
-        tree = _text(entry.get("tree"))
+        tree = text_or_none(entry.get("tree"))
         work, read = folder / WORK, folder / REVIEWED
         return replace(found, tree=tree, patch=work, reviews=reviews, reviewed=read)
     if not settled and reviews and reviews[-1].word is ReviewWord.CHANGES_REQUESTED:
@@ -150,10 +151,6 @@ def _entry_about(entries: Entries, subject: Subject) -> dict[str, Any] | None:
         ),
         None,
     )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _count(value: object) -> int:
