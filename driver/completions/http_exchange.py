@@ -181,6 +181,8 @@ class Exchange:
         if isinstance(error, TransportError):
             return error
         reason = getattr(error, "reason", None) or error
+        if isinstance(reason, TimeoutError) and time.monotonic() >= self._deadline:
+            return self._given_up()  # the socket has noticed before we have
         if self._answering:
             return malformed(f"it is cut off ({_named(reason)})")
         shown = endpoint(self._request.full_url).shown
