@@ -123,7 +123,7 @@ def check_disk(name: str, path: Path) -> Check:
 def judge_disk(name: str, path: Path, free_bytes: int, free_files: int | None) -> Check:
     """`free_files` is None where the file system does not count them."""
     detail = f"{free_bytes / MIB:,.0f} MiB free at {path}"
-    remedy = "free some room there (tools/gc.py removes what finished runs left)"
+    remedy = "free some room there (tidegate gc, or tools/gc.py, removes what finished runs left)"
     if free_files is not None and free_files < SCARCE_FILES:
         return failed(name, f"room for only {free_files} more files at {path}", remedy)
     if free_bytes < SCARCE_BYTES:

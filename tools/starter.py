@@ -26,7 +26,8 @@ GITLAB_INCLUDE = "include:\n  - local: .gitlab/tidegate.yml\n"
 
 CONFIG = """\
 # Settings of Tidegate; each line that is commented out shows its default. All of them, with what
-# they mean: docs/configuration.md of Tidegate. Its tools/doctor.py says whether a wave can run.
+# they mean: docs/configuration.md of Tidegate. Its tools/doctor.py, or tidegate doctor where it
+# is installed, says whether a wave can run.
 
 [backend]
 # Claude Code, logged in or with ANTHROPIC_API_KEY. Others: docs/drivers.md.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -87,9 +86,3 @@ def test_the_map_names_every_module_and_no_other() -> None:
     named = set(re.findall(r"`(?:tools/)?([a-z_]+)(?:\.py)?`", " ".join(cells)))
     there = {path.stem for path in modules() if path.stem != "__init__"}
     assert (there - named, named - there) == (set(), set())
-
-
-def test_every_folder_of_modules_is_installed() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    folders = {path.parent.relative_to(ROOT).as_posix().replace("/", ".") for path in modules()}
-    assert folders == set(project["tool"]["setuptools"]["packages"])

@@ -1,0 +1,23 @@
+"""The package `tidegate`: the one folder that pip installs, with all other packages below it.
+
+Their modules import each other as `driver`, `tools` and `state_store`, so importing this package
+puts the folder that holds them first on the import path, before anybody else's `tools`.
+"""
+
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+# An editable install leaves them where they are: at the top of the checkout.
+_HOME = _HERE if (_HERE / "driver").is_dir() else _HERE.parents[1]
+
+for _name in ("driver", "tools", "state_store"):
+    _loaded = sys.modules.get(_name)
+    _where = [Path(folder).resolve() for folder in getattr(_loaded, "__path__", ())]
+    if _loaded is not None and _where != [_HOME / _name]:
+        raise ImportError(
+            f"tidegate cannot be imported: another {_name!r} is loaded already, {_loaded!r};"
+            " run Tidegate in a process of its own"
+        )
+
+sys.path.insert(0, str(_HOME))
