@@ -22,13 +22,13 @@ def make_call(
     if len(called) != 1 or Simple(called[0]).name not in ("make", "gmake"):
         return None
     lines = lines_run(command, workdir, lambda path: texts.get(path, ""))
-    calls = [call for line, folder in lines if (call := _call(line, folder))]
+    calls = [call for line, folder in lines if (call := _line_call(line, folder))]
     if len(calls) != 1:
         return None
     return Call(command, calls[0].words, calls[0].folder, extendable=False)
 
 
-def _call(line: str, workdir: str) -> Call | None:
+def _line_call(line: str, workdir: str) -> Call | None:
     try:
         return find_call(line, workdir)
     except UnreadableError:

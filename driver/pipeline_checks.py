@@ -35,10 +35,10 @@ def check_pipeline(settings: Settings, top: Path | None) -> Iterator[Check]:
     yield failed_as(NAME, wrong[0]) if wrong else passed(NAME, steps)
     for phase in pipeline.phases:
         if phase.backend is not None:
-            yield from named(f"{NAME}.{phase.name}", _examined(phase.backend, settings))
+            yield from named(f"{NAME}.{phase.name}", _phase_backend(phase.backend, settings))
 
 
-def _examined(table: BackendSettings, settings: Settings) -> tuple[Check, ...]:
+def _phase_backend(table: BackendSettings, settings: Settings) -> tuple[Check, ...]:
     try:
         return driver_from(table, settings.environ, settings.prices).examine()
     except TidegateError as error:
