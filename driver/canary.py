@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from driver.build_files import MAKEFILES, PACKAGE
 from driver.canary_call import Call, Canary, Field, NotApplicable, Plan, find_call
 from driver.canary_compiled import plan_cargo, plan_go
 from driver.canary_make import make_call
@@ -20,9 +19,10 @@ from driver.canary_node import npm_call, plan_node
 from driver.canary_pytest import CONFIGS, plan_pytest
 from driver.canary_text import is_test_file
 from driver.canary_unittest import plan_unittest
-from driver.runners.named import programs, runner_of
-from driver.shell_syntax import Simple
-from driver.shell_words import UnreadableError
+from driver.test_command.build_scripts import MAKEFILES, PACKAGE
+from driver.test_command.invocations import programs, runner_of
+from driver.test_command.shell_lexer import UnreadableError
+from driver.test_command.shell_parser import Simple
 from driver.test_counts import Counts, Doubt
 
 __all__ = [

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from driver.runners.named import programs, runner_of
-from driver.shell_syntax import Simple, parse
-from driver.shell_words import split
+from driver.test_command.invocations import programs, runner_of
+from driver.test_command.shell_lexer import split
+from driver.test_command.shell_parser import Simple, parse
 
 Command = str | tuple[str, ...]
 _PLAIN = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-=:"

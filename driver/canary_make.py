@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from driver.build_files import lines_run
 from driver.canary_call import Call, find_call
-from driver.runners.named import programs
-from driver.shell_syntax import Simple
-from driver.shell_words import UnreadableError
+from driver.test_command.build_scripts import lines_run
+from driver.test_command.invocations import programs
+from driver.test_command.shell_lexer import UnreadableError
+from driver.test_command.shell_parser import Simple
 
 
 def make_call(

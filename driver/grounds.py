@@ -21,12 +21,12 @@ from driver.own_files import is_own_part
 from driver.preparation import Preparation
 from driver.process import Command, Processes, child_environment, could_not_run_reason
 from driver.prompts import command_text
-from driver.runners.named import programs
 from driver.runs import RUN_VARIABLE
 from driver.ship_names import on_the_way
 from driver.signing import signer_of
 from driver.stop import Stop
 from driver.target import start
+from driver.test_command.invocations import programs
 from driver.tripwire import Tripwire
 from driver.users_hooks import take_hooks
 from driver.wave_context import Planned

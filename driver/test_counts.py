@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from driver.runners import compiled_runners, hosted_runners, node_runners, python_runners
-from driver.runners.named import programs, runners_named
 from driver.runners.summary import (
     CONTRADICTORY,
     MISSING,
@@ -23,6 +22,7 @@ from driver.runners.summary import (
     cleaned,
     total,
 )
+from driver.test_command.invocations import programs, runners_named
 
 __all__ = ["Allowance", "Counts", "Doubt", "count_tests", "judge_counts"]
 

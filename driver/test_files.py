@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from driver.build_files import in_folder, lines_run
 from driver.canary_call import Command, find_call, positional
 from driver.canary_pytest import CONFIGS, TAKES_VALUE, words_set
 from driver.canary_unittest import discovery_of
-from driver.runners.named import programs, runner_of
+from driver.test_command.build_scripts import in_folder, lines_run
+from driver.test_command.invocations import programs, runner_of
 
 _TAKE_FILES = ("pytest", "node", "jest", "vitest", "mocha", "rspec", "phpunit")
 _DOTTED = re.compile(r"\w+(?:\.\w+)+")

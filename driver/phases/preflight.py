@@ -20,7 +20,7 @@ from driver.ownership import (
 )
 from driver.prompts import command_text
 from driver.survey import Survey
-from driver.test_command import command_problems
+from driver.test_command.exit_code_rules import command_problems
 from driver.verification_policy import policy_for
 from driver.wave_context import SHIP_MODES, Home, Planned, Shipping
 from state_store.errors import ExitCode, InputError

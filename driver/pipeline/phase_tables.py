@@ -32,7 +32,7 @@ from driver.pipeline.definition import (
     Pipeline,
 )
 from driver.prompts import command_text
-from driver.test_command import command_problems
+from driver.test_command.exit_code_rules import command_problems
 from state_store.errors import InputError
 from tools import setting_kinds, settings_schema
 from tools.setting_kinds import Kind

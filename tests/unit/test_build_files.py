@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from driver.build_files import Made, included, lines_run, made_by, recipe
+from driver.test_command.build_scripts import Made, included, lines_run, made_by, recipe
 
 MAKEFILE = """\
 -include config.mk rules/*.mk

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from driver.shell_syntax import parse, simple_commands
-from driver.shell_words import UnreadableError, split
-from driver.test_command import command_problems
+from driver.test_command.exit_code_rules import command_problems
+from driver.test_command.shell_lexer import UnreadableError, split
+from driver.test_command.shell_parser import parse, simple_commands
 
 HONEST: list[str | list[str]] = [
     "pwd; pytest",

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from driver.runners.named import programs, without_starter
-from driver.shell_syntax import Simple
+from driver.test_command.invocations import programs, without_starter
+from driver.test_command.shell_parser import Simple
 
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks
 PACKAGE = "package.json"

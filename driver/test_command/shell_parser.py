@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from driver.shell_words import DEEPEST, Token, UnreadableError, split
+from driver.test_command.shell_lexer import DEEPEST, Token, UnreadableError, split
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _REDIRECTIONS = ("<", ">", ">>", "<<<", ">&", "<&", "&>", "&>>", ">|", "<>")

@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from driver.shell_call import ShellOptions, shell_call
-from driver.shell_syntax import (
+from driver.test_command.invocations import ShellOptions, shell_call
+from driver.test_command.shell_lexer import UnreadableError
+from driver.test_command.shell_parser import (
     Branch,
     Chain,
     Group,
@@ -25,7 +26,6 @@ from driver.shell_syntax import (
     parse,
     simple_commands,
 )
-from driver.shell_words import UnreadableError
 
 _ALWAYS_GREEN = ("true", ":", "echo", "printf", "sleep")
 _SET_UP = (

@@ -11,11 +11,10 @@ import shlex
 from collections.abc import Callable, Iterator, Set
 from itertools import pairwise
 
-from driver.build_files import in_folder, lines_run, made_by
-from driver.runners.named import programs, without_starter
-from driver.shell_call import innermost
-from driver.shell_syntax import Simple, parse, simple_commands
-from driver.shell_words import UnreadableError
+from driver.test_command.build_scripts import in_folder, lines_run, made_by
+from driver.test_command.invocations import innermost, programs, without_starter
+from driver.test_command.shell_lexer import UnreadableError
+from driver.test_command.shell_parser import Simple, parse, simple_commands
 
 Command = str | tuple[str, ...]
 Read = Callable[[str], str]

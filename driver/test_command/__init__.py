@@ -1,0 +1,1 @@
+"""What a test command says, and what it starts. Pure."""
