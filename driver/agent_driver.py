@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from driver.check import Check, failed_as, passed
 from driver.provider_fault import ProviderFault
 from driver.provider_load import ProviderLoad
+from driver.terminal.check_result import Check, failed_as, passed
 
 WORKER_RUNNING = "running"
 WORKER_DONE = "done"

@@ -15,7 +15,7 @@ from typing import Any
 
 from driver.outcome import Verdict
 from driver.selection import WAITS_FOR_ITS_TIME, Skipped, seconds_of
-from driver.text import with_note
+from driver.terminal.safe_text import with_note
 from state_store.item_id import id_of
 from state_store.item_status import BLOCKED, CLAIMED, TODO, is_open
 

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from driver.outcome import RunKind, Verdict
-from driver.text import bounded, counted, safe_line
+from driver.terminal.safe_text import bounded, counted, safe_line
 from state_store.findings import PREFIX
 from state_store.item_id import id_of
 from state_store.item_status import BLOCKED, CLAIMED, PROPOSED, TODO

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from driver.adapters import driver_from, of_reviewer, review_driver_from
 from driver.agent_driver import AgentDriver
-from driver.check import Check, failed_as, named
+from driver.terminal.check_result import Check, failed_as, named
 from state_store.errors import TidegateError
 from tools.settings import Settings
 

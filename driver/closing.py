@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from driver.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
-from driver.text import counted, typed, verdict_said, without_remedy
+from driver.terminal.safe_text import counted, typed, verdict_said, without_remedy
 
 Json = Mapping[str, Any]
 

@@ -30,10 +30,10 @@ from driver.backends.endings import not_run, printed_lines, tail
 from driver.backends.fault_words import fault_in
 from driver.backends.json_lines import answer_in
 from driver.backends.local_driver import AgentCall, LocalOptions, dispatch_folder
-from driver.check import Check, failed_as
 from driver.model_table import CODEX_MODELS, cost_of
 from driver.process import Finished
 from driver.provider_fault import FaultKind, ProviderFault
+from driver.terminal.check_result import Check, failed_as
 
 PROGRAM = "codex"
 PROVIDER = "tidegate"

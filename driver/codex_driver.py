@@ -31,7 +31,6 @@ from driver.backends.endings import not_run
 from driver.backends.local_driver import LocalDriver
 from driver.backends.throttle import Throttle
 from driver.backends.tries import Tries
-from driver.check import Check
 from driver.completions.completion import WORKER_PATCH_SCHEMA
 from driver.completions.dialogue import Channel, Dialogue, Work
 from driver.completions.endpoint_checks import examine_server
@@ -43,6 +42,7 @@ from driver.completions.request_shape import LIMITS, Shapes
 from driver.completions.server import OPENAI_URL, Server, complete, usual_key_name
 from driver.model_table import CODEX_MODELS
 from driver.provider_fault import FaultKind, ProviderFault
+from driver.terminal.check_result import Check
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment
 

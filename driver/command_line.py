@@ -16,15 +16,14 @@ from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
 from driver.dry_run import describe_dry_run
 from driver.git import open_repository
-from driver.pipeline.confirm import Terminal
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.planning import WaveRequest, check, wave_id_of
-from driver.progress import to_stderr
 from driver.recording import RecordingWriter
 from driver.report import to_json
 from driver.state_folder import prepare_state_dir
 from driver.stop import Stop, listening
 from driver.survey import Survey
+from driver.terminal.progress import Terminal, to_stderr
 from driver.wanted import Wanted
 from driver.wave_context import Planned, Shipping, WaveOptions
 from state_store import failpoints

@@ -17,8 +17,8 @@ from driver.foreign_driver import adapted
 from driver.git import toplevel_of
 from driver.kept_docket import TrackerReader
 from driver.planning import WaveRequest
-from driver.progress import Progress
 from driver.survey import Survey
+from driver.terminal.progress import Progress
 from driver.wanted import Wanted
 from driver.wave_context import Shipping, WaveOptions
 from tools.settings import Settings, process_environment

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.backlog import ACTOR
-from driver.progress import Progress
+from driver.terminal.progress import Progress
 from state_store import events
 from state_store.api import StateAPI
 from state_store.errors import TidegateError

@@ -22,7 +22,7 @@ from driver.outcome import BUILD, MODE_FILE, REPAIR
 from driver.prompts import build_prompt
 from driver.recorded import Recorded, RecordedFile
 from driver.recording import RecordingWriter
-from driver.text import typed
+from driver.terminal.safe_text import typed
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from driver.gates import halt_command
 from driver.git import Repository
 from driver.ground import RepositoryGround
-from driver.text import counted
+from driver.terminal.safe_text import counted
 from driver.wave_context import Wave
 
 

@@ -14,7 +14,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit code 2."""
-        from driver.text import safe_line
+        from driver.terminal.safe_text import safe_line
 
         self.exit(2, f"tidegate: {safe_line(message)}; {self.prog} --help tells the flags\n")
 

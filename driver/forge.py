@@ -20,7 +20,7 @@ from driver.process import Command, Finished, Processes
 from driver.proposals import Proposal
 from driver.pull_request import PullRequest
 from driver.scratch import scratch_folder
-from driver.text import safe_line
+from driver.terminal.safe_text import safe_line
 from state_store.errors import TidegateError
 from tools.settings_schema import ShipSettings
 

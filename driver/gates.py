@@ -18,7 +18,7 @@ from typing import Any
 
 from driver.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.stop import InterruptedWaveError, Stop
-from driver.text import GO_ON, typed
+from driver.terminal.safe_text import GO_ON, typed
 from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
 from tools import budget, cost_ceiling, halt
 from tools.ceilings import DAILY, TOKENS, Decision, Limits

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from driver.text import bounded, safe_line, safe_text
+from driver.terminal.safe_text import bounded, safe_line, safe_text
 
 _INDENT = "    "  # a fence that is indented as far ends nothing
 _BROKEN_BAR = "\N{BROKEN BAR}"

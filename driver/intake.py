@@ -25,7 +25,7 @@ from driver.phases.preflight import PreflightError
 from driver.planning import check
 from driver.ranked import Ranked
 from driver.selection import Selection, Skipped, name_of, select_disjoint, select_ranked
-from driver.text import counted
+from driver.terminal.safe_text import counted
 from driver.wanted import names_of
 from driver.wave_bridge import build_manifest_item
 from state_store.errors import CannotRunError, InputError

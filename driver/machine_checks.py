@@ -13,9 +13,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from driver.check import Check, failed, failed_as, passed, warned
 from driver.repository import git_version
 from driver.sandbox import BWRAP, LANDLOCK, Facts, choose, look
+from driver.terminal.check_result import Check, failed, failed_as, passed, warned
 from state_store.errors import TidegateError
 
 MIB = 1 << 20

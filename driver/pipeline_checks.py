@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from driver.adapters import driver_from
-from driver.check import Check, failed, failed_as, named, passed
 from driver.pipeline.definition import Pipeline
 from driver.pipeline.phase_tables import parse
 from driver.pipeline.prompt_files import unknown_variables
 from driver.survey import Survey
+from driver.terminal.check_result import Check, failed, failed_as, named, passed
 from state_store.errors import InputError, TidegateError
 from tools.settings import Settings
 from tools.settings_schema import BackendSettings

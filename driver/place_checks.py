@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.check import Check, failed, failed_as, passed, warned
 from driver.cycle_context import repository_in_sight
 from driver.forge_checks import check_pull_requests
 from driver.git import Repository, find_remote, open_repository, toplevel_of
@@ -20,7 +19,8 @@ from driver.machine_checks import check_disk, nearest_folder
 from driver.remote import Remote, why_unreachable
 from driver.repository import check_usable
 from driver.state_folder import check_state_dir
-from driver.text import typed
+from driver.terminal.check_result import Check, failed, failed_as, passed, warned
+from driver.terminal.safe_text import typed
 from driver.tracker import tracker_problems, validate_item
 from driver.workspace_root import workspace_root
 from state_store.errors import CannotRunError, InputError, TidegateError

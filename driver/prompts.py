@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from driver.manifest import WorkItem
 from driver.outcome import GATE, Attempt, RunKind, TestRun
-from driver.text import bounded, safe_text
+from driver.terminal.safe_text import bounded, safe_text
 
 MAX_OUTPUT_CHARS = 12_000
 MAX_DIFF_CHARS = 24_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from driver.inert import cell, fenced, plain
 from driver.runners.summary import Counts
-from driver.text import counted
+from driver.terminal.safe_text import counted
 
 MAX_TITLE_CHARS = 200
 MAX_BODY_BYTES = 65_536  # what GitHub takes, in characters, which are never more than bytes

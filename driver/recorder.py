@@ -22,10 +22,10 @@ from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.pending_entry import PendingEntry
 from driver.pipeline import phase_receipt
 from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.progress import Progress
 from driver.reviews import Review
 from driver.subject import Subject
-from driver.text import run_said, verdict_said
+from driver.terminal.progress import Progress
+from driver.terminal.safe_text import run_said, verdict_said
 from state_store import journal
 from state_store.errors import CannotRunError, TidegateError
 from state_store.failpoints import failpoint

@@ -27,7 +27,7 @@ from driver.git_command import (
     user_environment,
     with_config,
 )
-from driver.text import counted
+from driver.terminal.safe_text import counted
 from state_store.errors import CannotRunError, InputError
 
 _OLDEST_GIT = (2, 32)  # GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT: before it, nothing can be sealed off

@@ -15,8 +15,8 @@ from driver.outcome import Attempt, TestRun, Verdict
 from driver.prompts import MAX_DIFF_CHARS, MAX_OUTPUT_CHARS, command_text, quoted
 from driver.reviews import Finding, Review
 from driver.runners.summary import Counts
+from driver.terminal.safe_text import safe_line, safe_text
 from driver.test_files import is_test
-from driver.text import safe_line, safe_text
 
 _TASK = """\
 You review a change that another agent made. You did not write it and owe it nothing: look for what

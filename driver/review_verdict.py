@@ -15,7 +15,7 @@ from driver.agent_driver import WorkerResult
 from driver.completions.json_shape import shape_problem
 from driver.outcome import Verdict
 from driver.reviews import Finding, Review, ReviewWord
-from driver.text import bounded, safe_line, safe_text
+from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.verdicts import Judgement
 
 APPROVE = "approve"

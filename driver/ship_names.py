@@ -13,7 +13,7 @@ from itertools import count
 
 from driver.manifest import WorkItem
 from driver.prompts import command_text
-from driver.text import safe_line
+from driver.terminal.safe_text import safe_line
 from driver.trailers import (
     ITEM_ID,
     ITEM_SLUG,

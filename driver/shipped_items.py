@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from driver.text import safe_line, with_note
+from driver.terminal.safe_text import safe_line, with_note
 from driver.trailers import ITEM_ID, ITEM_TASK, WAVE_ID
 from state_store.item_status import DONE, IN_PROGRESS, TODO, is_open
 

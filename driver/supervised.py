@@ -25,7 +25,7 @@ from driver import nursery, process_table, supervisor
 from driver.command import Command
 from driver.run_streams import Streams
 from driver.running_tree import STUCK_AFTER_S, RunningTree
-from driver.text import safe_line
+from driver.terminal.safe_text import safe_line
 
 # Generous, because many forks may wait for few processors; one that is merely stopped is woken.
 NURSERY_LIMIT_S = 30.0

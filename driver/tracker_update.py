@@ -16,7 +16,7 @@ from driver.attempts import Patience, after_try, no_wait, opened
 from driver.backlog import Backlog
 from driver.outcome import Verdict
 from driver.shipped_items import KEY, Shipped, note_of
-from driver.text import with_note, without_remedy
+from driver.terminal.safe_text import with_note, without_remedy
 from driver.tracker import Edit
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError

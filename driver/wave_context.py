@@ -15,10 +15,8 @@ from driver.leasing import Leases
 from driver.manifest import WorkItem
 from driver.outcome import Evidence
 from driver.ownership import OwnedPath
-from driver.pipeline.confirm import Ask
 from driver.pipeline.definition import CLASSIC, Phase, Pipeline
 from driver.process import Processes
-from driver.progress import Progress
 from driver.protected import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
@@ -30,6 +28,7 @@ from driver.spending import Spending
 from driver.stop import Stop
 from driver.subject import Subject, digest
 from driver.survey import Survey
+from driver.terminal.progress import Ask, Progress
 from driver.verification_policy import Policy
 from state_store.journal import safe_slug
 from tools.settings import Settings

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from driver.check import Check
     from driver.place_checks import Places
+    from driver.terminal.check_result import Check
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -61,10 +61,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _checks(args: argparse.Namespace) -> Iterator[Check]:
     from driver.backend_checks import check_backends, secrets_of
-    from driver.check import masked
     from driver.machine_checks import check_clock, check_cores, check_git, check_sandbox
     from driver.pipeline_checks import check_pipeline
     from driver.place_checks import check_places
+    from driver.terminal.check_result import masked
     from tools.settings import process_environment
 
     environ = process_environment()
@@ -83,8 +83,8 @@ def _checks(args: argparse.Namespace) -> Iterator[Check]:
 def _places(
     args: argparse.Namespace, environ: Mapping[str, str], *, has_git: bool
 ) -> tuple[Places, tuple[Check, ...]]:
-    from driver.check import warned
     from driver.place_checks import Places, repository_at, repository_named, workspaces_of
+    from driver.terminal.check_result import warned
     from tools.settings import load
 
     top = repository_named(args.repo, environ) if has_git else None

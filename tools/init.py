@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from driver.text import safe_line, typed
+    from driver.terminal.safe_text import safe_line, typed
 
     for step in _steps(args):
         print(safe_line(str(step)), flush=True)

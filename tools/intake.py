@@ -113,7 +113,7 @@ def _tell(fates: Sequence[Fate], lost: Sequence[NotConverted], *, as_json: bool)
         document = {"items": list(map(asdict, fates)), "notConverted": list(map(asdict, lost))}
         print(json.dumps(document))
         return
-    from driver.text import safe_line
+    from driver.terminal.safe_text import safe_line
 
     for fate in fates:
         if fate.what != SAME:

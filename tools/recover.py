@@ -84,7 +84,7 @@ def _list(found: Sequence[Leftover], *, as_json: bool) -> None:
 
 
 def _line(one: Leftover) -> str:
-    from driver.text import safe_line, verdict_said
+    from driver.terminal.safe_text import safe_line, verdict_said
 
     said = one.to_json()
     age = f"{said['ageS'] / 86400:.1f} days" if said["ageS"] >= 86400 else f"{said['ageS']} s"
@@ -95,7 +95,7 @@ def _line(one: Leftover) -> str:
 
 
 def _show(one: Leftover, *, as_json: bool) -> None:
-    from driver.text import safe_text
+    from driver.terminal.safe_text import safe_text
     from state_store.files import read_bytes
 
     if as_json:

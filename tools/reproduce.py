@@ -60,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
 def _tell(done: Reproduction, *, as_json: bool) -> None:
     import json
 
-    from driver.text import safe_line
+    from driver.terminal.safe_text import safe_line
 
     if as_json:
         print(json.dumps(done.to_json()))

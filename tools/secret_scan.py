@@ -178,7 +178,7 @@ def _report_paths(paths: Sequence[str]) -> int:
 
 
 def _tell(where: str, data: bytes, found: Sequence[Match]) -> int:
-    from driver.text import safe_line
+    from driver.terminal.safe_text import safe_line
 
     if is_large(data):
         print(safe_line(f"SKIPPED-LARGE {where}: nothing of its {len(data)} bytes was left out"))

@@ -198,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _check(args: argparse.Namespace) -> int:
     import json
 
-    from driver.text import safe_line
+    from driver.terminal.safe_text import safe_line
 
     found = run_checks(args.root, args.state_root)
     if args.json:
@@ -214,7 +214,7 @@ def _check(args: argparse.Namespace) -> int:
 def _advise(args: argparse.Namespace) -> int:
     import json
 
-    from driver.text import safe_line
+    from driver.terminal.safe_text import safe_line
 
     found = scan_backlog_items(args.tracker, args.root, args.ledger)
     if args.json:

@@ -13,7 +13,7 @@ from typing import Any
 
 from driver.completions.json_shape import Schema, shape_problem
 from driver.completions.provider_reply import first_choice
-from driver.text import safe_line
+from driver.terminal.safe_text import safe_line
 from state_store import strict_json
 
 _MAX_STARTS = 5000  # of objects in one text; an answer of braces only must not cost a minute

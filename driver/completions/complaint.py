@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from driver.provider_fault import FaultKind
-from driver.text import safe_line
+from driver.terminal.safe_text import safe_line
 
 _MAX_SHOWN = 600
 

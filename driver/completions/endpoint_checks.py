@@ -9,11 +9,11 @@ import difflib
 import json
 from collections.abc import Collection, Iterator, Mapping
 
-from driver.check import Check, failed, failed_as, passed, warned
 from driver.completions.endpoint import endpoint
 from driver.completions.http_exchange import Exchange, Watch
 from driver.completions.provider_reply import HttpAnswer, TransportError
 from driver.completions.server import LOCAL_KEY, Server, request_of
+from driver.terminal.check_result import Check, failed, failed_as, passed, warned
 
 _NO_LIST = (404, 405, 501)
 _SHOWN_MODELS = 3

@@ -25,7 +25,7 @@ from driver.completions.endpoint import address_problem, endpoint, is_loopback
 from driver.completions.provider_reply import HttpAnswer, TransportError, malformed
 from driver.completions.redirects import AuthStripRedirectHandler
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.text import safe_line
+from driver.terminal.safe_text import safe_line
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _CONNECT_S = 30.0

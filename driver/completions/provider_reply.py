@@ -16,7 +16,7 @@ from typing import Any
 
 from driver.completions.complaint import Complaint, complaint_in, fault_kind
 from driver.provider_fault import FaultKind, ProviderFault
-from driver.text import safe_line
+from driver.terminal.safe_text import safe_line
 from state_store import strict_json
 
 MAX_RETRY_AFTER_S = 3600.0

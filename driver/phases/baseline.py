@@ -22,7 +22,7 @@ from driver.pool import Beside
 from driver.prompts import command_text
 from driver.runs import BASELINES, RUN_VARIABLE
 from driver.subject import digest
-from driver.text import run_said
+from driver.terminal.safe_text import run_said
 from driver.wave_context import Planned, Wave
 from state_store import strict_json
 from state_store.errors import TidegateError

@@ -38,7 +38,7 @@ from driver.provider_fault import FaultKind, ProviderFault
 from driver.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.saved_work import WORK, Origin, headed
 from driver.stop import InterruptedWaveError
-from driver.text import without_remedy
+from driver.terminal.safe_text import without_remedy
 from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement
 from driver.wave_context import Performer, Planned, Wave

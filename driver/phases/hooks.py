@@ -25,7 +25,7 @@ from driver.phases.publish import branch_to_be
 from driver.process import Command, Ending, Finished
 from driver.proving import ProvingTree
 from driver.remote import Remote, head_on
-from driver.text import bounded, safe_line, safe_text
+from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.users_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
 from driver.verdicts import Judgement
 from driver.wave_context import Wave

@@ -21,7 +21,7 @@ from driver.pool import Leaving, run_all
 from driver.prompts import command_text, one_after_the_other
 from driver.subject import digest
 from driver.target import Head, are_there, conflicts
-from driver.text import run_said
+from driver.terminal.safe_text import run_said
 from driver.wave_context import Planned, Wave
 
 Entry = tuple[Planned, ItemOutcome]

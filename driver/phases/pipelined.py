@@ -21,7 +21,6 @@ from driver.phases.taking_up import Start
 from driver.phases.way import Way
 from driver.phases.way_review import approved, review_step
 from driver.pipeline import course
-from driver.pipeline.confirm import QUIT, RUN
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, SETUP, Phase
 from driver.pipeline.phase_receipt import (
     BUILDER,
@@ -31,6 +30,7 @@ from driver.pipeline.phase_receipt import (
     TESTER,
     WORKER,
 )
+from driver.terminal.progress import QUIT, RUN
 from driver.trail import Trail, outcome_of, settle
 from driver.verdicts import Judgement
 from driver.wave_context import Placed

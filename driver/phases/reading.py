@@ -19,7 +19,7 @@ from driver.phases.phase_records import Started, call_of
 from driver.phases.watched import watched
 from driver.pipeline.definition import Phase
 from driver.pipeline.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
-from driver.text import bounded, safe_text
+from driver.terminal.safe_text import bounded, safe_text
 from driver.tripwire import accusation
 from driver.verdicts import Judgement
 from driver.wave_context import Placed, Planned, Wave

@@ -6,7 +6,7 @@ from driver.belief import is_chosen
 from driver.ground import Bench
 from driver.outcome import SPOT_CHECK, RunKind, TestRun
 from driver.phases.prove import Asked, prove
-from driver.text import run_said
+from driver.terminal.safe_text import run_said
 from driver.wave_context import Planned, Wave
 
 _ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)

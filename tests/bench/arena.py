@@ -17,7 +17,7 @@ from typing import Any
 
 from driver.agent_driver import AgentDriver
 from driver.command_driver import CommandDriver
-from driver.progress import Progress
+from driver.terminal.progress import Progress
 from driver.wave_context import WaveOptions
 from driver.wave_loop import run_wave
 from tools import settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from driver.pipeline.confirm import RUN
+from driver.terminal.progress import RUN
 from tests.support.pipelines import QUIET, says
 from tests.support.waves import Scene, built, item, writes
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.check import Check
 from driver.pipeline_checks import check_pipeline
+from driver.terminal.check_result import Check
 from tests.support.repos import Checkout, make_repo, user_environ
 from tools.settings import load
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from driver.agent_driver import FAILURE_CANCELLED, FAILURE_COULD_NOT_RUN, Usage, WorkerResult
-from driver.progress import Progress
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
 from driver.stop import Stop
+from driver.terminal.progress import Progress
 from driver.wave_loop import run_wave
 from state_store.api import StateAPI
 from state_store.store import EventStore

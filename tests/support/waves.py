@@ -17,7 +17,7 @@ from driver.agent_driver import (
     WorkerResult,
 )
 from driver.backends.local_driver import LocalDriver
-from driver.progress import Progress
+from driver.terminal.progress import Progress
 from driver.wave_context import WaveOptions
 from driver.wave_loop import run_wave
 from tests.support.repos import Checkout, make_bare, make_repo, user_environ

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driver.closing import closing_lines
-from driver.text import verdict_said
+from driver.terminal.safe_text import verdict_said
 
 
 def record(slug: str, verdict: str = "verified", **more: Any) -> dict[str, Any]:

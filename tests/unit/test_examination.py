@@ -16,7 +16,6 @@ from driver.agent_driver import (
     WorkerStatus,
 )
 from driver.backends.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
-from driver.check import Check, Level, failed, failed_as, masked, passed, warned
 from driver.completions.endpoint_checks import judge_models
 from driver.machine_checks import (
     CLOCK_SLACK_S,
@@ -31,6 +30,7 @@ from driver.machine_checks import (
 )
 from driver.process import Ending, Finished
 from driver.sandbox import Facts, choose
+from driver.terminal.check_result import Check, Level, failed, failed_as, masked, passed, warned
 
 NOW = 1_900_000_000.0
 CONFINING = Facts(bwrap="/usr/bin/bwrap", landlock_abi=7, seccomp=True, posix=True)

@@ -12,7 +12,7 @@ from driver.attempts import Patience, after_try
 from driver.forge import NotMadeError, found_in
 from driver.outcome import Verdict
 from driver.shipped_items import Fate, Shipped, settled
-from driver.text import with_note
+from driver.terminal.safe_text import with_note
 from state_store.files import write_text_atomic
 from state_store.item_id import id_of
 

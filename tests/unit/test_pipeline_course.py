@@ -7,11 +7,11 @@ import pytest
 from driver.manifest import WorkItem
 from driver.outcome import Change
 from driver.pipeline import course, phase_receipt
-from driver.pipeline.confirm import QUIT, RUN, SKIP, answer_of
 from driver.pipeline.definition import Pipeline
 from driver.pipeline.phase_receipt import CommandReceipt, Engine, PhaseReceipt
 from driver.pipeline.phase_tables import parse
 from driver.pipeline.prompt_files import VARIABLES, Told, own_prompt, rendered, unknown_variables
+from driver.terminal.progress import QUIT, RUN, SKIP, answer_of
 
 PIPELINE = parse(
     [

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from driver.text import bounded, counted, run_said, safe_line, safe_text
+from driver.terminal.safe_text import bounded, counted, run_said, safe_line, safe_text
 
 
 @pytest.mark.parametrize(

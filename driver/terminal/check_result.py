@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from driver.text import safe_line
+from driver.terminal.safe_text import safe_line
 
 
 class Level(StrEnum):

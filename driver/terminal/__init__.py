@@ -1,0 +1,1 @@
+"""Safe text, progress lines, questions, one line of an examination."""
