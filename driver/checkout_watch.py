@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
-from driver.folders import Signature, signature_of
+from driver.filesystem.change_detector import Stillness
+from driver.filesystem.tree import Signature, signature_of
 from driver.git_command import (
     BULK_TIMEOUT_S,
     private_environment,
@@ -31,7 +32,6 @@ from driver.git_command import (
     with_config,
 )
 from driver.repository import Repository, lay_git_dir
-from driver.stillness import Stillness
 
 Seen = TypeVar("Seen")
 

@@ -36,10 +36,10 @@ from driver.completions.dialogue import Channel, Dialogue, Work
 from driver.completions.endpoint_checks import examine_server
 from driver.completions.http_exchange import Watch
 from driver.completions.owned_text import show_owned
-from driver.completions.plain_files import NotPlainError, write_plain
 from driver.completions.provider_reply import TransportError, checked_document, foreign_error
 from driver.completions.request_shape import LIMITS, Shapes
 from driver.completions.server import OPENAI_URL, Server, complete, usual_key_name
+from driver.filesystem.safe_file_access import NotPlainError, write_plain
 from driver.model_table import CODEX_MODELS
 from driver.provider_fault import FaultKind, ProviderFault
 from driver.terminal.check_result import Check

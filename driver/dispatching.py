@@ -19,7 +19,7 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
-from driver.folders import remove_tree
+from driver.filesystem.tree import remove_tree
 from driver.foreign_driver import as_ours
 from driver.ground import Place
 from driver.model_table import own_prices

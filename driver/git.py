@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.commits import Commit, CommitSpec, import_stream
-from driver.folders import OversizeError, files_of, sorted_by_kind
+from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
 from driver.git_command import (
     BULK_TIMEOUT_S,
     GitError,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.elsewhere import WAVES, bring
+from driver.filesystem.temporary import scratch_folder
 from driver.git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
 from driver.git_command import run_git, text
 from driver.history import GitDir, History, sighted
@@ -20,7 +21,6 @@ from driver.ownership import OwnedPath, covers
 from driver.push_answer import PushResult
 from driver.remote import default_branch, fetch_head, heads_on
 from driver.repository import configured
-from driver.scratch import scratch_folder
 from driver.shipped_items import Landed, Shipped, Sighting, sightings_in
 from driver.wave_branches import HEADS, branches_with, wave_branches
 from tools.settings import Settings

@@ -15,7 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from driver.checkout_watch import AROUND
-from driver.folders import Signature, signature_at, signature_of
+from driver.filesystem.tree import Signature, signature_at, signature_of
 from driver.protected import configuration
 
 _GIT_FILES = (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from driver.folders import signature_of, snapshot
+from driver.filesystem.tree import signature_of, snapshot
 from state_store.errors import InputError
 
 Command = str | tuple[str, ...]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from driver.folders import Signature, remove_tree, signature_at, snapshot
+from driver.filesystem.tree import Signature, remove_tree, signature_at, snapshot
 from driver.git import PrivateGit
 from state_store.errors import CannotRunError
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from driver import receipt
 from driver.backends.endings import command_result
-from driver.folders import remove_tree
+from driver.filesystem.tree import remove_tree
 from driver.git import PrivateGit, Repository
 from driver.git_command import private_environment, run_git, text
 from driver.grounds import run_setup

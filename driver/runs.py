@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.folders import remove_tree
+from driver.filesystem.tree import remove_tree
 from driver.living import Identity, end_marked, identity, lives
 from driver.subject import digest
 from driver.workplace import save_unfinished, sentence

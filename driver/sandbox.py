@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.filesystem.temporary import scratch_folder
 from driver.process import Captured, capture
-from driver.scratch import scratch_folder
 
 BWRAP = "bwrap"
 LANDLOCK = "landlock"

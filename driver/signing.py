@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.commits import Commit, CommitSpec
+from driver.filesystem.temporary import scratch_folder
 from driver.git_command import (
     GitError,
     frozen_environment,
@@ -20,7 +21,6 @@ from driver.git_command import (
     text,
 )
 from driver.repository import Repository, configured, lay_git_dir
-from driver.scratch import scratch_folder
 from state_store.errors import CannotRunError
 
 ALWAYS, NEVER = "always", "never"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from driver.folders import Signature, snapshot
+from driver.filesystem.tree import Signature, snapshot
 from driver.git import PrivateGit, Repository
 from driver.git_command import raw, records, run_git, user_environment
 from driver.remote import Remote

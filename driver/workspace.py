@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from driver.folders import copy_into, newest_ns, remove_tree, signature_of, snapshot
+from driver.filesystem.tree import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git import PrivateGit, Repository
 from driver.outcome import Change
 from driver.pool import Turns

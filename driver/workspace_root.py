@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from driver.filesystem.temporary import temporary_folder
 from driver.repository import Repository, toplevel_of
-from driver.scratch import temporary_folder
 from state_store.errors import CannotRunError, InputError
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from driver.completions.owned_text import show_owned
-from driver.completions.plain_files import (
+from driver.filesystem.safe_file_access import (
     MAX_LISTED,
     NotPlainError,
     list_plain,

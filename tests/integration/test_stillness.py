@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from driver.checkout_watch import CheckoutWatch
-from driver.folders import newest_of, snapshot
+from driver.filesystem.change_detector import Stillness
+from driver.filesystem.tree import newest_of, snapshot
 from driver.git import open_repository
-from driver.stillness import Stillness
 from tests.support.repos import make_repo, user_environ
 
 LATER_NS = 10**10

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.folders import remove_tree
+from driver.filesystem.tree import remove_tree
 from driver.git import PrivateGit, Repository, open_repository
 from driver.preparation import Preparation
 from driver.proving import ProvingTree

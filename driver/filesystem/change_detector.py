@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from driver.folders import TooManyError, newest_of, signature_of, snapshot
+from driver.filesystem.tree import TooManyError, newest_of, signature_of, snapshot
 
 _MOST = 3000  # of more, git tells as fast
 _TICK_NS = 2_500_000_000  # the coarsest file system clock still in use counts in twos

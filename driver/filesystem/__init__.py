@@ -1,0 +1,1 @@
+"""Folders and files that others may have written."""
