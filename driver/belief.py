@@ -9,11 +9,11 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from driver.canary import CanaryVerdict
 from driver.outcome import Change, RunKind, TestRun, Verdict
 from driver.ownership import OwnedPath
-from driver.runners.summary import MISSING
-from driver.test_counts import Allowance, Counts, Doubt, judge_counts
+from driver.runners.counts import Allowance, Counts, Doubt, judge_counts
+from driver.runners.plan import CanaryVerdict
+from driver.runners.result import MISSING
 from driver.test_files import NamedTests, has_test_name, is_test
 from driver.verdicts import Judgement, of_test
 

@@ -19,8 +19,8 @@ from driver import item_fields as fields
 from driver.agent_driver import EFFORT_NORMAL
 from driver.item_fields import Command, Wrong, is_absolute
 from driver.ownership import OwnershipError, comparison_key, is_plain, parse_owned
+from driver.runners.counts import Allowance
 from driver.test_command.exit_code_rules import command_problems
-from driver.test_counts import Allowance
 from state_store.errors import InputError
 from state_store.item_id import id_of
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from driver.agent_driver import Usage
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.reviews import Review
-from driver.runners.summary import Counts, Doubt
+from driver.runners.result import Counts, Doubt
 from state_store import events
 
 BUILD = "build"

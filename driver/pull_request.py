@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from driver.inert import cell, fenced, plain
-from driver.runners.summary import Counts
+from driver.runners.result import Counts
 from driver.terminal.safe_text import counted
 
 MAX_TITLE_CHARS = 200

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from driver.outcome import Attempt, RunKind, TestRun
-from driver.runners.summary import Counts, Doubt
+from driver.runners.result import Counts, Doubt
 
 
 def to_json(run: TestRun) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from driver.canary import CanaryVerdict
 from driver.manifest import WorkItem
 from driver.outcome import Attempt, TestRun, Verdict
 from driver.prompts import MAX_DIFF_CHARS, MAX_OUTPUT_CHARS, command_text, quoted
 from driver.reviews import Finding, Review
-from driver.runners.summary import Counts
+from driver.runners.plan import CanaryVerdict
+from driver.runners.result import Counts
 from driver.terminal.safe_text import safe_line, safe_text
 from driver.test_files import is_test
 

@@ -16,7 +16,7 @@ from driver.outcome import BASELINE, PROOF, ItemOutcome, Shipment, TestRun
 from driver.prompts import command_text
 from driver.pull_request import ItemTold, ShipmentTold
 from driver.reviews import Review, from_json, review_word
-from driver.runners.summary import Counts
+from driver.runners.result import Counts
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import read_bytes

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from driver.canary_call import Command, find_call, positional
-from driver.canary_pytest import CONFIGS, TAKES_VALUE, words_set
-from driver.canary_unittest import discovery_of
+from driver.runners.insertion import Command, find_call, positional
+from driver.runners.pytest_canary import CONFIGS, TAKES_VALUE, words_set
+from driver.runners.unittest_canary import discovery_of
 from driver.test_command.build_scripts import in_folder, lines_run
 from driver.test_command.invocations import programs, runner_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from driver.blame import Answer, Blame, Items
 from driver.outcome import RunKind, TestRun
-from driver.test_counts import Allowance, Counts, judge_counts
+from driver.runners.counts import Allowance, Counts, judge_counts
 
 FOLDER = "integration"
 

@@ -12,7 +12,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from driver.canary import (
+from driver.ground import Bench, ProvingPlace
+from driver.outcome import CANARY, Change, Evidence, RunKind, TestRun
+from driver.phases.prove import printed, run_test
+from driver.runners.plan import (
     UNKNOWN_RUNNER,
     Canary,
     CanaryVerdict,
@@ -23,10 +26,7 @@ from driver.canary import (
     may_plan,
     plan_canary,
 )
-from driver.ground import Bench, ProvingPlace
-from driver.outcome import CANARY, Change, Evidence, RunKind, TestRun
-from driver.phases.prove import printed, run_test
-from driver.runners.summary import Counts, Doubt
+from driver.runners.result import Counts, Doubt
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 

@@ -16,10 +16,10 @@ from driver.ground import Bench, ProvingPlace
 from driver.outcome import PROOF, TestRun
 from driver.process import child_environment
 from driver.prompts import command_text
-from driver.runners.summary import Counts, Doubt
+from driver.runners.counts import count_tests
+from driver.runners.result import Counts, Doubt
 from driver.runs import RUN_VARIABLE
 from driver.terminal.safe_text import bounded
-from driver.test_counts import count_tests
 from driver.verdicts import run_kind
 from driver.wave_context import Planned, Wave
 from tools.settings import Settings

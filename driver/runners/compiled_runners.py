@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from driver.runners.summary import CONTRADICTORY, Counts, Doubt, Found, Runner, total
+from driver.runners.result import CONTRADICTORY, Counts, Doubt, Found, Runner, total
 from state_store.strict_json import parse
 
 _GO_PACKAGE = re.compile(r"^(?:ok  |FAIL|\?   |---)\t?.*$", re.M)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from driver.runners.summary import CONTRADICTORY, Counts, Doubt, Found, Runner, numbers, total
+from driver.runners.result import CONTRADICTORY, Counts, Doubt, Found, Runner, numbers, total
 
 _LEVEL = re.compile(r"^\[(?:INFO|WARNING|ERROR)\] ?", re.M)
 _MAVEN = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from driver.runners.summary import Counts, Found, Runner, numbers
+from driver.runners.result import Counts, Found, Runner, numbers
 
 _NODE = re.compile(
     r"^(# |\u2139 )tests \d+\n(?:\1suites \d+\n)?\1pass (\d+)\n\1fail (\d+)\n\1cancelled (\d+)\n"

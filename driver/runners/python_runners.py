@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from driver.runners.summary import Counts, Found, Runner, numbers
+from driver.runners.result import Counts, Found, Runner, numbers
 
 _UNITTEST = re.compile(
     r"^-{20,}\nRan (\d+) tests? in [\d.,]+s\n\n(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$",

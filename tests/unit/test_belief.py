@@ -23,8 +23,8 @@ from driver.belief import (
 )
 from driver.outcome import Change, RunKind, TestRun, Verdict
 from driver.ownership import OwnedPath
-from driver.runners.summary import CONTRADICTORY, MISSING, Counts, Doubt
-from driver.test_counts import Allowance
+from driver.runners.counts import Allowance
+from driver.runners.result import CONTRADICTORY, MISSING, Counts, Doubt
 from driver.test_files import NamedTests
 from driver.verdicts import Judgement
 

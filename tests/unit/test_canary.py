@@ -8,9 +8,9 @@ from collections.abc import Collection
 
 import pytest
 
-from driver.canary import Canary, CanaryVerdict, NotApplicable, canary_verdict, plan_canary
-from driver.runners.summary import MISSING
-from driver.test_counts import Counts, Doubt
+from driver.runners.counts import Counts, Doubt
+from driver.runners.plan import Canary, CanaryVerdict, NotApplicable, canary_verdict, plan_canary
+from driver.runners.result import MISSING
 
 FILES = frozenset(
     {

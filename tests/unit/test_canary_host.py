@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from driver.canary import Canary, NotApplicable, innocent_name, plan_canary
-from driver.canary_host import find_host, with_planted
+from driver.runners.plan import Canary, NotApplicable, innocent_name, plan_canary
+from driver.runners.python_source import find_host, with_planted
 
 FUNCTION = "def test_a():\n    assert True\n"
 CASE = "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n        pass\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.canary_unittest import discovery_of
+from driver.runners.unittest_canary import discovery_of
 from driver.test_files import named_tests
 
 CHECK = "checks/unit/calc_check.py"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.test_counts import Counts, Doubt, count_tests
+from driver.runners.counts import Counts, Doubt, count_tests
 
 PASSED = "1 passed in 0.01s"
 

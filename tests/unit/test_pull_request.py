@@ -24,7 +24,7 @@ from driver.pull_request import (
     body,
     title,
 )
-from driver.runners.summary import Counts
+from driver.runners.result import Counts
 
 MARK = "zqx"
 HOSTILE = [

@@ -10,7 +10,7 @@ import pytest
 
 from driver import receipt
 from driver.outcome import SPOT_CHECK, Attempt, Evidence, RunKind, TestRun, Verdict
-from driver.runners.summary import Counts, Doubt
+from driver.runners.result import Counts, Doubt
 
 RUN = TestRun(
     kind=RunKind.RED,

@@ -17,7 +17,7 @@ from driver.review_prompt import (
     shown_diff,
 )
 from driver.reviews import Finding, Review, ReviewWord
-from driver.runners.summary import Counts
+from driver.runners.result import Counts
 
 NONCE = "ab" * 16
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.runners.summary import CONTRADICTORY, MISSING
-from driver.test_counts import Allowance, Counts, Doubt, count_tests, judge_counts
+from driver.runners.counts import Allowance, Counts, Doubt, count_tests, judge_counts
+from driver.runners.result import CONTRADICTORY, MISSING
 
 OUTPUTS = Path(__file__).resolve().parents[1] / "support" / "runner_outputs"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from driver.outcome import RunKind, TestRun
-from driver.runners.summary import MISSING, Counts, Doubt
+from driver.runners.result import MISSING, Counts, Doubt
 from driver.together import Expected, weighed
 
 GREEN = TestRun(RunKind.GREEN, "pytest", 0, "", 0.1, "tree")

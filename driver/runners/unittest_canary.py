@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from driver.canary_call import (
+from driver.runners.insertion import (
     Call,
     Canary,
     Command,
@@ -23,8 +23,7 @@ from driver.canary_call import (
     is_folder,
     positional,
 )
-from driver.canary_host import find_host, with_planted
-from driver.canary_text import method_name, planted_text
+from driver.runners.python_source import find_host, method_name, planted_text, with_planted
 
 _START, _PATTERN = ("-s", "--start-directory"), ("-p", "--pattern")
 _TAKES_VALUE = (*_START, *_PATTERN, "-t", "--top-level-directory", "-k")

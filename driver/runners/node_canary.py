@@ -13,7 +13,7 @@ import posixpath
 import re
 from collections.abc import Collection, Mapping
 
-from driver.canary_call import Call, Canary, Field, NotApplicable, Plan, find_call
+from driver.runners.insertion import Call, Canary, Field, NotApplicable, Plan, find_call
 
 _TEST_FILE = re.compile(r"(?:^|[./_-])test\.[cm]?js$|(?:^|/)test-[^/]*\.[cm]?js$|^test\.[cm]?js$")
 _TEST_FOLDER = re.compile(r"(?:^|/)test/.*\.[cm]?js$")

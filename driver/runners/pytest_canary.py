@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Collection
 
-from driver.canary_call import (
+from driver.runners.insertion import (
     Call,
     Canary,
     Command,
@@ -20,8 +20,14 @@ from driver.canary_call import (
     is_folder,
     positional,
 )
-from driver.canary_host import find_host, with_planted
-from driver.canary_text import function_name, is_test_file, method_name, planted_text
+from driver.runners.python_source import (
+    find_host,
+    function_name,
+    is_test_file,
+    method_name,
+    planted_text,
+    with_planted,
+)
 
 _TEST_ROOTS = ("tests", "test", "testing")
 CONFIGS = (

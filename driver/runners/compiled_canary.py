@@ -11,7 +11,7 @@ import posixpath
 import re
 from collections.abc import Collection
 
-from driver.canary_call import Call, Canary, Field, NotApplicable, Plan, camel
+from driver.runners.insertion import Call, Canary, Field, NotApplicable, Plan, camel
 
 _SELECTS_GO = ("-run", "-skip", "-c", "-list", "-args", "-fuzz")
 _NOT_IN_ALL = ("testdata", "vendor")

@@ -12,18 +12,39 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from driver.canary_call import Call, Canary, Field, NotApplicable, Plan, find_call
-from driver.canary_compiled import plan_cargo, plan_go
-from driver.canary_make import make_call
-from driver.canary_node import npm_call, plan_node
-from driver.canary_pytest import CONFIGS, plan_pytest
-from driver.canary_text import is_test_file
-from driver.canary_unittest import plan_unittest
-from driver.test_command.build_scripts import MAKEFILES, PACKAGE
+from driver.runners.compiled_canary import plan_cargo, plan_go
+from driver.runners.counts import Counts, Doubt
+from driver.runners.insertion import Call, Canary, Field, NotApplicable, Plan, find_call
+from driver.runners.node_canary import npm_call, plan_node
+from driver.runners.pytest_canary import CONFIGS, plan_pytest
+from driver.runners.python_source import is_test_file
+from driver.runners.unittest_canary import plan_unittest
+from driver.test_command.build_scripts import MAKEFILES, PACKAGE, lines_run
 from driver.test_command.invocations import programs, runner_of
 from driver.test_command.shell_lexer import UnreadableError
 from driver.test_command.shell_parser import Simple
-from driver.test_counts import Counts, Doubt
+
+
+def make_call(
+    command: str | tuple[str, ...], workdir: str, texts: Mapping[str, str]
+) -> Call | None:
+    """The call in the recipe of the target that the command makes; nothing can be added to it."""
+    called = programs(command)
+    if len(called) != 1 or Simple(called[0]).name not in ("make", "gmake"):
+        return None
+    lines = lines_run(command, workdir, lambda path: texts.get(path, ""))
+    calls = [call for line, folder in lines if (call := _line_call(line, folder))]
+    if len(calls) != 1:
+        return None
+    return Call(command, calls[0].words, calls[0].folder, extendable=False)
+
+
+def _line_call(line: str, workdir: str) -> Call | None:
+    try:
+        return find_call(line, workdir)
+    except UnreadableError:
+        return None
+
 
 __all__ = [
     "Canary",

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from driver.runners import compiled_runners, hosted_runners, node_runners, python_runners
-from driver.runners.summary import (
+from driver.runners.result import (
     CONTRADICTORY,
     MISSING,
     Counts,
