@@ -12,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from driver.agent_driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
+from driver.backend_api.driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
+from driver.backend_api.models import own_prices
 from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
 from driver.completions.endpoint import endpoint
-from driver.model_table import own_prices
 from state_store.errors import InputError
 from tools.setting_kinds import TokenPrice
 from tools.settings import Settings

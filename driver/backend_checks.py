@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from driver.adapters import driver_from, of_reviewer, review_driver_from
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.terminal.check_result import Check, failed_as, named
 from state_store.errors import TidegateError
 from tools.settings import Settings

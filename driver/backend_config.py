@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.adapters import FACTORIES, BackendConfigError, Environ, given, unknown
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
 from tools.settings_schema import BackendSettings

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from driver import reviews
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
 from driver.outcome import REPAIR, REVIEW, ItemOutcome
 from driver.pipeline import phase_receipt
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Unpack
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
     ROLE_SETUP,
     ROLE_VERIFY,

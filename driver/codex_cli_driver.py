@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
     ROLE_VERIFY,
     DriverCapabilities,
@@ -22,17 +22,17 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backend_api.fault_words import fault_in
+from driver.backend_api.models import CODEX_MODELS, cost_of
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.agent_reply import Reply, result_of
 from driver.backends.cli_checks import examine_cli, login_of_codex
 from driver.backends.cli_driver import CliDriver
 from driver.backends.codex_events import read_events
 from driver.backends.endings import not_run, printed_lines, tail
-from driver.backends.fault_words import fault_in
 from driver.backends.json_lines import answer_in
 from driver.backends.local_driver import AgentCall, LocalOptions, dispatch_folder
-from driver.model_table import CODEX_MODELS, cost_of
 from driver.process import Finished
-from driver.provider_fault import FaultKind, ProviderFault
 from driver.terminal.check_result import Check, failed_as
 
 PROGRAM = "codex"

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
@@ -27,10 +27,12 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.backend_api.models import CODEX_MODELS
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.throttle import Throttle
+from driver.backend_api.tries import Tries
 from driver.backends.endings import not_run
 from driver.backends.local_driver import LocalDriver
-from driver.backends.throttle import Throttle
-from driver.backends.tries import Tries
 from driver.completions.completion import WORKER_PATCH_SCHEMA
 from driver.completions.dialogue import Channel, Dialogue, Work
 from driver.completions.endpoint_checks import examine_server
@@ -40,8 +42,6 @@ from driver.completions.provider_reply import TransportError, checked_document, 
 from driver.completions.request_shape import LIMITS, Shapes
 from driver.completions.server import OPENAI_URL, Server, complete, usual_key_name
 from driver.filesystem.safe_file_access import NotPlainError, write_plain
-from driver.model_table import CODEX_MODELS
-from driver.provider_fault import FaultKind, ProviderFault
 from driver.terminal.check_result import Check
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment

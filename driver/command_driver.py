@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Unpack
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
     FAILURE_NONE,
@@ -26,9 +26,17 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backend_api.fault_words import fault_in, used_up_in
+from driver.backend_api.provider_fault import ProviderFault
+from driver.backend_api.usage import (
+    MAX_USAGE_BYTES,
+    NOTHING_SPENT,
+    BadUsageError,
+    parse_usage,
+    with_least,
+)
 from driver.backends.cli_usage import READERS, CliReport, Printed
 from driver.backends.endings import broken_off, not_run, printed_lines, silence_of, tail
-from driver.backends.fault_words import fault_in, used_up_in
 from driver.backends.local_driver import (
     AgentCall,
     LocalDriver,
@@ -37,16 +45,8 @@ from driver.backends.local_driver import (
     item_of,
     phase_of,
 )
-from driver.backends.usage import (
-    MAX_USAGE_BYTES,
-    NOTHING_SPENT,
-    BadUsageError,
-    parse_usage,
-    with_least,
-)
 from driver.backends.verdict_file import read_verdict
 from driver.process import Ending, Finished
-from driver.provider_fault import ProviderFault
 from state_store.errors import InputError
 
 LAST_LINES = 5

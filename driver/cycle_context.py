@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.adapters import driver_of
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.docket import Docket
 from driver.foreign_driver import adapted
 from driver.git import toplevel_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
     ROLE_VERIFY,
     AgentDriver,
@@ -19,10 +19,10 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backend_api.models import own_prices
 from driver.filesystem.tree import remove_tree
 from driver.foreign_driver import as_ours
 from driver.ground import Place
-from driver.model_table import own_prices
 from driver.outcome import BUILD, REPAIR, REVIEW
 from driver.pricing import sound
 from driver.runs import RUN_VARIABLE

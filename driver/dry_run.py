@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from driver.adapters import driver_from
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.manifest import parse_manifest
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, Phase
 from driver.pipeline.prompt_files import Told, own_prompt, rendered

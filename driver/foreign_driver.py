@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     AgentDriver,
     CommandLimits,
     CommandResult,

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from driver.provider_fault import PARKING, FaultKind, ProviderFault
+from driver.backend_api.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.stop import InterruptedWaveError, Stop
 from driver.terminal.safe_text import GO_ON, typed
 from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
 from driver.folder_ground import FolderGround
 from driver.git import PrivateGit, Remote, Repository, commit_at, find_remote, open_repository

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from driver.agent_driver import AgentDriver
 from driver.attempts import resting
+from driver.backend_api.driver import AgentDriver
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.dependencies import waiting
 from driver.docket import Docket

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from driver.agent_driver import EFFORT_LEVELS
+from driver.backend_api.driver import EFFORT_LEVELS
 from state_store.item_id import MAX_NUMBER, id_of, is_unicode
 
 Command = str | tuple[str, ...]

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from driver import item_fields as fields
-from driver.agent_driver import EFFORT_NORMAL
+from driver.backend_api.driver import EFFORT_NORMAL
 from driver.item_fields import Command, Wrong, is_absolute
 from driver.ownership import OwnershipError, comparison_key, is_plain, parse_owned
 from driver.runners.counts import Allowance

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from driver.agent_driver import MODEL_ROLES, DriverCapabilities
-from driver.backends.throttle import Throttle
+from driver.backend_api.driver import MODEL_ROLES, DriverCapabilities
+from driver.backend_api.throttle import Throttle
 from driver.codex_driver import CodexDriver, Transport
 from driver.completions.http_exchange import Watch
 from driver.completions.server import OPENAI_KEY, Server, complete

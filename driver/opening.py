@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from driver.agent_driver import ROLE_VERIFY, AgentDriver
+from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.first_lines import first_lines
 from driver.gates import Gates
 from driver.ground import RepositoryGround

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
 from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.reviews import Review
 from driver.runners.result import Counts, Doubt

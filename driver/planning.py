@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.adapters import of_reviewer, review_driver_from
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.gates import check_before_start
 from driver.manifest import Manifest, parse_manifest
 from driver.phases.pipelines import phase_drivers, with_pipelines

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from driver.agent_driver import AgentDriver, Usage, WorkerResult
-from driver.model_table import PRICES, Price, cost_of
+from driver.backend_api.driver import AgentDriver, Usage, WorkerResult
+from driver.backend_api.models import PRICES, Price, cost_of
 from tools.ceilings import counted, priced
 
 _LEFT_SHARE = 0.2  # of a dispatch's tokens leave the model; those are the dear ones

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_NONE, Usage, WorkerResult
-from driver.backends.usage import amount, usage_from
+from driver.backend_api.driver import FAILURE_AGENT, FAILURE_NONE, Usage, WorkerResult
+from driver.backend_api.usage import amount, usage_from
 from driver.outcome import MODE_FILE, MODE_LINK, MODE_PROGRAM
 from state_store.errors import InputError
 

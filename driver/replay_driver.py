@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import Any, Unpack
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
     DriverCapabilities,
     WorkerRequest,

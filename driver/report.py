@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from driver import receipt, reviews
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
+from driver.backend_api.provider_fault import ProviderLoad
 from driver.bill import sum_usage, token_totals, usages_of, uses_of
 from driver.outcome import (
     BUILD,
@@ -24,7 +25,6 @@ from driver.outcome import (
 )
 from driver.pipeline import classic_receipts, phase_receipt
 from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.provider_load import ProviderLoad
 from driver.pull_request import Proposed
 from driver.reviews import review_word
 from driver.test_files import is_test

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driver.agent_driver import WorkerResult
+from driver.backend_api.driver import WorkerResult
 from driver.completions.json_shape import shape_problem
 from driver.outcome import Verdict
 from driver.reviews import Finding, Review, ReviewWord

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
 
 OFF = "off"
 NOT_REQUIRED = "not_required"

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.gates import GateClosedError, check_halt
 from driver.manifest import check_item
 from driver.ownership import OwnershipError, parse_owned

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
     FAILURE_TIMED_OUT,
     ROLE_WORKER,
@@ -23,9 +23,9 @@ from driver.agent_driver import (
     Usage,
     WorkerResult,
 )
+from driver.backend_api.models import own_prices
 from driver.gates import Gates
 from driver.living import holder_name, is_gone, is_living
-from driver.model_table import own_prices
 from driver.pricing import price
 from state_store.api import StateAPI
 from state_store.errors import InputError, TidegateError

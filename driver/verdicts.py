@@ -10,7 +10,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     FAILURE_REFUSED,

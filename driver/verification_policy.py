@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from driver.agent_driver import DriverCapabilities
+from driver.backend_api.driver import DriverCapabilities
 from driver.manifest import WorkItem
 
 

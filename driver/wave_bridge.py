@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     EFFORT_NORMAL,
     ROLE_WORKER,
     AgentDriver,

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Semaphore
 from typing import Any, Protocol
 
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.gates import Gates
 from driver.ground import Ground, Place
 from driver.leasing import Leases

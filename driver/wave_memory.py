@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from driver import receipt, reviews
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
 from driver.leasing import Leases
 from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
 from driver.pipeline import phase_receipt

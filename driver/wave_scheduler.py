@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from driver.agent_driver import AgentDriver
+    from driver.backend_api.driver import AgentDriver
     from driver.wave_context import WaveOptions
 
 DEFAULT_MAX_ITEMS = 5

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
     FAILURE_NONE,
@@ -17,10 +17,10 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backend_api.provider_fault import ProviderFault
+from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.endings import broken_off, silence_of, tail
-from driver.backends.usage import NOTHING_SPENT
 from driver.process import Ending, Finished
-from driver.provider_fault import ProviderFault
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
+from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
+from driver.backend_api.fault_words import fault_in
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.usage import NOTHING_SPENT, amount, count
+from driver.backend_api.usage_limits import is_nothing_but_used_up
 from driver.backends.agent_reply import Reply
-from driver.backends.fault_words import fault_in
 from driver.backends.json_lines import mapping_at, objects_in, text_at
-from driver.backends.usage import NOTHING_SPENT, amount, count
-from driver.backends.usage_limits import is_nothing_but_used_up
-from driver.provider_fault import FaultKind, ProviderFault
 
 ERROR_CHARACTERS = 2000
 DENIALS_NAMED = 5

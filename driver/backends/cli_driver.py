@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Unpack
 
-from driver.agent_driver import ROLE_WORKER, DriverCapabilities
+from driver.backend_api.driver import ROLE_WORKER, DriverCapabilities
 from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
 
 

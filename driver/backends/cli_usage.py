@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
+from driver.backend_api.usage import NOTHING_SPENT, amount, count, with_least
 from driver.backends.json_lines import mapping_at, objects_in, text_at
-from driver.backends.usage import NOTHING_SPENT, amount, count, with_least
 
 SAID_CHARACTERS = 1_000_000
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
+from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
+from driver.backend_api.fault_words import fault_in
+from driver.backend_api.provider_fault import FaultKind
+from driver.backend_api.usage import NOTHING_SPENT, count
 from driver.backends.agent_reply import Reply
-from driver.backends.fault_words import fault_in
 from driver.backends.json_lines import mapping_at, object_in, objects_in, text_at
-from driver.backends.usage import NOTHING_SPENT, count
-from driver.provider_fault import FaultKind
 
 ERROR_CHARACTERS = 2000
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b", re.IGNORECASE)

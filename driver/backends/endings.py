@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     FAILURE_TIMED_OUT,
     CommandResult,
     WorkerResult,
 )
-from driver.backends.usage import NOTHING_SPENT
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.usage import NOTHING_SPENT
 from driver.process import Ending, Finished, could_not_run_reason
-from driver.provider_fault import FaultKind, ProviderFault
 
 TAIL_CHARACTERS = 2000
 MAX_LINE = 16 * 1024 * 1024

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     WORKER_DONE,
@@ -36,13 +36,13 @@ from driver.agent_driver import (
     WorkerResult,
     WorkerStatus,
 )
+from driver.backend_api.models import Price
+from driver.backend_api.provider_fault import FaultKind, ProviderFault, ProviderLoad
+from driver.backend_api.throttle import Throttle
+from driver.backend_api.tries import TokenMeter, Tries
+from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.cli_checks import Ask
 from driver.backends.endings import command_result, left_running, not_run
-from driver.backends.throttle import Throttle
-from driver.backends.token_meter import TokenMeter
-from driver.backends.tries import Tries
-from driver.backends.usage import NOTHING_SPENT
-from driver.model_table import Price
 from driver.outcome import BUILD
 from driver.process import (
     Command,
@@ -50,8 +50,6 @@ from driver.process import (
     Processes,
     child_environment,
 )
-from driver.provider_fault import FaultKind, ProviderFault
-from driver.provider_load import ProviderLoad
 from tools.settings import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0

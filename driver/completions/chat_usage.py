@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from driver.agent_driver import Usage
-from driver.backends.usage import NOTHING_SPENT, with_least
+from driver.backend_api.driver import Usage
+from driver.backend_api.models import Price, cost_of
+from driver.backend_api.usage import NOTHING_SPENT, with_least
 from driver.completions.chat_answer import says_something
-from driver.model_table import Price, cost_of
 
 _MOST = 10**12
 MISSING = "missing"

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from driver.provider_fault import FaultKind
+from driver.backend_api.provider_fault import FaultKind
 from driver.terminal.safe_text import safe_line
 
 _MAX_SHOWN = 600

@@ -15,14 +15,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     FAILURE_REFUSED,
     WorkerRequest,
 )
-from driver.backends.throttle import Throttle
+from driver.backend_api.models import Price
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.throttle import Throttle
 from driver.completions.chat_answer import Unusable, answer_text, read_answer
 from driver.completions.chat_usage import Bill
 from driver.completions.completion import (
@@ -39,8 +41,6 @@ from driver.completions.completion import (
 from driver.completions.http_exchange import CancelledRequestError, Watch
 from driver.completions.provider_reply import TransportError
 from driver.completions.request_shape import Shapes, payload, without_refused
-from driver.model_table import Price
-from driver.provider_fault import FaultKind, ProviderFault
 
 _LONG_ANSWER = 32_768  # tokens, asked for when an answer was cut off
 _MOST_TOKENS = 1_000_000

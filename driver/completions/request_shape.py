@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from driver.backend_api.models import takes_temperature
+from driver.backend_api.provider_fault import FaultKind
 from driver.completions.completion import Message
 from driver.completions.json_shape import is_strict
 from driver.completions.provider_reply import TransportError
-from driver.model_table import takes_temperature
-from driver.provider_fault import FaultKind
 
 JSON_SCHEMA = "json_schema"
 JSON_OBJECT = "json_object"

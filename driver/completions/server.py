@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.completions.endpoint import below, endpoint
 from driver.completions.http_exchange import Exchange, Watch
 from driver.completions.provider_reply import HttpAnswer, TransportError, read_reply
-from driver.provider_fault import FaultKind, ProviderFault
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"

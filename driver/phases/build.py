@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from driver import dispatching, verdicts
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
@@ -18,6 +18,7 @@ from driver.agent_driver import (
     Usage,
     WorkerResult,
 )
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.belief import of_no_change
 from driver.bill import sum_usage
 from driver.dispatching import Call
@@ -34,7 +35,6 @@ from driver.outcome import (
 from driver.phases.disclosure import disclosed
 from driver.phases.watched import Strays, watched
 from driver.protected import refusal
-from driver.provider_fault import FaultKind, ProviderFault
 from driver.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.saved_work import WORK, Origin, headed
 from driver.stop import InterruptedWaveError

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.dispatching import Call
 from driver.outcome import Attempt
 from driver.pipeline.definition import Phase

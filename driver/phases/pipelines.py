@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from driver.adapters import driver_from
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.phases.preflight import PreflightError, check_ready
 from driver.pipeline import course
 from driver.pipeline.definition import CLASSIC, REVIEW, Pipeline

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from driver.agent_driver import CommandLimits, CommandResult
+from driver.backend_api.driver import CommandLimits, CommandResult
 from driver.belief import ALLOW
 from driver.dispatching import run_test_command
 from driver.ground import Bench, ProvingPlace

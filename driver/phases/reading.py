@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from driver import verdicts
-from driver.agent_driver import WorkerResult
+from driver.backend_api.driver import WorkerResult
 from driver.dispatching import Call, dispatch_reader
 from driver.outcome import Attempt, Verdict
 from driver.phases.build import Dispatched, dispatched

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
 from driver.git import GitError, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.outcome import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from driver.agent_driver import WorkerResult
-from driver.backends.usage import NOTHING_SPENT
+from driver.backend_api.driver import WorkerResult
+from driver.backend_api.usage import NOTHING_SPENT
 from driver.dispatching import ReviewCall, dispatch_reviewer
 from driver.gates import BackendClosedError
 from driver.git import GitError

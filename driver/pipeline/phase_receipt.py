@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
 
 COMPLETED = "completed"  # the next step may begin
 REPAIR = "repair"  # not as it should be, and somebody is to mend it

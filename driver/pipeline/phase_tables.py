@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from driver.agent_driver import EFFORT_LEVELS
+from driver.backend_api.driver import EFFORT_LEVELS
 from driver.outcome import BASELINE, BUILD, INTEGRATION, REPAIR, RESUME
 from driver.pipeline.definition import (
     ADDRESS,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
 from driver.completions.chat_answer import Unusable, answer_text, read_answer, says_something
 from driver.completions.chat_usage import Bill
 from driver.completions.completion import WORKER_PATCH_SCHEMA, ScopeError, Shown, patch_files

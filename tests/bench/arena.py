@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from driver.agent_driver import AgentDriver
+from driver.backend_api.driver import AgentDriver
 from driver.command_driver import CommandDriver
 from driver.terminal.progress import Progress
 from driver.wave_context import WaveOptions

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
     FAILURE_REFUSED,
@@ -19,9 +19,9 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
-from driver.backends.throttle import Throttle
+from driver.backend_api.provider_fault import FaultKind
+from driver.backend_api.throttle import Throttle
 from driver.codex_driver import CodexDriver
-from driver.provider_fault import FaultKind
 from tests.contracts.driver_contract import (
     FaultContract,
     Place,

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import pytest
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
@@ -26,8 +26,8 @@ from driver.agent_driver import (
     WorkerRequest,
     WorkerResult,
 )
+from driver.backend_api.provider_fault import FaultKind
 from driver.backends.local_driver import LocalDriver
-from driver.provider_fault import FaultKind
 from tests.support.interpreter import PYTHON
 
 USED = Usage(120, 30, 0.25)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
+from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
+from driver.backend_api.provider_fault import FaultKind
 from driver.claude_code_driver import ClaudeCodeDriver
-from driver.provider_fault import FaultKind
 from state_store.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
+from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
+from driver.backend_api.models import Price
+from driver.backend_api.provider_fault import FaultKind
 from driver.codex_cli_driver import CodexCliDriver
-from driver.model_table import Price
-from driver.provider_fault import FaultKind
 from tests.contracts.driver_contract import (
     PARENT,
     FaultContract,

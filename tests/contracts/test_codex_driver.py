@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, WorkerRequest
-from driver.backends.throttle import Throttle
+from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, WorkerRequest
+from driver.backend_api.models import CODEX_MODELS
+from driver.backend_api.provider_fault import FaultKind
+from driver.backend_api.throttle import Throttle
 from driver.codex_driver import JSON_SCHEMA_CAPABLE, WORKER_PATCH_SCHEMA, CodexDriver
-from driver.model_table import CODEX_MODELS
-from driver.provider_fault import FaultKind
 from tests.contracts.completion_contract import CompletionContract
 from tests.contracts.driver_contract import PARENT
 from tests.support.raw_server import completion, patch

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
+from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
+from driver.backend_api.provider_fault import FaultKind
 from driver.backends.verdict_file import MAX_VERDICT_BYTES
 from driver.command_driver import CommandDriver
-from driver.provider_fault import FaultKind
 from state_store.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,

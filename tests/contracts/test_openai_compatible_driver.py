@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import MODEL_ROLES
+from driver.backend_api.driver import MODEL_ROLES
 from driver.codex_driver import CodexDriver
 from driver.openai_compatible_driver import OpenAICompatibleDriver
 from tests.contracts.completion_contract import CompletionContract

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.agent_driver import FAILURE_COULD_NOT_RUN, Usage, WorkerResult
+from driver.backend_api.driver import FAILURE_COULD_NOT_RUN, Usage, WorkerResult
 from driver.recorded import Recorded, RecordedFile
 from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from driver.agent_driver import FAILURE_COULD_NOT_RUN, WorkerRequest, WorkerResult
-from driver.backends.throttle import Throttle
+from driver.backend_api.driver import FAILURE_COULD_NOT_RUN, WorkerRequest, WorkerResult
+from driver.backend_api.provider_fault import TRANSIENT, FaultKind
+from driver.backend_api.throttle import Throttle
 from driver.openai_compatible_driver import OpenAICompatibleDriver
-from driver.provider_fault import TRANSIENT, FaultKind
 from tests.support.raw_server import (
     Act,
     Call,

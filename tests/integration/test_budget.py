@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import Usage, WorkerResult
+from driver.backend_api.driver import Usage, WorkerResult
 from driver.cycle import run
 from driver.cycle_context import CycleRequest
 from driver.openai_compatible_driver import OpenAICompatibleDriver

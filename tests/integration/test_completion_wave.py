@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.backends.throttle import Throttle
+from driver.backend_api.throttle import Throttle
 from driver.openai_compatible_driver import OpenAICompatibleDriver
 from tests.support import warm
 from tests.support.beside import beside

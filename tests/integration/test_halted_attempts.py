@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_CANCELLED, WorkerResult
+from driver.backend_api.driver import FAILURE_CANCELLED, WorkerResult
 from driver.wave_loop import run_wave
 from tests.support.beside import beside_on
 from tests.support.waves import (

@@ -12,7 +12,12 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_REFUSED, WorkerResult
+from driver.backend_api.driver import (
+    FAILURE_AGENT,
+    FAILURE_COULD_NOT_RUN,
+    FAILURE_REFUSED,
+    WorkerResult,
+)
 from state_store.store import EventStore
 from tests.support import warm
 from tests.support.interpreter import PYTHON

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, Usage, WorkerResult
+from driver.backend_api.driver import FAILURE_AGENT, Usage, WorkerResult
 from tests.support.forges import fake_gh
 from tests.support.pipelines import (
     DOCS,

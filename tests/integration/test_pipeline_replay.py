@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import WorkerResult
+from driver.backend_api.driver import WorkerResult
 from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
 from tests.support.pipelines import GATE, GOOD, IMPLEMENT, PR, PUBLISH, QUIET, REVIEW, says

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
     Usage,
     WorkerRequest,
     WorkerResult,
 )
-from driver.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from tests.support.beside import beside
 from tests.support.waves import Agent, ScriptedDriver, Step
 

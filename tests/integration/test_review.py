@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_CANCELLED, FAILURE_COULD_NOT_RUN, Usage, WorkerResult
-from driver.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.driver import FAILURE_CANCELLED, FAILURE_COULD_NOT_RUN, Usage, WorkerResult
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
 from driver.stop import Stop

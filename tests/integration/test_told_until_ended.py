@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from driver.agent_driver import FAILURE_CANCELLED, WorkerRequest
+from driver.backend_api.driver import FAILURE_CANCELLED, WorkerRequest
 from driver.command_driver import CommandDriver
 from driver.pool import Beside
 from tests.support.interpreter import PYTHON

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
     FAILURE_TIMED_OUT,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import WorkerResult
+from driver.backend_api.driver import WorkerResult
 from driver.wave_bridge import dispatch_item
 from tests.support.waves import Agent, ScriptedDriver, item, writes
 

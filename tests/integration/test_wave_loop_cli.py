@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from driver import wave_loop, wave_scheduler
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     AgentDriver,
     CommandResult,
     DriverCapabilities,

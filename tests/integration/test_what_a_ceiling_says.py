@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import Usage, WorkerResult
+from driver.backend_api.driver import Usage, WorkerResult
 from driver.closing import closing_lines
 from driver.gates import GateClosedError, check_halt
 from tests.support.reviewers import Reviewer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from driver.agent_driver import Usage, WorkerResult
+from driver.backend_api.driver import Usage, WorkerResult
 from tests.support.waves import BILLED, Agent, Scene, ScriptedDriver, Step, item, writes
 
 QUIET = '[verify]\nred_first = "off"\ncanary = false\n'

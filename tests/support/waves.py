@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     AgentDriver,
     DriverCapabilities,
     Usage,

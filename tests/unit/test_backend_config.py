@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from driver.adapters import FACTORIES, driver_from, review_driver_from
-from driver.agent_driver import MODEL_ROLES
+from driver.backend_api.driver import MODEL_ROLES
+from driver.backend_api.models import PRICES, Price
 from driver.backend_config import build_driver, describe_backend, load_backend_config
 from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver
 from driver.codex_driver import CodexDriver
 from driver.completions.server import Server
-from driver.model_table import PRICES, Price
 from driver.recording import RecordingWriter
 from state_store.errors import InputError
 from tools.setting_kinds import TokenPrice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.backends.backoff import backoff_s, stay_away_s
+from driver.backend_api.throttle import backoff_s, stay_away_s
 
 
 @pytest.mark.parametrize(

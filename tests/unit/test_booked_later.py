@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from driver.agent_driver import AgentDriver, Usage, WorkerResult
+from driver.backend_api.driver import AgentDriver, Usage, WorkerResult
 from driver.gates import Gates
 from driver.spending import Spending
 from driver.stop import Stop

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import MODEL_ROLES, Usage
+from driver.backend_api.driver import MODEL_ROLES, Usage
+from driver.backend_api.models import CODEX_MODELS, PRICES, Price, cost_of, takes_temperature
 from driver.completions.chat_usage import MALFORMED, MISSING, Bill, read_use
-from driver.model_table import CODEX_MODELS, PRICES, Price, cost_of, takes_temperature
 from tests.support.raw_server import USED, completion
 
 

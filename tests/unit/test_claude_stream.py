@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
+from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
+from driver.backend_api.provider_fault import FaultKind
 from driver.backends.claude_stream import read_stream, usage_of
-from driver.provider_fault import FaultKind
 
 STREAMS = Path(__file__).parents[1] / "support" / "claude_streams"
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
+from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.cli_usage import (
     READERS,
     SAID_CHARACTERS,
@@ -17,7 +18,6 @@ from driver.backends.cli_usage import (
     read_gemini,
     read_opencode,
 )
-from driver.backends.usage import NOTHING_SPENT
 from tools.settings_schema import KINDS
 
 OUTPUTS = Path(__file__).parents[1] / "support" / "cli_outputs"

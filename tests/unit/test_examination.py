@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     AgentDriver,
     CommandResult,
     DriverCapabilities,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.agent_driver import DriverCapabilities
+from driver.backend_api.driver import DriverCapabilities
 from driver.manifest import check_item
 from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.report import ItemReport, WaveReport

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from driver.backends.fault_words import fault_in
-from driver.provider_fault import FaultKind
+from driver.backend_api.fault_words import fault_in
+from driver.backend_api.provider_fault import FaultKind
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from driver.agent_driver import Usage, WorkerRequest
+from driver.backend_api.driver import Usage, WorkerRequest
+from driver.backend_api.tries import TokenMeter
 from driver.backends.endings import MAX_LINE, printed_lines, tail
 from driver.backends.local_driver import item_of, phase_of
-from driver.backends.token_meter import TokenMeter
 from driver.process import Ending, Finished
 
 

@@ -8,6 +8,7 @@ from email.utils import format_datetime
 
 import pytest
 
+from driver.backend_api.provider_fault import FaultKind
 from driver.completions.complaint import complaint_in
 from driver.completions.provider_reply import (
     MAX_RETRY_AFTER_S,
@@ -18,7 +19,6 @@ from driver.completions.provider_reply import (
     read_reply,
     retry_after_s,
 )
-from driver.provider_fault import FaultKind
 
 NOW = 1_800_000_000.0
 GOOD = {"choices": [{"message": {"content": "x"}}]}

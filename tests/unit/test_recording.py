@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, Usage
+from driver.backend_api.driver import FAILURE_AGENT, Usage
 from driver.recorded import (
     Recorded,
     RecordedFile,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.agent_driver import DriverCapabilities, Usage, WorkerResult
+from driver.backend_api.driver import DriverCapabilities, Usage, WorkerResult
 from driver.gates import Gates
 from driver.spending import Spending, told_in_this_wave
 from driver.stop import Stop

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.completions.completion import PATCH_NAME, WORKER_PATCH_SCHEMA
 from driver.completions.provider_reply import TransportError
 from driver.completions.request_shape import (
@@ -18,7 +19,6 @@ from driver.completions.request_shape import (
     payload,
     without_refused,
 )
-from driver.provider_fault import FaultKind, ProviderFault
 
 SCHEMA = (PATCH_NAME, WORKER_PATCH_SCHEMA)
 FIRST = Shape()

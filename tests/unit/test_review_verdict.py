@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import FAILURE_AGENT, WorkerResult
+from driver.backend_api.driver import FAILURE_AGENT, WorkerResult
 from driver.completions.json_shape import is_strict
 from driver.outcome import Verdict
 from driver.review_verdict import MAX_FINDINGS, VERDICT_SCHEMA, judge, read_verdict, said_by

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from driver.backends.throttle import RAMP_S, Gate, Pass, Throttle
-from driver.provider_fault import FaultKind, ProviderFault
-from driver.provider_load import GateLog, ProviderLoad
+from driver.backend_api.provider_fault import FaultKind, GateLog, ProviderFault, ProviderLoad
+from driver.backend_api.throttle import RAMP_S, Gate, Pass, Throttle
 
 LIMITED = ProviderFault(FaultKind.RATE_LIMITED, "429", 429, retry_after_s=2.0)
 DROPPED = ProviderFault(FaultKind.DROPPED, "reset")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from driver.agent_driver import Usage, WorkerRequest, WorkerResult
-from driver.backends.tries import Tries
-from driver.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.driver import Usage, WorkerRequest, WorkerResult
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.tries import Tries
 
 
 def test_every_try_has_a_scratch_folder_of_its_own() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from driver.agent_driver import Usage
-from driver.backends.usage import MAX_USAGE_BYTES, NOTHING_SPENT, added, parse_usage
+from driver.backend_api.driver import Usage
+from driver.backend_api.usage import MAX_USAGE_BYTES, NOTHING_SPENT, added, parse_usage
 
 
 @pytest.mark.parametrize(

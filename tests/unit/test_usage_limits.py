@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from driver.backends.usage_limits import is_nothing_but_used_up, resets_at, says_used_up
+from driver.backend_api.usage_limits import is_nothing_but_used_up, resets_at, says_used_up
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)  # a Sunday
 HERE = NOW.astimezone(timezone(timedelta(hours=2)))  # where it is 14:00

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.agent_driver import (
+from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.agent_driver import DriverCapabilities
+from driver.backend_api.driver import DriverCapabilities
 from driver.manifest import WorkItem
 from driver.verification_policy import policy_for, verification_policy
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
-from driver.agent_driver import WorkerRequest, WorkerResult
-from driver.backends.usage import added
-from driver.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.driver import Usage, WorkerRequest, WorkerResult
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.usage import added
 
 # A stalled agent has taken long already: it is started once more and no oftener.
 _TRIES_WHEN_SILENT = 2
@@ -48,3 +49,32 @@ class Tries:
             if self._silent >= _TRIES_WHEN_SILENT:
                 return None
         return fault
+
+
+class TokenMeter:
+    """Adds up what dispatches used; safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: int | None = None
+        self._unmetered = 0
+
+    def add(self, usage: Usage) -> None:
+        """Count one dispatch; unknown use is counted as a dispatch, never as zero tokens."""
+        with self._lock:
+            if usage.total_tokens is None:
+                self._unmetered += 1
+            else:
+                self._known = (self._known or 0) + usage.total_tokens
+
+    @property
+    def known(self) -> int | None:
+        """Tokens of the metered dispatches, None when there was none."""
+        with self._lock:
+            return self._known
+
+    @property
+    def unmetered(self) -> int:
+        """How many dispatches had an unknown use."""
+        with self._lock:
+            return self._unmetered

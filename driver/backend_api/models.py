@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from driver.agent_driver import ROLE_SETUP, ROLE_VERIFY, ROLE_WORKER, Usage
+from driver.backend_api.driver import ROLE_SETUP, ROLE_VERIFY, ROLE_WORKER, Usage
 from tools.setting_kinds import TokenPrice
 
 AS_OF = "2026-11-29"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from driver.backends.backoff import DEFAULT_CAP_S
-from driver.backends.usage_limits import resets_at, says_used_up
-from driver.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backend_api.throttle import DEFAULT_CAP_S
+from driver.backend_api.usage_limits import resets_at, says_used_up
 
 MESSAGE_CHARACTERS = 500
 SOON_S = DEFAULT_CAP_S  # what is over by then is waited for like any other rate limit

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from driver.agent_driver import Usage
+from driver.backend_api.driver import Usage
 from state_store import strict_json
 
 MAX_USAGE_BYTES = 65_536

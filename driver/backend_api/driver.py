@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from driver.provider_fault import ProviderFault
-from driver.provider_load import ProviderLoad
+from driver.backend_api.provider_fault import ProviderFault, ProviderLoad
 from driver.terminal.check_result import Check, failed_as, passed
 
 WORKER_RUNNING = "running"

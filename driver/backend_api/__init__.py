@@ -1,0 +1,1 @@
+"""What a backend is: contract, faults, throttle, models, usage."""
