@@ -12,7 +12,7 @@ from typing import Any
 
 from driver.audit import Finding, Past, audit, red_alone
 from driver.backlog import Backlog
-from driver.living import is_gone
+from driver.execution.process_identity import is_gone
 from state_store import coordination, events
 from state_store.api import StateAPI
 from state_store.errors import TidegateError

@@ -26,7 +26,7 @@ from driver.backends.cli_checks import examine_cli, login_of_claude
 from driver.backends.cli_driver import CliDriver
 from driver.backends.endings import not_run, printed_lines
 from driver.backends.local_driver import AgentCall, LocalOptions, dispatch_folder
-from driver.process import child_environment
+from driver.execution.processes import child_environment
 from driver.terminal.check_result import Check, failed_as
 from state_store.errors import InputError
 

@@ -32,7 +32,7 @@ from driver.backends.codex_events import read_events
 from driver.backends.endings import not_run, printed_lines, tail
 from driver.backends.json_lines import answer_in
 from driver.backends.local_driver import AgentCall, LocalOptions, dispatch_folder
-from driver.process import Finished
+from driver.execution.processes import Finished
 from driver.terminal.check_result import Check, failed_as
 
 PROGRAM = "codex"

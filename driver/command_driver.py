@@ -46,7 +46,7 @@ from driver.backends.local_driver import (
     phase_of,
 )
 from driver.backends.verdict_file import read_verdict
-from driver.process import Ending, Finished
+from driver.execution.processes import Ending, Finished
 from state_store.errors import InputError
 
 LAST_LINES = 5

@@ -15,13 +15,13 @@ from driver.closing import closing_lines
 from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
 from driver.dry_run import describe_dry_run
+from driver.execution.cancellation import Stop, listening
 from driver.git import open_repository
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.planning import WaveRequest, check, wave_id_of
 from driver.recording import RecordingWriter
 from driver.report import to_json
 from driver.state_folder import prepare_state_dir
-from driver.stop import Stop, listening
 from driver.survey import Survey
 from driver.terminal.progress import Terminal, to_stderr
 from driver.wanted import Wanted

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.backend_api.provider_fault import PARKING, FaultKind, ProviderFault
-from driver.stop import InterruptedWaveError, Stop
+from driver.execution.cancellation import InterruptedWaveError, Stop
 from driver.terminal.safe_text import GO_ON, typed
 from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
 from tools import budget, cost_ceiling, halt

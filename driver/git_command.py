@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from driver.process import Captured, capture
+from driver.execution.processes import Captured, capture
 from state_store.errors import CannotRunError, TidegateError
 from state_store.failpoints import failpoint
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 from dataclasses import replace
 
+from driver.execution.cancellation import InterruptedWaveError
 from driver.gates import CEILING, BackendClosedError, GateClosedError
 from driver.ground import Place
 from driver.leasing import LeasedElsewhereError
@@ -19,7 +20,6 @@ from driver.phases.recovery import published, recover
 from driver.phases.remembered import Remembered
 from driver.phases.taking_up import Start, begin_at, begin_proven, carry_over
 from driver.reviews import ReviewWord, settled_by
-from driver.stop import InterruptedWaveError
 from driver.trail import Trail, outcome_of, settle
 from driver.verdicts import Judgement, of_ignored, review_missing
 from driver.wave_context import Placed, Planned, Wave

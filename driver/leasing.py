@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from driver.living import holder_name, is_gone
-from driver.pool import repeating
+from driver.execution.process_identity import holder_name, is_gone
+from driver.execution.worker_pool import repeating
 from state_store import coordination
 from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.leases import Lease, LeaseLostError

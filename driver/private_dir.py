@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from driver.execution.processes import Captured
 from driver.git_command import (
     BULK_TIMEOUT_S,
     LOCAL_TIMEOUT_S,
@@ -20,7 +21,6 @@ from driver.git_command import (
     text,
 )
 from driver.objects import Recent
-from driver.process import Captured
 from driver.repository import Repository, borrow_objects
 
 

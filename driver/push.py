@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from driver.ancestry import is_in_history
+from driver.execution.processes import Captured
 from driver.git_command import redacted, text
-from driver.process import Captured
 from driver.push_answer import (
     ADVANCED,
     ANSWERED,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from driver.execution.processes import Captured
 from driver.git_command import last_words, redacted, text
-from driver.process import Captured
 
 MOVED, UNFENCED = "fence_moved", "unfenced"
 ADVANCED, PROTECTED, HOOK = "advanced", "protected", "hook"

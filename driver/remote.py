@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from driver.execution.processes import Captured, Command, Ending, Processes
 from driver.git_command import (
     NETWORK_TIMEOUT_S,
     frozen_environment,
@@ -22,7 +23,6 @@ from driver.git_command import (
     text,
     user_environment,
 )
-from driver.process import Captured, Command, Ending, Processes
 from driver.push_answer import INTERRUPTED, UNREACHABLE, PushResult, failure_of
 from driver.repository import Repository, configured
 from state_store.errors import InputError

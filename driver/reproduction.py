@@ -15,6 +15,7 @@ from typing import Any
 
 from driver import receipt
 from driver.backends.endings import command_result
+from driver.execution.processes import Command, Processes
 from driver.filesystem.tree import remove_tree
 from driver.git import PrivateGit, Repository
 from driver.git_command import private_environment, run_git, text
@@ -22,7 +23,6 @@ from driver.grounds import run_setup
 from driver.outcome import RunKind, TestRun
 from driver.phases.prove import Test, run_of, test_environment
 from driver.preparation import Preparation
-from driver.process import Command, Processes
 from driver.trailers import (
     ITEM_ID,
     ITEM_SLUG,

@@ -7,12 +7,12 @@ from typing import Any
 
 from driver.backlog import ACTOR, Backlog
 from driver.cycle_context import Cycle
+from driver.execution.cancellation import Stop
 from driver.forge import NONE
 from driver.phases.propose import propose_left
 from driver.proposals import all_open
 from driver.pull_request import Proposed
 from driver.report import proposed_json
-from driver.stop import Stop
 from state_store.errors import ExitCode
 from state_store.events import PULL_REQUEST, wave_stream
 

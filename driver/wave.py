@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from driver.conclusion import aborted, conclude, with_requests
+from driver.execution.worker_pool import Leaving, repeating, run_all
 from driver.gates import gate_word
 from driver.ground import RepositoryGround
 from driver.item_line import abandoned, walk
@@ -17,7 +18,6 @@ from driver.phases.recovery import found_there, made_up_for, make_up
 from driver.phases.remembered import Remembered, recall
 from driver.phases.ship import ship, strays
 from driver.planning import WaveRequest, wave_id_of
-from driver.pool import Leaving, repeating, run_all
 from driver.report import WaveReport
 from driver.trail import Trail
 from driver.wave_context import Wave

@@ -9,6 +9,8 @@ from threading import Semaphore
 from typing import Any, Protocol
 
 from driver.backend_api.driver import AgentDriver
+from driver.execution.cancellation import Stop
+from driver.execution.processes import Processes
 from driver.gates import Gates
 from driver.ground import Ground, Place
 from driver.leasing import Leases
@@ -16,7 +18,6 @@ from driver.manifest import WorkItem
 from driver.outcome import Evidence
 from driver.ownership import OwnedPath
 from driver.pipeline.definition import CLASSIC, Phase, Pipeline
-from driver.process import Processes
 from driver.protected import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
@@ -25,7 +26,6 @@ from driver.runs import run_mark
 from driver.ship_names import item_name
 from driver.shipped_items import Sighting, is_noted
 from driver.spending import Spending
-from driver.stop import Stop
 from driver.subject import Subject, digest
 from driver.survey import Survey
 from driver.terminal.progress import Ask, Progress

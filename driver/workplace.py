@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from driver.execution.process_identity import Identity, identity, lives
 from driver.git import PrivateGit, Repository
 from driver.git_command import raw, text
-from driver.living import Identity, identity, lives
 from driver.saved_work import INTERRUPTED, WORK, Origin, headed
 from state_store.errors import TidegateError
 from state_store.files import (

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from driver.process import Ending, Finished, could_not_run_reason
+from driver.execution.processes import Ending, Finished, could_not_run_reason
 from driver.terminal.check_result import Check, failed, passed, warned
 
 Ask = Callable[..., Finished]

@@ -19,7 +19,7 @@ from driver.backend_api.driver import (
 )
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT
-from driver.process import Ending, Finished, could_not_run_reason
+from driver.execution.processes import Ending, Finished, could_not_run_reason
 
 TAIL_CHARACTERS = 2000
 MAX_LINE = 16 * 1024 * 1024

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from driver import receipt
+from driver.execution.worker_pool import Beside
 from driver.ground import Ground, RepositoryGround
 from driver.outcome import BASELINE, Evidence, RunKind, TestRun
 from driver.phases.prove import run_test, test_environment
-from driver.pool import Beside
 from driver.prompts import command_text
 from driver.runs import BASELINES, RUN_VARIABLE
 from driver.subject import digest

@@ -22,6 +22,7 @@ from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.belief import of_no_change
 from driver.bill import sum_usage
 from driver.dispatching import Call
+from driver.execution.cancellation import InterruptedWaveError
 from driver.gates import GateClosedError
 from driver.ground import Observed, Place
 from driver.outcome import (
@@ -37,7 +38,6 @@ from driver.phases.watched import Strays, watched
 from driver.protected import refusal
 from driver.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.saved_work import WORK, Origin, headed
-from driver.stop import InterruptedWaveError
 from driver.terminal.safe_text import without_remedy
 from driver.tripwire import Stray, accusation
 from driver.verdicts import Judgement

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from driver import together
+from driver.execution.processes import Command, Ending, Finished
 from driver.git import CommitSpec
 from driver.git_command import raw, redacted, text
 from driver.ground import RepositoryGround
@@ -22,7 +23,6 @@ from driver.phases.disclosure import without_secrets
 from driver.phases.integrate import Line
 from driver.phases.prove import test_environment
 from driver.phases.publish import branch_to_be
-from driver.process import Command, Ending, Finished
 from driver.proving import ProvingTree
 from driver.remote import Remote, head_on
 from driver.terminal.safe_text import bounded, safe_line, safe_text

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from driver import guilty, together
 from driver.belief import ALLOW, NO_ANSWER
 from driver.blame import Answer, Blame, Items, Question
+from driver.execution.worker_pool import Leaving, run_all
 from driver.git import CommitSpec
 from driver.ground import RepositoryGround
 from driver.outcome import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.phases.prove import Test, run_on
-from driver.pool import Leaving, run_all
 from driver.prompts import command_text, one_after_the_other
 from driver.subject import digest
 from driver.target import Head, are_there, conflicts

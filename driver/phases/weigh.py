@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from driver import belief
+from driver.execution.worker_pool import Beside
 from driver.ground import Bench
 from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.phases.added_tests import without_added_tests
 from driver.phases.planted import Field, plant
 from driver.phases.prove import Asked, prove
 from driver.phases.spot_check import look_again, spot_check
-from driver.pool import Beside
 from driver.runners.plan import CanaryVerdict
 from driver.test_files import is_test
 from driver.verdicts import Judgement

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.process import Command, Ending, Finished, Processes
-from driver.process_table import children, is_zombie
+from driver.execution.process_table import children, is_zombie
+from driver.execution.processes import Command, Ending, Finished, Processes
 from tests.support.beside import beside_on
 from tests.support.interpreter import PYTHON
 from tests.support.processes import Marked, eventually, marked_in

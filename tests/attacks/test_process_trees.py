@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.process import Command, Ending, Finished, Processes
+from driver.execution.processes import Command, Ending, Finished, Processes
 from tests.support.beside import beside_on
 from tests.support.interpreter import PYTHON
 from tests.support.processes import Marked, eventually, marked_in

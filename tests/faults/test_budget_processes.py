@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.living import is_gone
+from driver.execution.process_identity import is_gone
 from state_store.kept_spend import SpendBook, Total, utc_day
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME

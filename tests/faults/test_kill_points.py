@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.command import child_environment
+from driver.execution.command import child_environment
 from driver.git_command import user_environment
 from tests.support.beside import beside
 from tests.support.killing import Tally, Yard

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from driver.living import Identity, identity, lives
+from driver.execution.process_identity import Identity, identity, lives
 from driver.runs import clear_up, living_waves
 from driver.workplace import SIGN, Sign, sign_of
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from driver.sandbox import BWRAP, choose, look, program_outside
+from driver.execution.sandbox_probe import BWRAP, choose, look, program_outside
 from state_store.store import EventStore
 from tests.support.programs import ROOT, Project, call, git, run
 from tools.doctor import main

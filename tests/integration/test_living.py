@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from driver.living import holder_name, identity, is_gone
+from driver.execution.process_identity import holder_name, identity, is_gone
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="numbers do not tell there")
 

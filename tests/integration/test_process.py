@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.process import (
+from driver.execution.processes import (
     Command,
     Ending,
     Finished,

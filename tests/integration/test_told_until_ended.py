@@ -7,7 +7,7 @@ from pathlib import Path
 
 from driver.backend_api.driver import FAILURE_CANCELLED, WorkerRequest
 from driver.command_driver import CommandDriver
-from driver.pool import Beside
+from driver.execution.worker_pool import Beside
 from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tests.support.waves import PATIENCE_S

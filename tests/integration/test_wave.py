@@ -30,9 +30,9 @@ from driver.backend_api.driver import (
     WorkerStatus,
 )
 from driver.command_driver import CommandDriver
+from driver.execution.cancellation import Stop
 from driver.recording import RecordingWriter
 from driver.replay_driver import ReplayDriver
-from driver.stop import Stop
 from driver.wave_loop import run_wave
 from tests.support import warm
 from tests.support.beside import beside, beside_on

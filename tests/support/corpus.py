@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from driver.process import child_environment
+from driver.execution.processes import child_environment
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item
 
 DEADLINE_S = 120

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from driver.process import Command
+from driver.execution.processes import Command
 from tests.support.interpreter import ALONE
 
 MARKER = "TIDEGATE_TEST_MARKER"

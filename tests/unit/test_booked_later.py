@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver, Usage, WorkerResult
+from driver.execution.cancellation import Stop
 from driver.gates import Gates
 from driver.spending import Spending
-from driver.stop import Stop
 from state_store.errors import CannotRunError
 from state_store.kept_spend import Charge, Reserved
 from state_store.store import EventStore

@@ -17,6 +17,8 @@ from driver.backend_api.driver import (
 )
 from driver.backends.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
 from driver.completions.endpoint_checks import judge_models
+from driver.execution.processes import Ending, Finished
+from driver.execution.sandbox_probe import Facts, choose
 from driver.machine_checks import (
     CLOCK_SLACK_S,
     LITTLE_BYTES,
@@ -28,8 +30,6 @@ from driver.machine_checks import (
     judge_disk,
     judge_sandbox,
 )
-from driver.process import Ending, Finished
-from driver.sandbox import Facts, choose
 from driver.terminal.check_result import Check, Level, failed, failed_as, masked, passed, warned
 
 NOW = 1_900_000_000.0

@@ -22,7 +22,7 @@ DATABASE = (
     "transaction",
 )
 DOORS = {
-    "subprocess": {"driver/process.py", "driver/supervised.py"},
+    "subprocess": {"driver/execution/processes.py", "driver/execution/supervised.py"},
     "sqlite3": {f"state_store/{name}.py" for name in DATABASE},
 }
 

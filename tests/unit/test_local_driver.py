@@ -10,7 +10,7 @@ from driver.backend_api.driver import Usage, WorkerRequest
 from driver.backend_api.tries import TokenMeter
 from driver.backends.endings import MAX_LINE, printed_lines, tail
 from driver.backends.local_driver import item_of, phase_of
-from driver.process import Ending, Finished
+from driver.execution.processes import Ending, Finished
 
 
 @pytest.mark.parametrize(

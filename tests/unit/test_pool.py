@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from driver.pool import Beside, Leaving, run_all
+from driver.execution.worker_pool import Beside, Leaving, run_all
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:

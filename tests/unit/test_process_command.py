@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.command import unusable, why_not
-from driver.process import (
+from driver.execution.command import unusable, why_not
+from driver.execution.processes import (
     Command,
     Ending,
     Finished,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.run_streams import join_cut
+from driver.execution.streams import join_cut
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from driver.process_table import listed_members
-from driver.supervisor import candidates
+from driver.execution.process_table import listed_members
+from driver.execution.supervisor import candidates
 
 # pid, parent, group
 ROWS = [

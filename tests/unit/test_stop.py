@@ -7,7 +7,13 @@ import signal
 
 import pytest
 
-from driver.stop import SIGNAL_GRACE_S, InterruptedWaveError, Stop, exit_code_of, listening
+from driver.execution.cancellation import (
+    SIGNAL_GRACE_S,
+    InterruptedWaveError,
+    Stop,
+    exit_code_of,
+    listening,
+)
 from state_store.errors import ExitCode, StoppedByPolicyError
 
 

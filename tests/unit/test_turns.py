@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from driver.pool import Beside, Turns
+from driver.execution.worker_pool import Beside, Turns
 from tests.support.processes import eventually
 
 

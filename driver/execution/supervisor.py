@@ -22,7 +22,7 @@ import sys
 import time
 from _collections_abc import Callable  # so does the public module
 
-from driver.process_table import (
+from driver.execution.process_table import (
     descendants,
     group_of,
     is_zombie,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from driver.command import Command
+from driver.execution.command import Command
 
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # every byte of a UTF-8 character but its first
 

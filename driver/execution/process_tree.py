@@ -12,8 +12,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 
-from driver.command import Command, Ending, Finished, Running, why_not
-from driver.run_streams import Streams, kept_text
+from driver.execution.command import Command, Ending, Finished, Running, why_not
+from driver.execution.streams import Streams, kept_text
 
 # A supervisor needs at most its own kill limit after the grace; past this it is stuck.
 STUCK_AFTER_S = 3.0

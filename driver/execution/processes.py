@@ -2,7 +2,7 @@
 
 `capture` is for short trusted helpers such as git. `Processes.run` is for agents and tests: it
 ends the whole tree on time-out, cancel or our own death, and never blocks on what the tree prints.
-What happens below the leader is the business of `driver/supervisor.py`. Nothing here judges.
+What happens below the leader is the business of `driver/execution/supervisor.py`. Nothing here judges.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from driver.command import (
+from driver.execution.command import (
     Command,
     Ending,
     Finished,
@@ -27,10 +27,10 @@ from driver.command import (
     could_not_run_reason,
     unusable,
 )
-from driver.process_table import send_group
-from driver.run_streams import Streams, open_streams
-from driver.running_tree import RunningTree, why_not_started
-from driver.supervised import Nursery, Supervised
+from driver.execution.process_table import send_group
+from driver.execution.process_tree import RunningTree, why_not_started
+from driver.execution.streams import Streams, open_streams
+from driver.execution.supervised import Nursery, Supervised
 from state_store.failpoints import failpoint
 
 __all__ = [

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.execution.processes import Captured, capture
 from driver.filesystem.temporary import scratch_folder
-from driver.process import Captured, capture
 
 BWRAP = "bwrap"
 LANDLOCK = "landlock"

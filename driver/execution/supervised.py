@@ -21,10 +21,11 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from driver import nursery, process_table, supervisor
-from driver.command import Command
-from driver.run_streams import Streams
-from driver.running_tree import STUCK_AFTER_S, RunningTree
+from driver.execution import fork_server as nursery
+from driver.execution import process_table, supervisor
+from driver.execution.command import Command
+from driver.execution.process_tree import STUCK_AFTER_S, RunningTree
+from driver.execution.streams import Streams
 from driver.terminal.safe_text import safe_line
 
 # Generous, because many forks may wait for few processors; one that is merely stopped is woken.

@@ -21,10 +21,10 @@ import time
 from _collections_abc import Callable  # so does the public module
 
 if not __package__:  # run as a file, isolated: import from the checkout, after what Python has
-    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    sys.path.append(os.path.abspath(__file__ + "/../../.."))  # noqa: PTH100, PTH120
 
-from driver import supervisor
-from driver.process_table import children, descendants, send, stop_all
+from driver.execution import supervisor
+from driver.execution.process_table import children, descendants, send, stop_all
 
 GIVEN = 4  # the run's socket and its three streams
 FD_SIZE = 4
