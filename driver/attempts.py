@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
 
-from driver.outcome import Verdict
+from driver.domain.results import Verdict
 from driver.selection import WAITS_FOR_ITS_TIME, Skipped, seconds_of
 from driver.terminal.safe_text import with_note
 from state_store.item_id import id_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from driver.outcome import RunKind, Verdict
+from driver.domain.results import RunKind, Verdict
 from driver.terminal.safe_text import bounded, counted, safe_line
 from state_store.findings import PREFIX
 from state_store.item_id import id_of

@@ -9,8 +9,8 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from driver.outcome import Change, RunKind, TestRun, Verdict
-from driver.ownership import OwnedPath
+from driver.domain.ownership import OwnedPath
+from driver.domain.results import Change, RunKind, TestRun, Verdict
 from driver.runners.counts import Allowance, Counts, Doubt, judge_counts
 from driver.runners.plan import CanaryVerdict
 from driver.runners.result import MISSING

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from driver import reviews
 from driver.backend_api.driver import Usage
-from driver.outcome import REPAIR, REVIEW, ItemOutcome
-from driver.pipeline import phase_receipt
+from driver.domain import phase_receipt, reviews
+from driver.domain.results import REPAIR, REVIEW, ItemOutcome
 
 
 def usages_of(outcome: ItemOutcome) -> list[Usage]:

@@ -15,9 +15,9 @@ from typing import Any
 
 from driver.ancestry import is_in_history
 from driver.cycle_status import BUILDLOG_MD, STATE_MD
+from driver.domain.results import MODE_FILE, Change
 from driver.filesystem.temporary import scratch_folder
 from driver.git import CommitSpec, PrivateGit, Repository, commit_at, find_remote, open_repository
-from driver.outcome import MODE_FILE, Change
 from driver.push_answer import PushResult
 from driver.remote import Remote, fetch_head
 from driver.repository import checked_out_in

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from driver.domain.results import Change
 from driver.git_command import c_quoted, raw
-from driver.outcome import Change
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from driver.domain.results import ItemOutcome, Shipment, Verdict
+from driver.domain.tiers import verification_policy
+from driver.domain.work_item import ManifestError
 from driver.execution.cancellation import InterruptedWaveError
 from driver.execution.worker_pool import run_all
 from driver.gates import CEILING, REFUSED, GateClosedError, gate_word, way_on
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
-from driver.manifest import ManifestError
-from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
 from driver.pull_request import Proposed
 from driver.report import Base, ItemReport, WaveReport, is_done
 from driver.saved_work import STEPS
 from driver.trail import settle
-from driver.verification_policy import verification_policy
 from driver.wave_context import Planned, Wave
 from state_store.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError
 

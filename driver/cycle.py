@@ -36,12 +36,12 @@ from driver.cycle_report import (
     stopped,
 )
 from driver.cycle_status import TRACKER, CycleStatus
+from driver.domain.results import Verdict
 from driver.dry_run import describe_dry_run
 from driver.follow_up import follow_up
 from driver.foreign_driver import adapted
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
-from driver.outcome import Verdict
 from driver.planning import check
 from driver.proof_terms import changed_terms, proof_terms
 from driver.recording import RecordingWriter

@@ -8,10 +8,10 @@ from typing import Any
 
 from driver.adapters import driver_from
 from driver.backend_api.driver import AgentDriver
-from driver.manifest import parse_manifest
+from driver.domain.prompts import build_prompt, command_text
+from driver.domain.work_item import parse_manifest
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, Phase
 from driver.pipeline.prompt_files import Told, own_prompt, rendered
-from driver.prompts import build_prompt, command_text
 from driver.wave_context import Planned
 
 _LATER = {

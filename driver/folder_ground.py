@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from driver.domain.ownership import OwnedPath
+from driver.domain.results import MODE_FILE, Change
 from driver.ground import IN_PLACE, Observed, Place, ProvingPlace
-from driver.outcome import MODE_FILE, Change
-from driver.ownership import OwnedPath
 from driver.tripwire import Tripwire
 
 

@@ -16,14 +16,14 @@ from typing import Any
 from driver.attempts import opened
 from driver.backlog import Backlog, resource
 from driver.cycle_context import Cycle, by_repository
+from driver.domain.commit_message import item_name, task_of
+from driver.domain.item_fields import Wrong, slug_of, text_of
+from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
+from driver.domain.work_item import check_item
 from driver.elsewhere import told
 from driver.git import open_repository
-from driver.item_fields import Wrong, slug_of, text_of
 from driver.landed import Outlook, UnaskedError
 from driver.leasing import LeasedElsewhereError
-from driver.manifest import check_item
-from driver.ownership import OwnedPath, OwnershipError, parse_owned
-from driver.ship_names import item_name, task_of
 from driver.shipped_items import (
     Facts,
     Fate,

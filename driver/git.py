@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.commits import Commit, CommitSpec, import_stream
+from driver.domain.results import MODE_NESTED, Change
 from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
 from driver.git_command import (
     BULK_TIMEOUT_S,
@@ -24,7 +25,6 @@ from driver.git_command import (
     run_git,
     text,
 )
-from driver.outcome import MODE_NESTED, Change
 from driver.private_trees import PrivateTrees
 from driver.push import Sending, send
 from driver.push_answer import PushResult

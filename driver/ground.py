@@ -15,9 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from driver.agent_git import head_moved, left_behind, put_back_head
+from driver.domain.ownership import OwnedPath, leaves_tree
+from driver.domain.results import MODE_LINK, Change
 from driver.git import PrivateGit, Remote, Repository
-from driver.outcome import MODE_LINK, Change
-from driver.ownership import OwnedPath, leaves_tree
 from driver.proving import ProvingTrees
 from driver.signing import Signer
 from driver.tripwire import Tripwire

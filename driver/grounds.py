@@ -13,6 +13,8 @@ from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver
 from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
+from driver.domain.commit_message import on_the_way
+from driver.domain.prompts import command_text
 from driver.execution.cancellation import Stop
 from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
 from driver.folder_ground import FolderGround
@@ -21,9 +23,7 @@ from driver.ground import Ground, RepositoryGround
 from driver.neighbourhood import Neighbourhood
 from driver.own_files import is_own_part
 from driver.preparation import Preparation
-from driver.prompts import command_text
 from driver.runs import RUN_VARIABLE
-from driver.ship_names import on_the_way
 from driver.signing import signer_of
 from driver.target import start
 from driver.test_command.invocations import programs

@@ -8,18 +8,18 @@ from __future__ import annotations
 import traceback
 from dataclasses import replace
 
+from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
+from driver.domain.reviews import ReviewWord, settled_by
 from driver.execution.cancellation import InterruptedWaveError
 from driver.gates import CEILING, BackendClosedError, GateClosedError
 from driver.ground import Place
 from driver.leasing import LeasedElsewhereError
-from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.phases.build import is_unproven, of_trouble, save
 from driver.phases.phase_prompt import check_prompts
 from driver.phases.pipelined import follow
 from driver.phases.recovery import published, recover
 from driver.phases.remembered import Remembered
 from driver.phases.taking_up import Start, begin_at, begin_proven, carry_over
-from driver.reviews import ReviewWord, settled_by
 from driver.trail import Trail, outcome_of, settle
 from driver.verdicts import Judgement, of_ignored, review_missing
 from driver.wave_context import Placed, Planned, Wave

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from driver import receipt
-from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.domain import test_receipt as receipt
+from driver.domain.results import Attempt, ItemOutcome, Verdict
 
 
 def phase_of(attempt: Attempt) -> str:

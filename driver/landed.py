@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.domain.ownership import OwnedPath, covers
 from driver.elsewhere import WAVES, bring
 from driver.filesystem.temporary import scratch_folder
 from driver.git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
 from driver.git_command import run_git, text
 from driver.history import GitDir, History, sighted
-from driver.ownership import OwnedPath, covers
 from driver.push_answer import PushResult
 from driver.remote import default_branch, fetch_head, heads_on
 from driver.repository import configured

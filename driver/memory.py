@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from driver.outcome import Attempt, ItemOutcome
-from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.reviews import Review
-from driver.subject import Subject
+from driver.domain.item_key import Subject
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.results import Attempt, ItemOutcome
+from driver.domain.reviews import Review
 from state_store.anchors import Anchor
 from state_store.store import Note
 

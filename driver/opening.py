@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
+from driver.domain.work_item import Manifest
 from driver.first_lines import first_lines
 from driver.gates import Gates
 from driver.ground import RepositoryGround
 from driver.grounds import GroundWork, SideProcesses, parallel_tests
 from driver.leasing import Leases
-from driver.manifest import Manifest
 from driver.memory import Forgetful, Memory
 from driver.phases.baseline import WaveBaselines
 from driver.phases.pipelines import phase_drivers

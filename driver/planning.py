@@ -10,11 +10,11 @@ from typing import Any
 
 from driver.adapters import of_reviewer, review_driver_from
 from driver.backend_api.driver import AgentDriver
+from driver.domain.reviews import is_required
+from driver.domain.work_item import Manifest, parse_manifest
 from driver.gates import check_before_start
-from driver.manifest import Manifest, parse_manifest
 from driver.phases.pipelines import phase_drivers, with_pipelines
 from driver.phases.preflight import check_integration, check_ready, preflight
-from driver.reviews import is_required
 from driver.state_folder import check_state_dir
 from driver.survey import Survey
 from driver.wave_context import Planned, Shipping, WaveOptions

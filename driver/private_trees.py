@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.domain.results import MODE_NESTED, Change
 from driver.git_command import GitError, raw, records, text
 from driver.object_store import touched_since
 from driver.objects import misnamed, read_objects
-from driver.outcome import MODE_NESTED, Change
 from driver.private_dir import PrivateDir
 
 _AT_ONCE = 500  # objects whose content is in memory

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from driver.domain.ownership import OwnedPath, comparison_key
+from driver.domain.results import MODE_LINK, Change
 from driver.in_the_way import hides_ours, is_made, shadows
-from driver.outcome import MODE_LINK, Change
-from driver.ownership import OwnedPath, comparison_key
 from driver.test_command.build_scripts import included
 from driver.test_command.started_files import Command, files_started, goes_first
 from driver.test_files import NamedTests, is_test, named_tests

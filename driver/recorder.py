@@ -15,15 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from driver import journal_entry, reviews
+from driver import journal_entry
+from driver.domain import phase_receipt, reviews
+from driver.domain.item_key import Subject
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.results import Attempt, ItemOutcome, TestRun, Verdict
+from driver.domain.reviews import Review
 from driver.leasing import LeasedElsewhereError
 from driver.memory import Memory
-from driver.outcome import Attempt, ItemOutcome, TestRun, Verdict
 from driver.pending_entry import PendingEntry
-from driver.pipeline import phase_receipt
-from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.reviews import Review
-from driver.subject import Subject
 from driver.terminal.progress import Progress
 from driver.terminal.safe_text import run_said, verdict_said
 from state_store import journal

@@ -18,7 +18,7 @@ from driver.backend_api.driver import (
 )
 from driver.backends.endings import not_run
 from driver.backends.local_driver import LocalDriver, LocalOptions, item_of, phase_of
-from driver.outcome import MODE_LINK, MODE_PROGRAM
+from driver.domain.results import MODE_LINK, MODE_PROGRAM
 from driver.recorded import (
     NONCE_MARK,
     Recorded,

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from driver import receipt, reviews
 from driver.backend_api.driver import Usage
 from driver.backend_api.provider_fault import ProviderLoad
 from driver.bill import sum_usage, token_totals, usages_of, uses_of
-from driver.outcome import (
+from driver.domain import phase_receipt, reviews
+from driver.domain import test_receipt as receipt
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.results import (
     BUILD,
     OTHERS,
     REPAIR,
@@ -23,10 +25,9 @@ from driver.outcome import (
     TestRun,
     Verdict,
 )
-from driver.pipeline import classic_receipts, phase_receipt
-from driver.pipeline.phase_receipt import PhaseReceipt
+from driver.domain.reviews import review_word
+from driver.pipeline import classic_receipts
 from driver.pull_request import Proposed
-from driver.reviews import review_word
 from driver.test_files import is_test
 from driver.wave_context import Planned
 from state_store.errors import ExitCode

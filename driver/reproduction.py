@@ -13,17 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver import receipt
 from driver.backends.endings import command_result
-from driver.execution.processes import Command, Processes
-from driver.filesystem.tree import remove_tree
-from driver.git import PrivateGit, Repository
-from driver.git_command import private_environment, run_git, text
-from driver.grounds import run_setup
-from driver.outcome import RunKind, TestRun
-from driver.phases.prove import Test, run_of, test_environment
-from driver.preparation import Preparation
-from driver.trailers import (
+from driver.domain import test_receipt as receipt
+from driver.domain.commit_message import (
     ITEM_ID,
     ITEM_SLUG,
     PROVED_TREE,
@@ -32,6 +24,14 @@ from driver.trailers import (
     WORK_DIR,
     items_of,
 )
+from driver.domain.results import RunKind, TestRun
+from driver.execution.processes import Command, Processes
+from driver.filesystem.tree import remove_tree
+from driver.git import PrivateGit, Repository
+from driver.git_command import private_environment, run_git, text
+from driver.grounds import run_setup
+from driver.phases.prove import Test, run_of, test_environment
+from driver.preparation import Preparation
 from driver.wave_records import objects_in, past_waves
 from driver.workspace import Workshop
 from state_store.errors import CannotRunError, InputError

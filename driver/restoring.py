@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from driver.commits import CommitSpec
+from driver.domain.results import Change
 from driver.filesystem.temporary import scratch_folder
 from driver.git import GitError, PrivateGit, Repository, open_repository
 from driver.leftovers import Leftover
-from driver.outcome import Change
 from driver.wave_branches import HEADS
 from state_store.errors import CannotRunError, InputError
 from state_store.files import read_bytes, write_bytes_atomic

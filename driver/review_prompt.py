@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from driver.manifest import WorkItem
-from driver.outcome import Attempt, TestRun, Verdict
-from driver.prompts import MAX_DIFF_CHARS, MAX_OUTPUT_CHARS, command_text, quoted
-from driver.reviews import Finding, Review
+from driver.domain.prompts import MAX_DIFF_CHARS, MAX_OUTPUT_CHARS, command_text, quoted
+from driver.domain.results import Attempt, TestRun, Verdict
+from driver.domain.reviews import Finding, Review
+from driver.domain.work_item import WorkItem
 from driver.runners.plan import CanaryVerdict
 from driver.runners.result import Counts
 from driver.terminal.safe_text import safe_line, safe_text

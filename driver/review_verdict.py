@@ -13,8 +13,8 @@ from typing import Any
 
 from driver.backend_api.driver import WorkerResult
 from driver.completions.json_shape import shape_problem
-from driver.outcome import Verdict
-from driver.reviews import Finding, Review, ReviewWord
+from driver.domain.results import Verdict
+from driver.domain.reviews import Finding, Review, ReviewWord
 from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.verdicts import Judgement
 

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from driver.domain.item_key import digest
 from driver.execution.process_identity import Identity, end_marked, identity, lives
 from driver.filesystem.tree import remove_tree
-from driver.subject import digest
 from driver.workplace import save_unfinished, sentence
 from state_store.files import BadFileError, read_json, write_json_atomic
 

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from driver.item_fields import is_absolute
-from driver.manifest import ItemProblem, ownership_problems
-from driver.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
+from driver.domain.item_fields import is_absolute
+from driver.domain.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
+from driver.domain.work_item import ItemProblem, ownership_problems
 from driver.packing import EXACT_CANDIDATES, Packing, TooHardError
 from driver.ranked import Ranked
 from state_store.item_id import id_of

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from driver import receipt
 from driver.bill import sum_usage, usages_of
-from driver.outcome import BASELINE, PROOF, ItemOutcome, Shipment, TestRun
-from driver.prompts import command_text
+from driver.domain import test_receipt as receipt
+from driver.domain.prompts import command_text
+from driver.domain.results import BASELINE, PROOF, ItemOutcome, Shipment, TestRun
+from driver.domain.reviews import Review, from_json, review_word
 from driver.pull_request import ItemTold, ShipmentTold
-from driver.reviews import Review, from_json, review_word
 from driver.runners.result import Counts
 from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from driver.domain.commit_message import ITEM_ID, ITEM_TASK, WAVE_ID
 from driver.terminal.safe_text import safe_line, with_note
-from driver.trailers import ITEM_ID, ITEM_TASK, WAVE_ID
 from state_store.item_status import DONE, IN_PROGRESS, TODO, is_open
 
 Item = Mapping[str, Any]

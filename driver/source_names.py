@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from driver.backend_api.driver import AgentDriver
+from driver.domain.ownership import OwnershipError, parse_owned
+from driver.domain.work_item import check_item
 from driver.gates import GateClosedError, check_halt
-from driver.manifest import check_item
-from driver.ownership import OwnershipError, parse_owned
 from driver.shipped_items import note_of
 from driver.tracker import rewrite_items
 from driver.wave_bridge import build_manifest_item

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from driver.ancestry import is_in_history
+from driver.domain.commit_message import on_the_way
+from driver.domain.results import Change
 from driver.git import PrivateGit, Repository, find_remote, tip_of
 from driver.git_command import run_git, user_environment
 from driver.ground import RepositoryGround
-from driver.outcome import Change
 from driver.push_answer import PushResult
 from driver.remote import Remote, fetch_head, head_of
-from driver.ship_names import on_the_way
 from state_store.errors import CannotRunError, InputError
 
 

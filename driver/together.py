@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from driver.blame import Answer, Blame, Items
-from driver.outcome import RunKind, TestRun
+from driver.domain.results import RunKind, TestRun
 from driver.runners.counts import Allowance, Counts, judge_counts
 
 FOLDER = "integration"

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from driver.manifest import item_problems
-from driver.ownership import comparison_key
+from driver.domain.ownership import comparison_key
+from driver.domain.work_item import item_problems
 from state_store.errors import InputError
 from state_store.files import replace_unchanged
 from state_store.item_id import id_of

@@ -14,7 +14,7 @@ from typing import Any
 
 from driver.attempts import Patience, after_try, no_wait, opened
 from driver.backlog import Backlog
-from driver.outcome import Verdict
+from driver.domain.results import Verdict
 from driver.shipped_items import KEY, Shipped, note_of
 from driver.terminal.safe_text import with_note, without_remedy
 from driver.tracker import Edit

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.results import RESUME, Attempt, ItemOutcome, Verdict
+from driver.domain.reviews import Review
 from driver.ground import CLONE, IN_PLACE
-from driver.outcome import RESUME, Attempt, ItemOutcome, Verdict
-from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.reviews import Review
 from driver.wave_context import Planned, Wave
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from driver.checkout_watch import AROUND, FILE, TAG, CheckoutFingerprint, is_grave
-from driver.ownership import OwnedPath, covers
+from driver.domain.ownership import OwnedPath, covers
 
 # What is not an item, but runs what items wrote: their tests on one tree.
 TOGETHER = "tests of all items together"

@@ -17,8 +17,8 @@ from driver.backend_api.driver import (
     CommandResult,
     WorkerResult,
 )
-from driver.outcome import MODE_NESTED, Change, RunKind, TestRun, Verdict
-from driver.ownership import OwnedPath, covers
+from driver.domain.ownership import OwnedPath, covers
+from driver.domain.results import MODE_NESTED, Change, RunKind, TestRun, Verdict
 
 _MAX_NAMED = 20
 LEFT_RUNNING = "left processes running: "

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from driver.conclusion import aborted, conclude, with_requests
+from driver.domain.results import ItemOutcome, Shipment, Verdict
+from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import Leaving, repeating, run_all
 from driver.gates import gate_word
 from driver.ground import RepositoryGround
 from driver.item_line import abandoned, walk
-from driver.manifest import parse_manifest
 from driver.opening import opened
-from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.integrate import Entry
 from driver.phases.propose import propose
 from driver.phases.recovery import found_there, made_up_for, make_up

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from driver.domain.commit_message import ON_THE_WAY, PROVED_TREE, WAVE_ID, is_branch_of
 from driver.git import Repository, is_ancestor, tip_of
 from driver.git_command import private_environment, run_git, text, user_environment
-from driver.ship_names import ON_THE_WAY, is_branch_of
-from driver.trailers import PROVED_TREE, WAVE_ID
 from state_store.anchors import TRAILER, Anchor, parsed
 
 HEADS = "refs/heads/"

@@ -15,8 +15,8 @@ from driver.backend_api.driver import (
     CommandResult,
     WorkerRequest,
 )
-from driver.outcome import BUILD
-from driver.verification_policy import verification_policy
+from driver.domain.results import BUILD
+from driver.domain.tiers import verification_policy
 
 ROUTE_HARNESS = "harness"
 ROUTE_DRIVER = "driver"

@@ -9,27 +9,27 @@ from threading import Semaphore
 from typing import Any, Protocol
 
 from driver.backend_api.driver import AgentDriver
+from driver.domain.commit_message import item_name
+from driver.domain.item_key import Subject, digest
+from driver.domain.ownership import OwnedPath
+from driver.domain.results import Evidence
+from driver.domain.reviews import is_required
+from driver.domain.tiers import Policy
+from driver.domain.work_item import WorkItem
 from driver.execution.cancellation import Stop
 from driver.execution.processes import Processes
 from driver.gates import Gates
 from driver.ground import Ground, Place
 from driver.leasing import Leases
-from driver.manifest import WorkItem
-from driver.outcome import Evidence
-from driver.ownership import OwnedPath
 from driver.pipeline.definition import CLASSIC, Phase, Pipeline
 from driver.protected import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
-from driver.reviews import is_required
 from driver.runs import run_mark
-from driver.ship_names import item_name
 from driver.shipped_items import Sighting, is_noted
 from driver.spending import Spending
-from driver.subject import Subject, digest
 from driver.survey import Survey
 from driver.terminal.progress import Ask, Progress
-from driver.verification_policy import Policy
 from state_store.journal import safe_slug
 from tools.settings import Settings
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from driver import receipt, reviews
 from driver.backend_api.driver import Usage
+from driver.domain import phase_receipt, reviews
+from driver.domain import test_receipt as receipt
+from driver.domain.item_key import Subject
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
+from driver.domain.reviews import Review
 from driver.leasing import Leases
-from driver.outcome import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
-from driver.pipeline import phase_receipt
-from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.reviews import Review
-from driver.subject import Subject
 from state_store import events
 from state_store.anchors import Anchor
 from state_store.api import StateAPI

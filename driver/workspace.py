@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from driver.domain.results import Change
 from driver.execution.worker_pool import Turns
 from driver.filesystem.tree import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git import PrivateGit, Repository
-from driver.outcome import Change
 from driver.preparation import Preparation, check_copies, signatures
 from driver.proving import ProvingTree, ProvingTrees
 from driver.repository import borrow_objects, lay_git_dir

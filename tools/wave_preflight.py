@@ -155,9 +155,9 @@ def scan_backlog_items(
 
 def _overlaps(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:
     """Positions and names of what two items would both write, by the engine's own rules."""
-    from driver.item_fields import is_absolute
-    from driver.manifest import ownership_problems
-    from driver.ownership import find_conflicts, parse_owned
+    from driver.domain.item_fields import is_absolute
+    from driver.domain.ownership import find_conflicts, parse_owned
+    from driver.domain.work_item import ownership_problems
 
     owners = []
     for number, item in enumerate(items):

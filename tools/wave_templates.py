@@ -61,8 +61,8 @@ def validate_manifest(
     """Everything that keeps a manifest from being run, a sentence each; none when it can be."""
     import json
 
-    from driver.manifest import ManifestError, parse_manifest
-    from driver.ownership import find_conflicts, parse_owned
+    from driver.domain.ownership import find_conflicts, parse_owned
+    from driver.domain.work_item import ManifestError, parse_manifest
 
     problems = [] if allow_placeholders else _placeholders(json.dumps(m))
     document = m if require_testcmd else _with_tests(m)
@@ -146,7 +146,7 @@ def _make(args: argparse.Namespace) -> int:
 def _check_names(project_name: str, base_dir: str) -> None:
     import re
 
-    from driver.ownership import OwnershipError, parse_owned
+    from driver.domain.ownership import OwnershipError, parse_owned
     from state_store.errors import InputError
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", project_name):

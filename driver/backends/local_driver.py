@@ -43,13 +43,13 @@ from driver.backend_api.tries import TokenMeter, Tries
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.cli_checks import Ask
 from driver.backends.endings import command_result, left_running, not_run
+from driver.domain.results import BUILD
 from driver.execution.processes import (
     Command,
     Finished,
     Processes,
     child_environment,
 )
-from driver.outcome import BUILD
 from tools.settings import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0

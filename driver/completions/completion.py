@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from driver.ownership import OwnedPath, OwnershipError, comparison_key, covers, parse_owned
+from driver.domain.ownership import OwnedPath, OwnershipError, comparison_key, covers, parse_owned
 
 WORKER_PATCH_SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from driver.completions.completion import Shown, file_line, size_of
+from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
 from driver.filesystem.safe_file_access import NotPlainError, list_plain, read_plain
-from driver.ownership import OwnedPath, OwnershipError, parse_owned
 from state_store.errors import CannotRunError, InputError
 
 

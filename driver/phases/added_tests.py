@@ -6,7 +6,7 @@ Whoever owns a folder may add tests to it, and a test can replace what the other
 from __future__ import annotations
 
 from driver.belief import added_tests, answers_without
-from driver.outcome import WITHOUT_ADDED_TESTS, TestRun
+from driver.domain.results import WITHOUT_ADDED_TESTS, TestRun
 from driver.phases.planted import Field
 from driver.phases.prove import Asked, prove
 

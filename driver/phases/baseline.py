@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from driver import receipt
+from driver.domain import test_receipt as receipt
+from driver.domain.item_key import digest
+from driver.domain.prompts import command_text
+from driver.domain.results import BASELINE, Evidence, RunKind, TestRun
 from driver.execution.worker_pool import Beside
 from driver.ground import Ground, RepositoryGround
-from driver.outcome import BASELINE, Evidence, RunKind, TestRun
 from driver.phases.prove import run_test, test_environment
-from driver.prompts import command_text
 from driver.runs import BASELINES, RUN_VARIABLE
-from driver.subject import digest
 from driver.terminal.safe_text import run_said
 from driver.wave_context import Planned, Wave
 from state_store import strict_json

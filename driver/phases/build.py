@@ -22,10 +22,7 @@ from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.belief import of_no_change
 from driver.bill import sum_usage
 from driver.dispatching import Call
-from driver.execution.cancellation import InterruptedWaveError
-from driver.gates import GateClosedError
-from driver.ground import Observed, Place
-from driver.outcome import (
+from driver.domain.results import (
     MODE_NESTED,
     REPAIRABLE,
     Attempt,
@@ -33,6 +30,9 @@ from driver.outcome import (
     Evidence,
     Verdict,
 )
+from driver.execution.cancellation import InterruptedWaveError
+from driver.gates import GateClosedError
+from driver.ground import Observed, Place
 from driver.phases.disclosure import disclosed
 from driver.phases.watched import Strays, watched
 from driver.protected import refusal

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from driver.domain.commit_message import commit_message
+from driver.domain.results import MODE_NESTED, Change
+from driver.domain.work_item import WorkItem
 from driver.git import PrivateGit
 from driver.ground import Ground, RepositoryGround
-from driver.manifest import WorkItem
-from driver.outcome import MODE_NESTED, Change
-from driver.ship_names import commit_message
 from tools.known_secrets import secrets_of
 from tools.publishing import objections
 from tools.settings import Settings

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from driver.outcome import GATE, Attempt, Evidence, TestRun, Verdict
+from driver.domain.phase_receipt import CommandReceipt
+from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
 from driver.phases.build import of_trouble, weighed_with
 from driver.phases.prove import Asked, Test, prove, run_on
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
-from driver.pipeline.phase_receipt import CommandReceipt
 from driver.tripwire import Stray
 from driver.verdicts import Judgement, of_test
 from driver.wave_context import Placed

@@ -14,11 +14,11 @@ from functools import cached_property
 from pathlib import Path
 
 from driver import together
+from driver.domain.results import ItemOutcome, Verdict
 from driver.execution.processes import Command, Ending, Finished
 from driver.git import CommitSpec
 from driver.git_command import raw, redacted, text
 from driver.ground import RepositoryGround
-from driver.outcome import ItemOutcome, Verdict
 from driver.phases.disclosure import without_secrets
 from driver.phases.integrate import Line
 from driver.phases.prove import test_environment

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from driver.domain.commit_message import batch_message, commit_message
+from driver.domain.results import Change
 from driver.git import Commit, CommitSpec
 from driver.ground import RepositoryGround
-from driver.outcome import Change
 from driver.phases.integrate import Line
-from driver.ship_names import batch_message, commit_message
 from driver.wave_context import Wave
 
 BATCH = "batch"

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from driver.ancestry import is_in_history
+from driver.domain.commit_message import is_branch_of, on_the_way
+from driver.domain.results import Shipment
 from driver.elsewhere import Knows, Push, ShippedElsewhereError
 from driver.git import GitError, PushResult, commit_at, is_ancestor, tip_of
 from driver.ground import RepositoryGround
-from driver.outcome import Shipment
 from driver.phases.publish import PUSH_FAILED, is_sealed
 from driver.push_answer import ADVANCED
 from driver.remote import fetch_head, head_on
 from driver.repository import move_ahead
-from driver.ship_names import is_branch_of, on_the_way
 from state_store.errors import CannotRunError
 from state_store.journal import SHIPPING, entries_about, load_entries
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from driver.domain.prompts import repair_prompt
+from driver.domain.results import Attempt
+from driver.domain.reviews import Review
 from driver.ground import Place
-from driver.outcome import Attempt
 from driver.pipeline.definition import ADDRESS, Phase
 from driver.pipeline.prompt_files import Told, no_text, own_prompt, rendered, unknown_variables
-from driver.prompts import repair_prompt
 from driver.review_prompt import findings_prompt, findings_told, gate_status
-from driver.reviews import Review
 from driver.wave_context import Planned, Wave
 from state_store.errors import CannotRunError
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 from driver.backend_api.driver import AgentDriver
 from driver.dispatching import Call
-from driver.outcome import Attempt
+from driver.domain.phase_receipt import Engine, PhaseReceipt
+from driver.domain.results import Attempt
+from driver.domain.reviews import Review
 from driver.pipeline.definition import Phase
-from driver.pipeline.phase_receipt import Engine, PhaseReceipt
 from driver.recorded import prompt_sha256
-from driver.reviews import Review
 from driver.wave_context import Placed
 
 

@@ -10,8 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from driver.domain.phase_receipt import (
+    BUILDER,
+    COMPLETED,
+    SKIPPED,
+    STALLED,
+    TESTER,
+    WORKER,
+)
+from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.gates import STOPPED_BY_USER, GateClosedError
-from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.build import is_unproven, save, worked
 from driver.phases.phase_prompt import phase_prompt
 from driver.phases.phase_records import Started, call_of
@@ -22,14 +30,6 @@ from driver.phases.way import Way
 from driver.phases.way_review import approved, review_step
 from driver.pipeline import course
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, SETUP, Phase
-from driver.pipeline.phase_receipt import (
-    BUILDER,
-    COMPLETED,
-    SKIPPED,
-    STALLED,
-    TESTER,
-    WORKER,
-)
 from driver.terminal.progress import QUIT, RUN
 from driver.trail import Trail, outcome_of, settle
 from driver.verdicts import Judgement

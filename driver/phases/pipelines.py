@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from driver.adapters import driver_from
 from driver.backend_api.driver import AgentDriver
+from driver.domain.reviews import OFF, is_required
 from driver.phases.preflight import PreflightError, check_ready
 from driver.pipeline import course
 from driver.pipeline.definition import CLASSIC, REVIEW, Pipeline
 from driver.pipeline.phase_tables import parse
 from driver.pipeline.prompt_files import no_file_of_text, no_text, unknown_variables
-from driver.reviews import OFF, is_required
 from driver.survey import Survey
 from driver.wave_context import Planned
 from state_store.errors import InputError

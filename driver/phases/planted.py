@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from driver.domain.results import CANARY, Change, Evidence, RunKind, TestRun
 from driver.ground import Bench, ProvingPlace
-from driver.outcome import CANARY, Change, Evidence, RunKind, TestRun
 from driver.phases.prove import printed, run_test
 from driver.runners.plan import (
     UNKNOWN_RUNNER,

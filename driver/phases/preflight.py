@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.backend_api.driver import AgentDriver
-from driver.manifest import Manifest, WorkItem
-from driver.ownership import (
+from driver.domain.ownership import (
     OwnedPath,
     OwnershipError,
     find_conflicts,
@@ -18,10 +17,11 @@ from driver.ownership import (
     nested_repository,
     parse_owned,
 )
-from driver.prompts import command_text
+from driver.domain.prompts import command_text
+from driver.domain.tiers import policy_for
+from driver.domain.work_item import Manifest, WorkItem
 from driver.survey import Survey
 from driver.test_command.exit_code_rules import command_problems
-from driver.verification_policy import policy_for
 from driver.wave_context import SHIP_MODES, Home, Planned, Shipping
 from state_store.errors import ExitCode, InputError
 

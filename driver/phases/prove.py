@@ -12,10 +12,10 @@ from pathlib import Path
 from driver.backend_api.driver import CommandLimits, CommandResult
 from driver.belief import ALLOW
 from driver.dispatching import run_test_command
+from driver.domain.prompts import command_text
+from driver.domain.results import PROOF, TestRun
 from driver.execution.processes import child_environment
 from driver.ground import Bench, ProvingPlace
-from driver.outcome import PROOF, TestRun
-from driver.prompts import command_text
 from driver.runners.counts import count_tests
 from driver.runners.result import Counts, Doubt
 from driver.runs import RUN_VARIABLE

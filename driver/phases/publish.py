@@ -11,16 +11,16 @@ import os
 import time
 from dataclasses import dataclass, replace
 
+from driver.domain.commit_message import branch_names, on_the_way
+from driver.domain.results import Shipment
 from driver.elsewhere import Push, ShippedElsewhereError
 from driver.gates import gate_word
 from driver.git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
-from driver.outcome import Shipment
 from driver.phases.integrate import Line
 from driver.push_answer import ADVANCED
 from driver.repository import move_ahead
-from driver.ship_names import branch_names, on_the_way
 from driver.wave_branches import HEADS
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError

@@ -12,13 +12,13 @@ from pathlib import Path
 from driver import verdicts
 from driver.backend_api.driver import WorkerResult
 from driver.dispatching import Call, dispatch_reader
-from driver.outcome import Attempt, Verdict
+from driver.domain.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
+from driver.domain.results import Attempt, Verdict
 from driver.phases.build import Dispatched, dispatched
 from driver.phases.phase_prompt import phase_prompt
 from driver.phases.phase_records import Started, call_of
 from driver.phases.watched import watched
 from driver.pipeline.definition import Phase
-from driver.pipeline.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
 from driver.terminal.safe_text import bounded, safe_text
 from driver.tripwire import accusation
 from driver.verdicts import Judgement

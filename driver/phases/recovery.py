@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.backend_api.driver import Usage
+from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
 from driver.git import GitError, is_ancestor, tip_of
 from driver.ground import RepositoryGround
-from driver.outcome import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
 from driver.phases.build import against, save_patch
 from driver.phases.owed import Owed
 from driver.phases.prove import Asked, prove

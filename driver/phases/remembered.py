@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.outcome import Verdict
+from driver.domain import phase_receipt
+from driver.domain.item_key import Subject
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.results import Verdict
+from driver.domain.reviews import Review, ReviewWord, from_json
 from driver.phases.owed import Announcement, Owed, text_or_none
-from driver.pipeline import course, phase_receipt
-from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.reviews import Review, ReviewWord, from_json
+from driver.pipeline import course
 from driver.saved_work import REVIEWED, WORK
 from driver.shipped_items import note_of
-from driver.subject import Subject
 from driver.wave_context import Wave
 from state_store.journal import Key, entries_about, load_entries, safe_slug
 

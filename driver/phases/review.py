@@ -16,15 +16,15 @@ from functools import partial
 from driver.backend_api.driver import WorkerResult
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.dispatching import ReviewCall, dispatch_reviewer
+from driver.domain.results import REVIEW, Attempt
+from driver.domain.reviews import Review, ReviewWord
 from driver.gates import BackendClosedError
 from driver.git import GitError
 from driver.ground import Place, ProvingPlace
-from driver.outcome import REVIEW, Attempt
 from driver.phases.watched import Strays, watched
 from driver.recorded import Recorded, prompt_sha256, without_nonce
 from driver.review_prompt import UnderReview, review_prompt, shown_diff
 from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
-from driver.reviews import Review, ReviewWord
 from driver.tripwire import accusation
 from driver.wave_context import Performer, Planned, Wave
 from state_store.errors import TidegateError

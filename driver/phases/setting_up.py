@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from driver.grounds import run_setup
-from driver.outcome import Verdict
-from driver.phases.phase_records import Started
-from driver.pipeline.definition import Phase
-from driver.pipeline.phase_receipt import (
+from driver.domain.phase_receipt import (
     COMPLETED,
     STALLED,
     TESTER,
     CommandReceipt,
     PhaseReceipt,
 )
-from driver.prompts import command_text
+from driver.domain.prompts import command_text
+from driver.domain.results import Verdict
+from driver.grounds import run_setup
+from driver.phases.phase_records import Started
+from driver.pipeline.definition import Phase
 from driver.verdicts import Judgement
 from driver.wave_context import Placed
 

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from driver.domain.commit_message import item_name
+from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.elsewhere import ShippedElsewhereError
 from driver.elsewhere import told as told_of
 from driver.git import CommitSpec, GitError
 from driver.ground import REPLACED, RepositoryGround
 from driver.leasing import LeasedElsewhereError
-from driver.outcome import ItemOutcome, Shipment, Verdict
 from driver.phases.hooks import AskedHooks
 from driver.phases.integrate import Entry, Integration, Line
 from driver.phases.made_commits import BATCH, batch_of, made, specs_of
 from driver.phases.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
-from driver.ship_names import item_name
 from driver.shipped_items import Sighting
 from driver.target import Head, look
 from driver.tripwire import TOGETHER, Stray, told, warning

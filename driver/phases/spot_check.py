@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from driver.belief import is_chosen
+from driver.domain.results import SPOT_CHECK, RunKind, TestRun
 from driver.ground import Bench
-from driver.outcome import SPOT_CHECK, RunKind, TestRun
 from driver.phases.prove import Asked, prove
 from driver.terminal.safe_text import run_said
 from driver.wave_context import Planned, Wave

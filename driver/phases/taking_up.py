@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from driver.domain import phase_receipt
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.ground import RepositoryGround
-from driver.outcome import Attempt, ItemOutcome, Verdict
 from driver.phases.build import UNPROVEN
 from driver.phases.recovery import acceptable, resumed
 from driver.phases.remembered import Remembered
-from driver.pipeline import course, phase_receipt
+from driver.pipeline import course
 from driver.pipeline.definition import REVIEW
-from driver.pipeline.phase_receipt import PhaseReceipt
 from driver.saved_work import of_step
 from driver.wave_context import Planned, Wave
 from state_store.files import write_bytes_atomic

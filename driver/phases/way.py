@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from driver.outcome import BUILD, REPAIR, Attempt, Verdict
+from driver.domain.phase_receipt import (
+    COMPLETED,
+    MENDER,
+    STALLED,
+    TESTER,
+    PhaseReceipt,
+)
+from driver.domain.phase_receipt import (
+    REPAIR as TO_BE_MENDED,
+)
+from driver.domain.results import BUILD, REPAIR, Attempt, Verdict
+from driver.domain.reviews import Review, ReviewWord
 from driver.phases.build import is_unproven, may_repair, worked
 from driver.phases.gate import Examination
 from driver.phases.phase_prompt import mending_prompt
@@ -16,17 +27,6 @@ from driver.phases.phase_records import Started, call_of
 from driver.phases.way_books import books_of
 from driver.pipeline import course
 from driver.pipeline.definition import Phase
-from driver.pipeline.phase_receipt import (
-    COMPLETED,
-    MENDER,
-    STALLED,
-    TESTER,
-    PhaseReceipt,
-)
-from driver.pipeline.phase_receipt import (
-    REPAIR as TO_BE_MENDED,
-)
-from driver.reviews import Review, ReviewWord
 from driver.trail import Trail
 from driver.verdicts import Judgement
 from driver.wave_context import Placed

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from driver.outcome import Attempt, ItemOutcome, Verdict
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.results import Attempt, ItemOutcome, Verdict
+from driver.domain.reviews import Review
 from driver.phases.build import save
-from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.reviews import Review
 from driver.saved_work import REVIEWED, of_step
 from driver.trail import Trail
 from driver.verdicts import Judgement

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from driver.domain.phase_receipt import COMPLETED, MENDER, READER, REPAIR, SKIPPED, STALLED
+from driver.domain.results import Verdict
+from driver.domain.reviews import Review, settled_by
 from driver.git import GitError
 from driver.ground import RepositoryGround
-from driver.outcome import Verdict
 from driver.phases.phase_prompt import phase_prompt, prompt_file
 from driver.phases.phase_records import Started, reviewed
 from driver.phases.review import review
 from driver.phases.way import Way
 from driver.pipeline import course
 from driver.pipeline.definition import Phase
-from driver.pipeline.phase_receipt import COMPLETED, MENDER, READER, REPAIR, SKIPPED, STALLED
 from driver.review_verdict import judge
-from driver.reviews import Review, settled_by
 from driver.trail import outcome_of
 from driver.verdicts import Judgement
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from driver import belief
+from driver.domain.results import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.execution.worker_pool import Beside
 from driver.ground import Bench
-from driver.outcome import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.phases.added_tests import without_added_tests
 from driver.phases.planted import Field, plant
 from driver.phases.prove import Asked, prove

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from driver.outcome import REVIEW, Attempt, ItemOutcome, Verdict
-from driver.pipeline.definition import ADDRESS, AGENT, CLASSIC, GATE, IMPLEMENT, PUBLISH, Pipeline
-from driver.pipeline.phase_receipt import (
+from driver.domain.phase_receipt import (
     BUILDER,
     COMPLETED,
     MENDER,
@@ -18,7 +16,9 @@ from driver.pipeline.phase_receipt import (
     Engine,
     PhaseReceipt,
 )
-from driver.reviews import Review, ReviewWord
+from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
+from driver.domain.reviews import Review, ReviewWord
+from driver.pipeline.definition import ADDRESS, AGENT, CLASSIC, GATE, IMPLEMENT, PUBLISH, Pipeline
 
 _WORDS = {ReviewWord.APPROVED: COMPLETED, ReviewWord.CHANGES_REQUESTED: REPAIR}
 

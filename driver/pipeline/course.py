@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from driver.outcome import Change
-from driver.ownership import comparison_key
+from driver.domain.ownership import comparison_key
+from driver.domain.phase_receipt import COMPLETED, SKIPPED, PhaseReceipt
+from driver.domain.results import Change
 from driver.pipeline.definition import AGENT, REVIEW, SETUP, Phase, Pipeline
-from driver.pipeline.phase_receipt import COMPLETED, SKIPPED, PhaseReceipt
 from driver.protected import matches
 
 MAX_NAMED = 20

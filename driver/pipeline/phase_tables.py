@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from driver.backend_api.driver import EFFORT_LEVELS
-from driver.outcome import BASELINE, BUILD, INTEGRATION, REPAIR, RESUME
+from driver.domain.prompts import command_text
+from driver.domain.results import BASELINE, BUILD, INTEGRATION, REPAIR, RESUME
 from driver.pipeline.definition import (
     ADDRESS,
     AGENT,
@@ -31,7 +32,6 @@ from driver.pipeline.definition import (
     Phase,
     Pipeline,
 )
-from driver.prompts import command_text
 from driver.test_command.exit_code_rules import command_problems
 from state_store.errors import InputError
 from tools import setting_kinds, settings_schema

@@ -17,7 +17,7 @@ from driver.completions.completion import WORKER_PATCH_SCHEMA, ScopeError, Shown
 from driver.completions.json_shape import shape_problem
 from driver.completions.provider_reply import HttpAnswer, TransportError, read_reply
 from driver.completions.request_shape import Shape, payload, without_refused
-from driver.ownership import parse_owned
+from driver.domain.ownership import parse_owned
 from tests.support.raw_server import completion, patch
 
 OWNED = Shown((parse_owned("a.txt"), parse_owned("docs/")), ())

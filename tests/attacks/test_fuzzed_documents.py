@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from driver.manifest import Manifest, check_item, parse_manifest
+from driver.domain.work_item import Manifest, check_item, parse_manifest
 from driver.selection import filter_todo_items, select_disjoint
 from driver.tracker import load_tracker_items, tracker_problems, validate_item
 from state_store.errors import InputError

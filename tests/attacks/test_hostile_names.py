@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.ownership import OwnershipError, comparison_key, parse_owned
+from driver.domain.ownership import OwnershipError, comparison_key, parse_owned
 from tests.support.beside import beside_on
 from tests.support.repos import Checkout
 from tests.support.waves import Agent, Scene, built, item

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.outcome import BASELINE, INTEGRATION
-from driver.prompts import command_text
+from driver.domain.prompts import command_text
+from driver.domain.results import BASELINE, INTEGRATION
 from tests.bench.arena import IDENTITY, Arena, Job, agent_environment, cloned, test_environment
 
 TREES_A_CORE = 2

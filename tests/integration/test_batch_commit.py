@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from driver.domain.commit_message import items_of
 from driver.git import open_repository
 from driver.reproduction import find, reproduce
-from driver.trailers import items_of
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item, writes
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from driver.domain.results import Change
 from driver.git import (
     CommitSpec,
     GitError,
@@ -21,7 +22,6 @@ from driver.git import (
     open_repository,
     toplevel_of,
 )
-from driver.outcome import Change
 from state_store.errors import CannotRunError, InputError
 from tests.support.repos import (
     Checkout,

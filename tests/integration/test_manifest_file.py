@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.manifest import Manifest, parse_manifest
+from driver.domain.work_item import Manifest, parse_manifest
 from state_store.errors import InputError
 from state_store.json_document import read_json
 

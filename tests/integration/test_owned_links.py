@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.ownership import leaves_tree
+from driver.domain.ownership import leaves_tree
 
 
 @pytest.fixture(autouse=True)

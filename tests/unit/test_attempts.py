@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driver.attempts import NO_TIME, Patience, after_try, resting
-from driver.outcome import Verdict
+from driver.domain.results import Verdict
 from driver.selection import WAITS_FOR_ITS_TIME
 
 NOW = datetime(2026, 1, 31, 9, tzinfo=UTC)

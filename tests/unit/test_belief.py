@@ -21,8 +21,8 @@ from driver.belief import (
     of_spot_checks,
     passes,
 )
-from driver.outcome import Change, RunKind, TestRun, Verdict
-from driver.ownership import OwnedPath
+from driver.domain.ownership import OwnedPath
+from driver.domain.results import Change, RunKind, TestRun, Verdict
 from driver.runners.counts import Allowance
 from driver.runners.result import CONTRADICTORY, MISSING, Counts, Doubt
 from driver.test_files import NamedTests

@@ -16,7 +16,7 @@ from driver.completions.completion import (
     opening,
     patch_files,
 )
-from driver.ownership import parse_owned
+from driver.domain.ownership import parse_owned
 
 
 def shown(*names: str, hidden: tuple[str, ...] = ()) -> Shown:

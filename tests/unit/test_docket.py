@@ -11,8 +11,8 @@ import pytest
 from driver.attempts import resting
 from driver.dependencies import needed, waiting
 from driver.docket import docket_of
-from driver.manifest import check_item, item_problems
-from driver.ownership import OwnershipError, is_plain, parse_owned
+from driver.domain.ownership import OwnershipError, is_plain, parse_owned
+from driver.domain.work_item import check_item, item_problems
 from driver.ranked import Part, Ranked
 from driver.selection import filter_todo_items, name_of, select_disjoint, select_ranked
 from state_store.errors import InputError

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from driver.backend_api.driver import DriverCapabilities
-from driver.manifest import check_item
-from driver.outcome import ItemOutcome, Shipment, Verdict
+from driver.domain.results import ItemOutcome, Shipment, Verdict
+from driver.domain.tiers import policy_for
+from driver.domain.work_item import check_item
 from driver.report import ItemReport, WaveReport
-from driver.verification_policy import policy_for
 from driver.wave_context import Home, Planned
 from state_store.errors import ExitCode
 

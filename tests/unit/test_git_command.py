@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from driver.commits import CommitSpec, import_stream
+from driver.domain.results import Change
 from driver.git_command import (
     GitError,
     c_quoted,
@@ -16,7 +17,6 @@ from driver.git_command import (
     user_environment,
     with_config,
 )
-from driver.outcome import Change
 
 HOME = Path("/nowhere")
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from driver.attempts import Patience, after_try
+from driver.domain.results import Verdict
 from driver.forge import NotMadeError, found_in
-from driver.outcome import Verdict
 from driver.shipped_items import Fate, Shipped, settled
 from driver.terminal.safe_text import with_note
 from state_store.files import write_text_atomic

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from driver.manifest import (
+from driver.domain.work_item import (
     MAX_ITEMS,
     ManifestError,
     WorkItem,

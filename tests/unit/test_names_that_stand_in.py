@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from driver.outcome import MODE_LINK, Change
-from driver.ownership import parse_owned
+from driver.domain.ownership import parse_owned
+from driver.domain.results import MODE_LINK, Change
 from driver.protected import A_TEST, Protection, configuration
 from driver.test_command.build_scripts import included, made_by_name
 from driver.test_files import named_tests

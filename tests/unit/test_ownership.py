@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from driver.ownership import (
+from driver.domain.ownership import (
     OwnedPath,
     OwnershipError,
     covers,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from driver.manifest import WorkItem
-from driver.outcome import Change
-from driver.pipeline import course, phase_receipt
+from driver.domain import phase_receipt
+from driver.domain.phase_receipt import CommandReceipt, Engine, PhaseReceipt
+from driver.domain.results import Change
+from driver.domain.work_item import WorkItem
+from driver.pipeline import course
 from driver.pipeline.definition import Pipeline
-from driver.pipeline.phase_receipt import CommandReceipt, Engine, PhaseReceipt
 from driver.pipeline.phase_tables import parse
 from driver.pipeline.prompt_files import VARIABLES, Told, own_prompt, rendered, unknown_variables
 from driver.terminal.progress import QUIT, RUN, SKIP, answer_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from driver.manifest import WorkItem
-from driver.outcome import Attempt, RunKind, TestRun, Verdict
-from driver.prompts import MAX_OUTPUT_CHARS, build_prompt, repair_prompt
+from driver.domain.prompts import MAX_OUTPUT_CHARS, build_prompt, repair_prompt
+from driver.domain.results import Attempt, RunKind, TestRun, Verdict
+from driver.domain.work_item import WorkItem
 
 ITEM = WorkItem(
     slug="a", prompt="Fix it.", owns_files=("src/a.py", "docs/"), test_command=("run", "it now")

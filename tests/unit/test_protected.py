@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from driver.domain.ownership import parse_owned
+from driver.domain.results import Change
 from driver.in_the_way import shadows
-from driver.outcome import Change
-from driver.ownership import parse_owned
 from driver.protected import A_TEST, Protection, configuration, refusal
 from driver.test_files import is_test
 

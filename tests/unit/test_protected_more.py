@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.outcome import Change
+from driver.domain.results import Change
 from driver.protected import Protection, configuration
 from driver.test_files import is_test
 

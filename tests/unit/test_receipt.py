@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from driver import receipt
-from driver.outcome import SPOT_CHECK, Attempt, Evidence, RunKind, TestRun, Verdict
+from driver.domain import test_receipt as receipt
+from driver.domain.results import SPOT_CHECK, Attempt, Evidence, RunKind, TestRun, Verdict
 from driver.runners.result import Counts, Doubt
 
 RUN = TestRun(

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from driver.manifest import WorkItem, parse_manifest
-from driver.outcome import Attempt, Change, Evidence, RunKind, TestRun, Verdict
+from driver.domain.results import Attempt, Change, Evidence, RunKind, TestRun, Verdict
+from driver.domain.reviews import Finding, Review, ReviewWord
+from driver.domain.work_item import WorkItem, parse_manifest
 from driver.review_prompt import (
     UnderReview,
     findings_prompt,
@@ -16,7 +17,6 @@ from driver.review_prompt import (
     self_written_tests,
     shown_diff,
 )
-from driver.reviews import Finding, Review, ReviewWord
 from driver.runners.result import Counts
 
 NONCE = "ab" * 16

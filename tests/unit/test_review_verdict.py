@@ -8,9 +8,8 @@ import pytest
 
 from driver.backend_api.driver import FAILURE_AGENT, WorkerResult
 from driver.completions.json_shape import is_strict
-from driver.outcome import Verdict
-from driver.review_verdict import MAX_FINDINGS, VERDICT_SCHEMA, judge, read_verdict, said_by
-from driver.reviews import (
+from driver.domain.results import Verdict
+from driver.domain.reviews import (
     Finding,
     Review,
     ReviewWord,
@@ -19,6 +18,7 @@ from driver.reviews import (
     settled_by,
     to_json,
 )
+from driver.review_verdict import MAX_FINDINGS, VERDICT_SCHEMA, judge, read_verdict, said_by
 
 NONCE = "5f" * 16
 APPROVED, CHANGES, UNDECIDED = (

@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 
-from driver.manifest import WorkItem
-from driver.ship_names import MAX_SUBJECT_CHARS, branch_names, commit_message, is_branch_of
+from driver.domain.commit_message import (
+    MAX_SUBJECT_CHARS,
+    branch_names,
+    commit_message,
+    is_branch_of,
+)
+from driver.domain.work_item import WorkItem
 
 LONG = "word " * 40
 

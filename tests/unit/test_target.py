@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.outcome import MODE_FILE, MODE_PROGRAM, Change
+from driver.domain.results import MODE_FILE, MODE_PROGRAM, Change
 from driver.target import are_there, conflicts
 
 

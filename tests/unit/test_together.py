@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from driver.blame import Answer, Blame
-from driver.outcome import RunKind, TestRun
+from driver.domain.results import RunKind, TestRun
 from driver.together import reason
 
 NAMES = ("a", "b", "c")

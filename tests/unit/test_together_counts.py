@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from driver.outcome import RunKind, TestRun
+from driver.domain.results import RunKind, TestRun
 from driver.runners.result import MISSING, Counts, Doubt
 from driver.together import Expected, weighed
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from driver.checkout_watch import CheckoutFingerprint, is_grave
-from driver.ownership import OwnedPath
+from driver.domain.ownership import OwnedPath
 from driver.tripwire import Stray, Tripwire, accusation, warning
 
 OWNED = (OwnedPath("a.txt"),)

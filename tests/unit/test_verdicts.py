@@ -13,8 +13,8 @@ from driver.backend_api.driver import (
     CommandResult,
     WorkerResult,
 )
-from driver.outcome import REPAIRABLE, Change, RunKind, TestRun, Verdict
-from driver.ownership import parse_owned
+from driver.domain.ownership import parse_owned
+from driver.domain.results import REPAIRABLE, Change, RunKind, TestRun, Verdict
 from driver.verdicts import (
     of_changes,
     of_dispatch,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import DriverCapabilities
-from driver.manifest import WorkItem
-from driver.verification_policy import policy_for, verification_policy
+from driver.domain.tiers import policy_for, verification_policy
+from driver.domain.work_item import WorkItem
 
 
 def caps(tier: Any) -> DriverCapabilities:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from driver.outcome import Attempt, RunKind, TestRun
+from driver.domain.results import Attempt, RunKind, TestRun
 from driver.runners.result import Counts, Doubt
 
 

@@ -9,8 +9,8 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from driver.manifest import WorkItem
-from driver.outcome import GATE, Attempt, RunKind, TestRun
+from driver.domain.results import GATE, Attempt, RunKind, TestRun
+from driver.domain.work_item import WorkItem
 from driver.terminal.safe_text import bounded, safe_text
 
 MAX_OUTPUT_CHARS = 12_000

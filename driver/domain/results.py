@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from driver.backend_api.driver import Usage
-from driver.pipeline.phase_receipt import PhaseReceipt
-from driver.reviews import Review
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.reviews import Review
 from driver.runners.result import Counts, Doubt
 from state_store import events
 

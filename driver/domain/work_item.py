@@ -15,10 +15,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from driver import item_fields as fields
 from driver.backend_api.driver import EFFORT_NORMAL
-from driver.item_fields import Command, Wrong, is_absolute
-from driver.ownership import OwnershipError, comparison_key, is_plain, parse_owned
+from driver.domain import item_fields as fields
+from driver.domain.item_fields import Command, Wrong, is_absolute
+from driver.domain.ownership import OwnershipError, comparison_key, is_plain, parse_owned
 from driver.runners.counts import Allowance
 from driver.test_command.exit_code_rules import command_problems
 from state_store.errors import InputError

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from driver.backend_api.driver import DriverCapabilities
-from driver.manifest import WorkItem
+from driver.domain.work_item import WorkItem
 
 
 @dataclass(frozen=True, slots=True)
