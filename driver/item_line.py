@@ -20,8 +20,8 @@ from driver.phases.pipelined import follow
 from driver.phases.recovery import published, recover
 from driver.phases.remembered import Remembered
 from driver.phases.taking_up import Start, begin_at, begin_proven, carry_over
+from driver.policy.judgement import Judgement, of_ignored, review_missing
 from driver.trail import Trail, outcome_of, settle
-from driver.verdicts import Judgement, of_ignored, review_missing
 from driver.wave_context import Placed, Planned, Wave
 from state_store.errors import TidegateError
 

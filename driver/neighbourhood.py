@@ -16,7 +16,7 @@ from pathlib import Path
 
 from driver.checkout_watch import AROUND
 from driver.filesystem.tree import Signature, signature_at, signature_of
-from driver.protected import configuration
+from driver.policy.protected_paths import configuration
 
 _GIT_FILES = (
     *("config", "config.worktree", "commondir", "shallow", "objects/info/alternates"),

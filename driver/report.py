@@ -27,8 +27,8 @@ from driver.domain.results import (
 )
 from driver.domain.reviews import review_word
 from driver.pipeline import classic_receipts
+from driver.policy.test_files import is_test
 from driver.pull_request import Proposed
-from driver.test_files import is_test
 from driver.wave_context import Planned
 from state_store.errors import ExitCode
 

@@ -13,10 +13,10 @@ from driver.domain.prompts import MAX_DIFF_CHARS, MAX_OUTPUT_CHARS, command_text
 from driver.domain.results import Attempt, TestRun, Verdict
 from driver.domain.reviews import Finding, Review
 from driver.domain.work_item import WorkItem
+from driver.policy.test_files import is_test
 from driver.runners.plan import CanaryVerdict
 from driver.runners.result import Counts
 from driver.terminal.safe_text import safe_line, safe_text
-from driver.test_files import is_test
 
 _TASK = """\
 You review a change that another agent made. You did not write it and owe it nothing: look for what

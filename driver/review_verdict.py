@@ -15,8 +15,8 @@ from driver.backend_api.driver import WorkerResult
 from driver.completions.json_shape import shape_problem
 from driver.domain.results import Verdict
 from driver.domain.reviews import Finding, Review, ReviewWord
+from driver.policy.judgement import Judgement
 from driver.terminal.safe_text import bounded, safe_line, safe_text
-from driver.verdicts import Judgement
 
 APPROVE = "approve"
 REQUEST_CHANGES = "request_changes"

@@ -22,7 +22,7 @@ from driver.gates import Gates
 from driver.ground import Ground, Place
 from driver.leasing import Leases
 from driver.pipeline.definition import CLASSIC, Phase, Pipeline
-from driver.protected import Protection
+from driver.policy.protected_paths import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
 from driver.runs import run_mark

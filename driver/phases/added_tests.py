@@ -5,10 +5,10 @@ Whoever owns a folder may add tests to it, and a test can replace what the other
 
 from __future__ import annotations
 
-from driver.belief import added_tests, answers_without
 from driver.domain.results import WITHOUT_ADDED_TESTS, TestRun
 from driver.phases.planted import Field
 from driver.phases.prove import Asked, prove
+from driver.policy.acceptance import added_tests, answers_without
 
 
 def without_added_tests(field: Field, baseline: TestRun | None) -> TestRun | None:

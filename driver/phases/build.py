@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from driver import dispatching, verdicts
+from driver import dispatching
 from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
@@ -19,7 +19,6 @@ from driver.backend_api.driver import (
     WorkerResult,
 )
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.belief import of_no_change
 from driver.bill import sum_usage
 from driver.dispatching import Call
 from driver.domain.results import (
@@ -35,12 +34,14 @@ from driver.gates import GateClosedError
 from driver.ground import Observed, Place
 from driver.phases.disclosure import disclosed
 from driver.phases.watched import Strays, watched
-from driver.protected import refusal
+from driver.policy import judgement as verdicts
+from driver.policy.acceptance import of_no_change
+from driver.policy.judgement import Judgement
+from driver.policy.protected_paths import refusal
 from driver.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.saved_work import WORK, Origin, headed
 from driver.terminal.safe_text import without_remedy
 from driver.tripwire import Stray, accusation
-from driver.verdicts import Judgement
 from driver.wave_context import Performer, Planned, Wave
 from driver.workspace_root import WorkspaceError
 from state_store.errors import TidegateError

@@ -11,8 +11,8 @@ from driver.phases.build import of_trouble, weighed_with
 from driver.phases.prove import Asked, Test, prove, run_on
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
+from driver.policy.judgement import Judgement, of_test
 from driver.tripwire import Stray
-from driver.verdicts import Judgement, of_test
 from driver.wave_context import Placed
 from state_store.errors import TidegateError
 from tools.setting_kinds import Command

@@ -23,11 +23,11 @@ from driver.phases.disclosure import without_secrets
 from driver.phases.integrate import Line
 from driver.phases.prove import test_environment
 from driver.phases.publish import branch_to_be
+from driver.policy.judgement import Judgement
 from driver.proving import ProvingTree
 from driver.remote import Remote, head_on
 from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.users_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
-from driver.verdicts import Judgement
 from driver.wave_context import Wave
 from state_store.errors import CannotRunError
 

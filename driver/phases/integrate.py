@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from driver import guilty, together
-from driver.belief import ALLOW, NO_ANSWER
 from driver.blame import Answer, Blame, Items, Question
 from driver.domain.item_key import digest
 from driver.domain.prompts import command_text, one_after_the_other
@@ -20,6 +19,7 @@ from driver.execution.worker_pool import Leaving, run_all
 from driver.git import CommitSpec
 from driver.ground import RepositoryGround
 from driver.phases.prove import Test, run_on
+from driver.policy.acceptance import ALLOW, NO_ANSWER
 from driver.target import Head, are_there, conflicts
 from driver.terminal.safe_text import run_said
 from driver.wave_context import Planned, Wave

@@ -30,9 +30,9 @@ from driver.phases.way import Way
 from driver.phases.way_review import approved, review_step
 from driver.pipeline import course
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, SETUP, Phase
+from driver.policy.judgement import Judgement
 from driver.terminal.progress import QUIT, RUN
 from driver.trail import Trail, outcome_of, settle
-from driver.verdicts import Judgement
 from driver.wave_context import Placed
 
 NOTHING_DONE = "nothing was done: no step before this one has left any work"

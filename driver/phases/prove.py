@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.backend_api.driver import CommandLimits, CommandResult
-from driver.belief import ALLOW
 from driver.dispatching import run_test_command
 from driver.domain.prompts import command_text
 from driver.domain.results import PROOF, TestRun
 from driver.execution.processes import child_environment
 from driver.ground import Bench, ProvingPlace
+from driver.policy.acceptance import ALLOW
+from driver.policy.judgement import run_kind
 from driver.runners.counts import count_tests
 from driver.runners.result import Counts, Doubt
 from driver.runs import RUN_VARIABLE
 from driver.terminal.safe_text import bounded
-from driver.verdicts import run_kind
 from driver.wave_context import Planned, Wave
 from tools.settings import Settings
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from driver import verdicts
 from driver.backend_api.driver import WorkerResult
 from driver.dispatching import Call, dispatch_reader
 from driver.domain.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
@@ -19,9 +18,10 @@ from driver.phases.phase_prompt import phase_prompt
 from driver.phases.phase_records import Started, call_of
 from driver.phases.watched import watched
 from driver.pipeline.definition import Phase
+from driver.policy import judgement as verdicts
+from driver.policy.judgement import Judgement
 from driver.terminal.safe_text import bounded, safe_text
 from driver.tripwire import accusation
-from driver.verdicts import Judgement
 from driver.wave_context import Placed, Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_text_atomic

@@ -17,7 +17,7 @@ from driver.domain.results import Verdict
 from driver.grounds import run_setup
 from driver.phases.phase_records import Started
 from driver.pipeline.definition import Phase
-from driver.verdicts import Judgement
+from driver.policy.judgement import Judgement
 from driver.wave_context import Placed
 
 

@@ -21,10 +21,10 @@ from driver.phases.hooks import AskedHooks
 from driver.phases.integrate import Entry, Integration, Line
 from driver.phases.made_commits import BATCH, batch_of, made, specs_of
 from driver.phases.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
+from driver.policy.judgement import Judgement
 from driver.shipped_items import Sighting
 from driver.target import Head, look
 from driver.tripwire import TOGETHER, Stray, told, warning
-from driver.verdicts import Judgement
 from driver.wave_context import Wave
 
 HOOK_REFUSED = "hook_refused"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from driver.belief import is_chosen
 from driver.domain.results import SPOT_CHECK, RunKind, TestRun
 from driver.ground import Bench
 from driver.phases.prove import Asked, prove
+from driver.policy.acceptance import is_chosen
 from driver.terminal.safe_text import run_said
 from driver.wave_context import Planned, Wave
 

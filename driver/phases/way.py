@@ -27,8 +27,8 @@ from driver.phases.phase_records import Started, call_of
 from driver.phases.way_books import books_of
 from driver.pipeline import course
 from driver.pipeline.definition import Phase
+from driver.policy.judgement import Judgement
 from driver.trail import Trail
-from driver.verdicts import Judgement
 from driver.wave_context import Placed
 
 

@@ -13,9 +13,9 @@ from driver.phases.review import review
 from driver.phases.way import Way
 from driver.pipeline import course
 from driver.pipeline.definition import Phase
+from driver.policy.judgement import Judgement
 from driver.review_verdict import judge
 from driver.trail import outcome_of
-from driver.verdicts import Judgement
 
 
 def review_step(way: Way, phase: Phase) -> Judgement | None:

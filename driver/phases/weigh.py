@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from driver import belief
 from driver.domain.results import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.execution.worker_pool import Beside
 from driver.ground import Bench
@@ -12,9 +11,10 @@ from driver.phases.added_tests import without_added_tests
 from driver.phases.planted import Field, plant
 from driver.phases.prove import Asked, prove
 from driver.phases.spot_check import look_again, spot_check
+from driver.policy import acceptance as belief
+from driver.policy.judgement import Judgement
+from driver.policy.test_files import is_test
 from driver.runners.plan import CanaryVerdict
-from driver.test_files import is_test
-from driver.verdicts import Judgement
 from driver.wave_context import Planned, Wave
 
 

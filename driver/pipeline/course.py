@@ -8,7 +8,7 @@ from driver.domain.ownership import comparison_key
 from driver.domain.phase_receipt import COMPLETED, SKIPPED, PhaseReceipt
 from driver.domain.results import Change
 from driver.pipeline.definition import AGENT, REVIEW, SETUP, Phase, Pipeline
-from driver.protected import matches
+from driver.policy.protected_paths import matches
 
 MAX_NAMED = 20
 

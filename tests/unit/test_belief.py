@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from driver.belief import (
+from driver.domain.ownership import OwnedPath
+from driver.domain.results import Change, RunKind, TestRun, Verdict
+from driver.policy.acceptance import (
     added_tests,
     answers_without,
     is_chosen,
@@ -21,12 +23,10 @@ from driver.belief import (
     of_spot_checks,
     passes,
 )
-from driver.domain.ownership import OwnedPath
-from driver.domain.results import Change, RunKind, TestRun, Verdict
+from driver.policy.judgement import Judgement
+from driver.policy.test_files import NamedTests
 from driver.runners.counts import Allowance
 from driver.runners.result import CONTRADICTORY, MISSING, Counts, Doubt
-from driver.test_files import NamedTests
-from driver.verdicts import Judgement
 
 GREEN, RED, LATE, BROKEN, STOPPED = (
     RunKind.GREEN,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from driver.policy.test_files import named_tests
 from driver.runners.unittest_canary import discovery_of
-from driver.test_files import named_tests
 
 CHECK = "checks/unit/calc_check.py"
 

@@ -6,9 +6,9 @@ import pytest
 
 from driver.domain.ownership import parse_owned
 from driver.domain.results import MODE_LINK, Change
-from driver.protected import A_TEST, Protection, configuration
+from driver.policy.protected_paths import A_TEST, Protection, configuration
+from driver.policy.test_files import named_tests
 from driver.test_command.build_scripts import included, made_by_name
-from driver.test_files import named_tests
 
 WAS = "100644"
 TEXTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.in_the_way import is_made
+from driver.policy.shadowing import is_made
 
 PHONY = ".PHONY: test check\ntest:\n\tpytest\n"
 OTHER = "test:\n\tpytest\n"

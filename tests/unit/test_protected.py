@@ -6,9 +6,9 @@ import pytest
 
 from driver.domain.ownership import parse_owned
 from driver.domain.results import Change
-from driver.in_the_way import shadows
-from driver.protected import A_TEST, Protection, configuration, refusal
-from driver.test_files import is_test
+from driver.policy.protected_paths import A_TEST, Protection, configuration, refusal
+from driver.policy.shadowing import shadows
+from driver.policy.test_files import is_test
 
 BASE = frozenset(
     {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from driver.domain.results import Change
-from driver.protected import Protection, configuration
-from driver.test_files import is_test
+from driver.policy.protected_paths import Protection, configuration
+from driver.policy.test_files import is_test
 
 WAS = "100644"
 

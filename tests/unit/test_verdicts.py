@@ -15,7 +15,7 @@ from driver.backend_api.driver import (
 )
 from driver.domain.ownership import parse_owned
 from driver.domain.results import REPAIRABLE, Change, RunKind, TestRun, Verdict
-from driver.verdicts import (
+from driver.policy.judgement import (
     of_changes,
     of_dispatch,
     of_test,

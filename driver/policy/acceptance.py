@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change, RunKind, TestRun, Verdict
+from driver.policy.judgement import Judgement, of_test
+from driver.policy.test_files import NamedTests, has_test_name, is_test
 from driver.runners.counts import Allowance, Counts, Doubt, judge_counts
 from driver.runners.plan import CanaryVerdict
 from driver.runners.result import MISSING
-from driver.test_files import NamedTests, has_test_name, is_test
-from driver.verdicts import Judgement, of_test
 
 REQUIRE = "require"
 GREEN_BASE = "green"  # what an item says whose test is green on the base already

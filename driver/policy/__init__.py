@@ -1,0 +1,1 @@
+"""Which changes may count, and what a green is worth. Pure."""
