@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.attempts import opened
+from driver.backlog.retry_policy import opened
+from driver.backlog.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
+from driver.backlog.tracker import Edit
 from driver.cycle_context import Cycle, place_of
 from driver.domain.item_key import resource_of
 from driver.leasing import LeasedElsewhereError, Leases
 from driver.runs import clear_up
-from driver.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
-from driver.tracker import Edit
 from state_store import events
 from state_store.anchors import check_kept
 from state_store.api import StateAPI

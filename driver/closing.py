@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from driver.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
+from driver.backlog.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
 from driver.terminal.safe_text import counted, typed, verdict_said, without_remedy
 
 Json = Mapping[str, Any]

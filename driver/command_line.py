@@ -11,6 +11,7 @@ from typing import Any
 
 from driver import cycle
 from driver.adapters import driver_of
+from driver.backlog.item_filter import Wanted
 from driver.closing import closing_lines
 from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
@@ -24,7 +25,6 @@ from driver.report import to_json
 from driver.state_folder import prepare_state_dir
 from driver.survey import Survey
 from driver.terminal.progress import Terminal, to_stderr
-from driver.wanted import Wanted
 from driver.wave_context import Planned, Shipping, WaveOptions
 from state_store import failpoints
 from state_store.errors import InputError, TidegateError

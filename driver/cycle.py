@@ -12,9 +12,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from driver.attempts import Patience
 from driver.auditing import audited
 from driver.backlog import Backlog, refused_claims, resource
+from driver.backlog.publication_status import Shipped
+from driver.backlog.retry_policy import Patience
+from driver.backlog.selection import Selection, Skipped
+from driver.backlog.tracker import withdrawn
+from driver.backlog.watched_fields import changed_terms, proof_terms
 from driver.checkpoint import checkpointed
 from driver.cycle_context import (
     Cycle,
@@ -43,13 +47,9 @@ from driver.foreign_driver import adapted
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
 from driver.planning import check
-from driver.proof_terms import changed_terms, proof_terms
 from driver.recording import RecordingWriter
 from driver.requests_left import requests_left
-from driver.selection import Selection, Skipped
-from driver.shipped_items import Shipped
 from driver.state_folder import prepare_state_dir
-from driver.tracker import withdrawn
 from driver.tracker_update import Terms, update_tracker
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError

@@ -12,14 +12,13 @@ from typing import Any
 
 from driver.adapters import driver_of
 from driver.backend_api.driver import AgentDriver
-from driver.docket import Docket
+from driver.backlog.item_filter import Wanted
+from driver.backlog.tracker_index import Docket, TrackerReader
 from driver.foreign_driver import adapted
 from driver.git import toplevel_of
-from driver.kept_docket import TrackerReader
 from driver.planning import WaveRequest
 from driver.survey import Survey
 from driver.terminal.progress import Progress
-from driver.wanted import Wanted
 from driver.wave_context import Shipping, WaveOptions
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from driver.backlog.selection import LEASED_ELSEWHERE, Selection, Skipped
 from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError
-from driver.selection import LEASED_ELSEWHERE, Selection, Skipped
 from driver.wave_results import WaveResults
 from state_store.errors import ExitCode, TidegateError
 

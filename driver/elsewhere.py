@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from driver.backlog.publication_status import Sighting, by_task
 from driver.git import PrivateGit, Remote
 from driver.git_command import run_git, text
 from driver.ground import RepositoryGround
@@ -18,7 +19,6 @@ from driver.history import sighted
 from driver.push import FENCE, Sending, forbidden, send
 from driver.push_answer import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.remote import fetch_refs, refs_on
-from driver.shipped_items import Sighting, by_task
 from driver.wave_branches import HEADS
 from state_store.errors import StoppedByPolicyError
 

@@ -13,18 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from driver.attempts import opened
 from driver.backlog import Backlog, resource
-from driver.cycle_context import Cycle, by_repository
-from driver.domain.commit_message import item_name, task_of
-from driver.domain.item_fields import Wrong, slug_of, text_of
-from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
-from driver.domain.work_item import check_item
-from driver.elsewhere import told
-from driver.git import open_repository
-from driver.landed import Outlook, UnaskedError
-from driver.leasing import LeasedElsewhereError
-from driver.shipped_items import (
+from driver.backlog.publication_status import (
     Facts,
     Fate,
     Landed,
@@ -37,8 +27,18 @@ from driver.shipped_items import (
     settled,
     taken_over,
 )
+from driver.backlog.retry_policy import opened
+from driver.backlog.tracker import Edit
+from driver.cycle_context import Cycle, by_repository
+from driver.domain.commit_message import item_name, task_of
+from driver.domain.item_fields import Wrong, slug_of, text_of
+from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
+from driver.domain.work_item import check_item
+from driver.elsewhere import told
+from driver.git import open_repository
+from driver.landed import Outlook, UnaskedError
+from driver.leasing import LeasedElsewhereError
 from driver.state_folder import prepare_state_dir
-from driver.tracker import Edit
 from state_store.errors import TidegateError
 from state_store.events import wave_stream
 from state_store.item_id import id_of

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from driver.ancestry import is_in_history
+from driver.backlog.dependencies import needed
+from driver.backlog.publication_status import KEY, Landed, Shipped
 from driver.cycle_context import Cycle, by_repository
-from driver.dependencies import needed
 from driver.git import Repository, open_repository, tip_of
 from driver.git_command import user_environment
 from driver.history import History
 from driver.landed import Outlook, UnaskedError, landed_in
-from driver.shipped_items import KEY, Landed, Shipped
 from state_store.item_id import id_of
 from state_store.item_status import IN_PROGRESS
 from tools.settings import Settings

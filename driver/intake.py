@@ -14,19 +14,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from driver.attempts import resting
 from driver.backend_api.driver import AgentDriver
+from driver.backlog.dependencies import waiting
+from driver.backlog.item_filter import names_of
+from driver.backlog.retry_policy import resting
+from driver.backlog.selection import (
+    Ranked,
+    Selection,
+    Skipped,
+    name_of,
+    select_disjoint,
+    select_ranked,
+)
+from driver.backlog.tracker_index import Docket
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
-from driver.dependencies import waiting
-from driver.docket import Docket
 from driver.in_base import absent
 from driver.phases.owed import OwedItems
 from driver.phases.preflight import PreflightError
 from driver.planning import check
-from driver.ranked import Ranked
-from driver.selection import Selection, Skipped, name_of, select_disjoint, select_ranked
 from driver.terminal.safe_text import counted
-from driver.wanted import names_of
 from driver.wave_bridge import build_manifest_item
 from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of

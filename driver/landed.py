@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.backlog.publication_status import Landed, Shipped, Sighting, sightings_in
 from driver.domain.ownership import OwnedPath, covers
 from driver.elsewhere import WAVES, bring
 from driver.filesystem.temporary import scratch_folder
@@ -21,7 +22,6 @@ from driver.history import GitDir, History, sighted
 from driver.push_answer import PushResult
 from driver.remote import default_branch, fetch_head, heads_on
 from driver.repository import configured
-from driver.shipped_items import Landed, Shipped, Sighting, sightings_in
 from driver.wave_branches import HEADS, branches_with, wave_branches
 from tools.settings import Settings
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.backlog.tracker import tracker_problems, validate_item
 from driver.cycle_context import repository_in_sight
 from driver.forge_checks import check_pull_requests
 from driver.git import Repository, find_remote, open_repository, toplevel_of
@@ -21,7 +22,6 @@ from driver.repository import check_usable
 from driver.state_folder import check_state_dir
 from driver.terminal.check_result import Check, failed, failed_as, passed, warned
 from driver.terminal.safe_text import typed
-from driver.tracker import tracker_problems, validate_item
 from driver.workspace_root import workspace_root
 from state_store.errors import CannotRunError, InputError, TidegateError
 from state_store.item_status import is_open

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from driver.backend_api.driver import AgentDriver
+from driver.backlog.publication_status import note_of
+from driver.backlog.tracker import rewrite_items
 from driver.domain.ownership import OwnershipError, parse_owned
 from driver.domain.work_item import check_item
 from driver.gates import GateClosedError, check_halt
-from driver.shipped_items import note_of
-from driver.tracker import rewrite_items
 from driver.wave_bridge import build_manifest_item
 from state_store import journal
 from state_store.errors import CannotRunError, InputError
@@ -35,9 +35,9 @@ WAVE_LOOP = {
     "_validate_file_path": (_HERE, "_validate_file_path"),
 }
 WAVE_SCHEDULER = {
-    "load_tracker_items": ("driver.tracker", "load_tracker_items"),
-    "filter_todo_items": ("driver.selection", "filter_todo_items"),
-    "select_disjoint_items": ("driver.selection", "select_disjoint_items"),
+    "load_tracker_items": ("driver.backlog.tracker", "load_tracker_items"),
+    "filter_todo_items": ("driver.backlog.selection", "filter_todo_items"),
+    "select_disjoint_items": ("driver.backlog.selection", "select_disjoint_items"),
     "build_wave_manifest": (_HERE, "build_wave_manifest"),
     "emit_report": ("driver.cycle_report", "emit_report"),
     "_normalize_path": (_HERE, "_normalize_path"),

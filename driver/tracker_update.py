@@ -12,12 +12,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from driver.attempts import Patience, after_try, no_wait, opened
 from driver.backlog import Backlog
+from driver.backlog.publication_status import KEY, Shipped, note_of
+from driver.backlog.retry_policy import Patience, after_try, no_wait, opened
+from driver.backlog.tracker import Edit
 from driver.domain.results import Verdict
-from driver.shipped_items import KEY, Shipped, note_of
 from driver.terminal.safe_text import with_note, without_remedy
-from driver.tracker import Edit
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_status import IN_PROGRESS, is_open

@@ -9,6 +9,7 @@ from threading import Semaphore
 from typing import Any, Protocol
 
 from driver.backend_api.driver import AgentDriver
+from driver.backlog.publication_status import Sighting, is_noted
 from driver.domain.commit_message import item_name
 from driver.domain.item_key import Subject, digest
 from driver.domain.ownership import OwnedPath
@@ -26,7 +27,6 @@ from driver.policy.protected_paths import Protection
 from driver.recorder import Recorder
 from driver.recording import RecordingWriter
 from driver.runs import run_mark
-from driver.shipped_items import Sighting, is_noted
 from driver.spending import Spending
 from driver.survey import Survey
 from driver.terminal.progress import Ask, Progress

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driver.selection import Selection
-from driver.shipped_items import Shipped
+from driver.backlog.publication_status import Shipped
+from driver.backlog.selection import Selection
 from state_store.errors import ExitCode
 from state_store.item_id import id_of
 

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from driver.tracker import validate_item
+    from driver.backlog.tracker import validate_item
     from state_store.tracker_file import read_tracker_file
     from tools.intake_merge import Item, Plan, plan, write
     from tools.settings import resolve_state_dir

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from driver.backlog.publication_status import note_of
 from driver.domain import phase_receipt
 from driver.domain.item_key import Subject
 from driver.domain.phase_receipt import PhaseReceipt
@@ -18,7 +19,6 @@ from driver.domain.reviews import Review, ReviewWord, from_json
 from driver.phases.owed import Announcement, Owed, text_or_none
 from driver.pipeline import course
 from driver.saved_work import REVIEWED, WORK
-from driver.shipped_items import note_of
 from driver.wave_context import Wave
 from state_store.journal import Key, entries_about, load_entries, safe_slug
 

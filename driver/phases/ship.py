@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+from driver.backlog.publication_status import Sighting
 from driver.domain.commit_message import item_name
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.elsewhere import ShippedElsewhereError
@@ -22,7 +23,6 @@ from driver.phases.integrate import Entry, Integration, Line
 from driver.phases.made_commits import BATCH, batch_of, made, specs_of
 from driver.phases.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
 from driver.policy.judgement import Judgement
-from driver.shipped_items import Sighting
 from driver.target import Head, look
 from driver.tripwire import TOGETHER, Stray, told, warning
 from driver.wave_context import Wave

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from driver.selection import select_disjoint
+from driver.backlog.selection import select_disjoint
 
 pytestmark = pytest.mark.bench
 

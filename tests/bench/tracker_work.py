@@ -35,11 +35,11 @@ def digest() -> Work:
 
 def intake() -> Work:
     """The tracker read, parsed or recognized, chosen from and checked."""
+    from driver.backlog.item_filter import Wanted
+    from driver.backlog.tracker_index import TrackerReader
     from driver.cycle_context import Cycle
     from driver.intake import taken
-    from driver.kept_docket import TrackerReader
     from driver.survey import Survey
-    from driver.wanted import Wanted
 
     def work(tracker: Path, state: Path) -> None:
         reader = TrackerReader()
@@ -55,7 +55,7 @@ def intake() -> Work:
 
 def keep() -> Work:
     """What a cycle does at its end that took nothing."""
-    from driver.kept_docket import TrackerReader
+    from driver.backlog.tracker_index import TrackerReader
     from state_store.write_api import STATE_DB_FILENAME
 
     def work(tracker: Path, state: Path) -> None:

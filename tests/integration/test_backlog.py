@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from driver.backlog import Backlog
-from driver.kept_docket import TrackerReader
+from driver.backlog.tracker_index import TrackerReader
 from driver.leasing import LeasedElsewhereError, Leases
 from state_store import coordination
 from state_store.api import StateAPI

@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from driver.attempts import Patience
 from driver.backlog import Backlog
+from driver.backlog.retry_policy import Patience
+from driver.backlog.selection import Selection
 from driver.leasing import Leases
-from driver.selection import Selection
 from driver.tracker_update import Terms, edits_for
 from driver.wave_results import WaveResults
 from state_store.api import StateAPI

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from driver.docket import Docket
-from driver.kept_docket import FILE_NAME, TrackerReader
+from driver.backlog.tracker_index import FILE_NAME, Docket, TrackerReader
 from state_store.api import StateAPI
 from state_store.errors import InputError
 from state_store.tracker_file import read_tracker_file

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from driver.tracker import (
+from driver.backlog.tracker import (
     Edit,
     load_tracker_items,
     rewrite_items,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from driver.attempts import NO_TIME, Patience, after_try, resting
+from driver.backlog.retry_policy import NO_TIME, Patience, after_try, resting
+from driver.backlog.selection import WAITS_FOR_ITS_TIME
 from driver.domain.results import Verdict
-from driver.selection import WAITS_FOR_ITS_TIME
 
 NOW = datetime(2026, 1, 31, 9, tzinfo=UTC)
 PATIENCE = Patience(most=3, pause_s=60, longest_s=3600)

@@ -20,8 +20,8 @@ from driver.audit import (
     audit,
     red_alone,
 )
+from driver.backlog.selection import filter_todo_items
 from driver.closing import closing_lines
-from driver.selection import filter_todo_items
 from state_store.findings import apply_findings
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.dependencies import waiting
+from driver.backlog.dependencies import waiting
 from state_store.errors import InputError
 
 

@@ -8,13 +8,19 @@ from typing import Any
 
 import pytest
 
-from driver.attempts import resting
-from driver.dependencies import needed, waiting
-from driver.docket import docket_of
+from driver.backlog.dependencies import needed, waiting
+from driver.backlog.retry_policy import resting
+from driver.backlog.selection import (
+    Part,
+    Ranked,
+    filter_todo_items,
+    name_of,
+    select_disjoint,
+    select_ranked,
+)
+from driver.backlog.tracker_index import docket_of
 from driver.domain.ownership import OwnershipError, is_plain, parse_owned
 from driver.domain.work_item import check_item, item_problems
-from driver.ranked import Part, Ranked
-from driver.selection import filter_todo_items, name_of, select_disjoint, select_ranked
 from state_store.errors import InputError
 from state_store.tracker_file import ids_twice
 from state_store.tracker_glance import Glance

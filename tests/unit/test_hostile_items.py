@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from driver.attempts import Patience, after_try
+from driver.backlog.publication_status import Fate, Shipped, settled
+from driver.backlog.retry_policy import Patience, after_try
 from driver.domain.results import Verdict
 from driver.forge import NotMadeError, found_in
-from driver.shipped_items import Fate, Shipped, settled
 from driver.terminal.safe_text import with_note
 from state_store.files import write_text_atomic
 from state_store.item_id import id_of

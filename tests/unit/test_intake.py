@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.tracker import validate_item
+from driver.backlog.tracker import validate_item
 from tools import intake_csv, intake_github, intake_markdown
 from tools.drafts import Draft, Drafts, listed, priority_of, slug_of, visible
 from tools.intake_merge import plan

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from driver.packing import Packing, TooHardError
-from driver.selection import select_disjoint
+from driver.backlog.packing import Packing, TooHardError
+from driver.backlog.selection import select_disjoint
 
 Masks = list[int]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.proof_terms import changed_terms, proof_terms
+from driver.backlog.watched_fields import changed_terms, proof_terms
 
 TODO = {"id": "T-1", "status": "todo", "testCmd": "make test", "ownsFiles": ["a.py"]}
 

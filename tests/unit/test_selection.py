@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.selection import (
+from driver.backlog.selection import (
     filter_todo_items,
     order_key,
     select_disjoint,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from driver.selection import Selection
-from driver.shipped_items import Shipped
+from driver.backlog.publication_status import Shipped
+from driver.backlog.selection import Selection
 from driver.wave_results import WaveResults
 
 SELECTION = Selection(({"id": 1, "slug": "a"},), ())

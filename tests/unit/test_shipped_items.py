@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.shipped_items import (
+from driver.backlog.publication_status import (
     Facts,
     Fate,
     Landed,

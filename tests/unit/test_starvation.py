@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from driver.selection import select_disjoint
+from driver.backlog.selection import select_disjoint
 
 
 def nights(seed: int) -> None:

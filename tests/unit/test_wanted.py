@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.wanted import Wanted
+from driver.backlog.item_filter import Wanted
 from state_store.errors import InputError
 
 ITEMS: list[dict[str, Any]] = [

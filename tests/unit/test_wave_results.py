@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from driver.attempts import Patience
-from driver.selection import Selection
-from driver.shipped_items import Shipped
+from driver.backlog.publication_status import Shipped
+from driver.backlog.retry_policy import Patience
+from driver.backlog.selection import Selection
 from driver.tracker_update import Terms, edits_for
 from driver.wave_results import WaveResults
 

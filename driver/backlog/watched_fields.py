@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from driver.tracker import load_tracker_items
+from driver.backlog.tracker import load_tracker_items
 from state_store.item_id import id_of
 from state_store.item_status import CLAIMED, is_open
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from driver.selection import NOT_ASKED_FOR, Skipped, name_of
+from driver.backlog.selection import NOT_ASKED_FOR, Skipped, name_of
 from state_store.errors import InputError
 from state_store.item_id import id_of
 from state_store.item_status import TODO, is_open

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
 
+from driver.backlog.selection import WAITS_FOR_ITS_TIME, Skipped, seconds_of
 from driver.domain.results import Verdict
-from driver.selection import WAITS_FOR_ITS_TIME, Skipped, seconds_of
 from driver.terminal.safe_text import with_note
 from state_store.item_id import id_of
 from state_store.item_status import BLOCKED, CLAIMED, TODO, is_open

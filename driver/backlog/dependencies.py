@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import Any
 
-from driver.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped
+from driver.backlog.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped
 from state_store.errors import InputError
 from state_store.item_id import id_of
 from state_store.item_status import is_finished, is_open

@@ -14,17 +14,54 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
+from driver.backlog.packing import EXACT_CANDIDATES, Packing, TooHardError
 from driver.domain.item_fields import is_absolute
 from driver.domain.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
 from driver.domain.work_item import ItemProblem, ownership_problems
-from driver.packing import EXACT_CANDIDATES, Packing, TooHardError
-from driver.ranked import Ranked
 from state_store.item_id import id_of
 from state_store.item_status import is_open
 
 Item = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Items, what each is called (`selection.name_of`) and its level, which is of its priority."""
+
+    items: Sequence[Item]
+    names: Sequence[str]
+    levels: Sequence[int]
+
+    def part(self, numbers: Sequence[int]) -> Ranked:
+        """Those of some numbers, which rise."""
+        if len(numbers) == len(self.names):
+            return self
+        names, levels = self.names, self.levels
+        return Ranked(
+            Part(self.items, numbers), [names[n] for n in numbers], [levels[n] for n in numbers]
+        )
+
+
+class Part(Sequence[Item]):
+    """Some items of a sequence, each looked up when it is asked for."""
+
+    def __init__(self, items: Sequence[Item], numbers: Sequence[int]) -> None:
+        self._items, self._numbers = items, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, number: int) -> Item: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Item]: ...
+    def __getitem__(self, number: int | slice) -> Item | Sequence[Item]:
+        if isinstance(number, slice):
+            return Part(self._items, self._numbers[number])
+        return self._items[self._numbers[number]]
+
 
 OVERLAP = "overlap"
 MAX_ITEMS = "max_items"

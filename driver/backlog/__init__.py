@@ -1,0 +1,1 @@
+"""The tracker's items, and which of them are next."""
