@@ -20,7 +20,7 @@ from typing import TypeVar, cast
 
 from driver.filesystem.change_detector import Stillness
 from driver.filesystem.tree import Signature, signature_of
-from driver.git_command import (
+from driver.git.command import (
     BULK_TIMEOUT_S,
     private_environment,
     raw,
@@ -31,7 +31,7 @@ from driver.git_command import (
     user_environment,
     with_config,
 )
-from driver.repository import Repository, lay_git_dir
+from driver.git.repository import Repository, lay_git_dir
 
 Seen = TypeVar("Seen")
 

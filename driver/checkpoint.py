@@ -13,14 +13,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from driver.ancestry import is_in_history
 from driver.cycle_status import BUILDLOG_MD, STATE_MD
 from driver.domain.results import MODE_FILE, Change
 from driver.filesystem.temporary import scratch_folder
-from driver.git import CommitSpec, PrivateGit, Repository, commit_at, find_remote, open_repository
-from driver.push_answer import PushResult
-from driver.remote import Remote, fetch_head
-from driver.repository import checked_out_in
+from driver.git.ancestry import is_in_history
+from driver.git.private_git import (
+    CommitSpec,
+    PrivateGit,
+    Repository,
+    commit_at,
+    find_remote,
+    open_repository,
+)
+from driver.git.push_result import PushResult
+from driver.git.remote import Remote, fetch_head
+from driver.git.repository import checked_out_in
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError, TidegateError
 from state_store.export import buildlog, state_md

@@ -17,7 +17,7 @@ from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
 from driver.dry_run import describe_dry_run
 from driver.execution.cancellation import Stop, listening
-from driver.git import open_repository
+from driver.git.private_git import open_repository
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.planning import WaveRequest, check, wave_id_of
 from driver.recording import RecordingWriter

@@ -15,7 +15,7 @@ from driver.backend_api.driver import AgentDriver
 from driver.backlog.item_filter import Wanted
 from driver.backlog.tracker_index import Docket, TrackerReader
 from driver.foreign_driver import adapted
-from driver.git import toplevel_of
+from driver.git.private_git import toplevel_of
 from driver.planning import WaveRequest
 from driver.survey import Survey
 from driver.terminal.progress import Progress

@@ -19,7 +19,7 @@ from typing import Any
 from driver.domain.prompts import build_prompt
 from driver.domain.results import BUILD, MODE_FILE, REPAIR
 from driver.domain.work_item import check_item
-from driver.git_command import private_environment, run_git
+from driver.git.command import private_environment, run_git
 from driver.recorded import Recorded, RecordedFile
 from driver.recording import RecordingWriter
 from driver.terminal.safe_text import typed

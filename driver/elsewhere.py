@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from driver.backlog.publication_status import Sighting, by_task
-from driver.git import PrivateGit, Remote
-from driver.git_command import run_git, text
+from driver.git.command import run_git, text
+from driver.git.private_git import PrivateGit, Remote
+from driver.git.push import FENCE, Sending, forbidden, send
+from driver.git.push_result import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
+from driver.git.remote import fetch_refs, refs_on
 from driver.ground import RepositoryGround
 from driver.history import sighted
-from driver.push import FENCE, Sending, forbidden, send
-from driver.push_answer import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
-from driver.remote import fetch_refs, refs_on
 from driver.wave_branches import HEADS
 from state_store.errors import StoppedByPolicyError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from driver.gates import halt_command
-from driver.git import Repository
+from driver.git.private_git import Repository
 from driver.ground import RepositoryGround
 from driver.terminal.safe_text import counted
 from driver.wave_context import Wave

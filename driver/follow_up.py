@@ -35,7 +35,7 @@ from driver.domain.item_fields import Wrong, slug_of, text_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
 from driver.domain.work_item import check_item
 from driver.elsewhere import told
-from driver.git import open_repository
+from driver.git.private_git import open_repository
 from driver.landed import Outlook, UnaskedError
 from driver.leasing import LeasedElsewhereError
 from driver.state_folder import prepare_state_dir

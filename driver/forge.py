@@ -17,7 +17,7 @@ from typing import Any
 
 from driver.execution.processes import Command, Finished, Processes
 from driver.filesystem.temporary import scratch_folder
-from driver.git_command import last_words, redacted, user_environment
+from driver.git.command import last_words, redacted, user_environment
 from driver.proposals import Proposal
 from driver.pull_request import PullRequest
 from driver.terminal.safe_text import safe_line

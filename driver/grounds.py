@@ -18,17 +18,24 @@ from driver.domain.prompts import command_text
 from driver.execution.cancellation import Stop
 from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
 from driver.folder_ground import FolderGround
-from driver.git import PrivateGit, Remote, Repository, commit_at, find_remote, open_repository
+from driver.git.private_git import (
+    PrivateGit,
+    Remote,
+    Repository,
+    commit_at,
+    find_remote,
+    open_repository,
+)
+from driver.git.signing import signer_of
+from driver.git.user_hooks import take_hooks
 from driver.ground import Ground, RepositoryGround
 from driver.neighbourhood import Neighbourhood
 from driver.own_files import is_own_part
 from driver.preparation import Preparation
 from driver.runs import RUN_VARIABLE
-from driver.signing import signer_of
 from driver.target import start
 from driver.test_command.invocations import programs
 from driver.tripwire import Tripwire
-from driver.users_hooks import take_hooks
 from driver.wave_context import Planned
 from driver.workplace import sign
 from driver.workspace import Workshop

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from driver.ancestry import is_in_history, written
 from driver.backlog.publication_status import Sighting, sightings_in
 from driver.domain.commit_message import SHIPMENT
 from driver.domain.item_key import digest
-from driver.repository import Repository
+from driver.git.ancestry import is_in_history, written
+from driver.git.repository import Repository
 from driver.wave_branches import HEADS
 from state_store.errors import TidegateError
 from state_store.files import BadFileError, read_json, write_json_atomic

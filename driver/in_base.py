@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.ancestry import is_in_history
 from driver.backlog.dependencies import needed
 from driver.backlog.publication_status import KEY, Landed, Shipped
 from driver.cycle_context import Cycle, by_repository
-from driver.git import Repository, open_repository, tip_of
-from driver.git_command import user_environment
+from driver.git.ancestry import is_in_history
+from driver.git.command import user_environment
+from driver.git.private_git import Repository, open_repository, tip_of
 from driver.history import History
 from driver.landed import Outlook, UnaskedError, landed_in
 from state_store.item_id import id_of

@@ -16,12 +16,12 @@ from driver.backlog.publication_status import Landed, Shipped, Sighting, sightin
 from driver.domain.ownership import OwnedPath, covers
 from driver.elsewhere import WAVES, bring
 from driver.filesystem.temporary import scratch_folder
-from driver.git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
-from driver.git_command import run_git, text
+from driver.git.command import run_git, text
+from driver.git.private_git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
+from driver.git.push_result import PushResult
+from driver.git.remote import default_branch, fetch_head, heads_on
+from driver.git.repository import configured
 from driver.history import GitDir, History, sighted
-from driver.push_answer import PushResult
-from driver.remote import default_branch, fetch_head, heads_on
-from driver.repository import configured
 from driver.wave_branches import HEADS, branches_with, wave_branches
 from tools.settings import Settings
 

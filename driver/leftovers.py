@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.git import is_ancestor, open_repository, tip_of
+from driver.git.private_git import is_ancestor, open_repository, tip_of
 from driver.saved_work import INTERRUPTED, WORK, Origin, origin_of
 from driver.wave_records import REPORT, Json, PastWave, past_waves
 from state_store import journal

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from driver.execution.sandbox_probe import BWRAP, LANDLOCK, Facts, choose, look
-from driver.repository import git_version
+from driver.git.repository import git_version
 from driver.terminal.check_result import Check, failed, failed_as, passed, warned
 from state_store.errors import TidegateError
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from driver.backlog.tracker import tracker_problems, validate_item
 from driver.cycle_context import repository_in_sight
 from driver.forge_checks import check_pull_requests
-from driver.git import Repository, find_remote, open_repository, toplevel_of
-from driver.git_command import GitError, redacted
+from driver.git.command import GitError, redacted
+from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
+from driver.git.remote import Remote, why_unreachable
+from driver.git.repository import check_usable
 from driver.machine_checks import check_disk, nearest_folder
-from driver.remote import Remote, why_unreachable
-from driver.repository import check_usable
 from driver.state_folder import check_state_dir
 from driver.terminal.check_result import Check, failed, failed_as, passed, warned
 from driver.terminal.safe_text import typed

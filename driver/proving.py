@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.filesystem.tree import Signature, remove_tree, signature_at, snapshot
-from driver.git import PrivateGit
+from driver.git.private_git import PrivateGit
 from state_store.errors import CannotRunError
 
 _TICK_LIMIT_S = 2.5  # the coarsest file system clock still in use counts in twos

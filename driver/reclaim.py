@@ -21,7 +21,7 @@ from driver import wave_branches
 from driver.execution.process_identity import marked, users_of
 from driver.filesystem.temporary import scratch_folders
 from driver.filesystem.tree import remove_tree
-from driver.git import Repository, is_ancestor
+from driver.git.private_git import Repository, is_ancestor
 from driver.leftovers import BRANCH, leftovers
 from driver.runs import RUN_VARIABLE, clear_up, dead_runs
 from driver.wave_branches import HEADS, forget, refs_on_the_way, refs_with

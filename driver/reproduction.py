@@ -27,8 +27,8 @@ from driver.domain.commit_message import (
 from driver.domain.results import RunKind, TestRun
 from driver.execution.processes import Command, Processes
 from driver.filesystem.tree import remove_tree
-from driver.git import PrivateGit, Repository
-from driver.git_command import private_environment, run_git, text
+from driver.git.command import private_environment, run_git, text
+from driver.git.private_git import PrivateGit, Repository
 from driver.grounds import run_setup
 from driver.phases.prove import Test, run_of, test_environment
 from driver.preparation import Preparation

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from driver.commits import CommitSpec
 from driver.domain.results import Change
 from driver.filesystem.temporary import scratch_folder
-from driver.git import GitError, PrivateGit, Repository, open_repository
+from driver.git.commit_spec import CommitSpec
+from driver.git.private_git import GitError, PrivateGit, Repository, open_repository
 from driver.leftovers import Leftover
 from driver.wave_branches import HEADS
 from state_store.errors import CannotRunError, InputError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.git_command import raw, text
+from driver.git.command import raw, text
 
 WORK = "work.patch"
 INTERRUPTED = "interrupted.patch"

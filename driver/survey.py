@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from driver.git import Repository, find_remote, open_repository, toplevel_of
-from driver.git_command import run_git, text, user_environment
-from driver.repository import check_usable, is_git_dir
-from driver.signing import signer_of, why_it_cannot
+from driver.git.command import run_git, text, user_environment
+from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
+from driver.git.repository import check_usable, is_git_dir
+from driver.git.signing import signer_of, why_it_cannot
 from driver.target import check_target
 from state_store.errors import CannotRunError
 

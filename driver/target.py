@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from driver.ancestry import is_in_history
 from driver.domain.commit_message import on_the_way
 from driver.domain.results import Change
-from driver.git import PrivateGit, Repository, find_remote, tip_of
-from driver.git_command import run_git, user_environment
+from driver.git.ancestry import is_in_history
+from driver.git.command import run_git, user_environment
+from driver.git.private_git import PrivateGit, Repository, find_remote, tip_of
+from driver.git.push_result import PushResult
+from driver.git.remote import Remote, fetch_head, head_of
 from driver.ground import RepositoryGround
-from driver.push_answer import PushResult
-from driver.remote import Remote, fetch_head, head_of
 from state_store.errors import CannotRunError, InputError
 
 

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from driver.execution.process_identity import Identity, identity, lives
-from driver.git import PrivateGit, Repository
-from driver.git_command import raw, text
+from driver.git.command import raw, text
+from driver.git.private_git import PrivateGit, Repository
 from driver.saved_work import INTERRUPTED, WORK, Origin, headed
 from state_store.errors import TidegateError
 from state_store.files import (

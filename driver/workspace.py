@@ -18,10 +18,10 @@ from pathlib import Path, PurePosixPath
 from driver.domain.results import Change
 from driver.execution.worker_pool import Turns
 from driver.filesystem.tree import copy_into, newest_ns, remove_tree, signature_of, snapshot
-from driver.git import PrivateGit, Repository
+from driver.git.private_git import PrivateGit, Repository
+from driver.git.repository import borrow_objects, lay_git_dir
 from driver.preparation import Preparation, check_copies, signatures
 from driver.proving import ProvingTree, ProvingTrees
-from driver.repository import borrow_objects, lay_git_dir
 from driver.workspace_root import WorkspaceError, own_folder
 from state_store.journal import safe_slug
 

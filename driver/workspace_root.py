@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from driver.filesystem.temporary import temporary_folder
-from driver.repository import Repository, toplevel_of
+from driver.git.repository import Repository, toplevel_of
 from state_store.errors import CannotRunError, InputError
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from driver.git import Repository
+    from driver.git.private_git import Repository
     from tools.starter import Step
 
 KINDS = ("github", "gitlab", "cron", "systemd")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeVar
 
-    from driver.blobs import Held, Shelf
+    from driver.git.stored_blobs import Held, Shelf
 
     T = TypeVar("T")
 
@@ -216,7 +216,7 @@ def _read(path: Path) -> bytes:
 
 
 def _shelf(repo: str | Path) -> Shelf:
-    from driver.blobs import Shelf
+    from driver.git.stored_blobs import Shelf
     from tools.settings import process_environment
 
     return Shelf(Path(repo), process_environment())

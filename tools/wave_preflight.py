@@ -114,7 +114,7 @@ def check_orchestrator_status_freshness(path: str | Path, s: float = STATUS_S) -
 
 def is_git_repo(root: str | Path) -> bool:
     """Whether a folder lies in a checkout."""
-    from driver.git import toplevel_of
+    from driver.git.private_git import toplevel_of
     from tools.settings import process_environment
 
     return toplevel_of(Path(root), process_environment()) is not None
@@ -277,7 +277,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _git(root: str | Path, *args: str) -> str | None:
-    from driver.git_command import GitError, run_git, text, user_environment
+    from driver.git.command import GitError, run_git, text, user_environment
     from tools.settings import process_environment
 
     try:

@@ -16,8 +16,10 @@ from pathlib import Path
 from driver import together
 from driver.domain.results import ItemOutcome, Verdict
 from driver.execution.processes import Command, Ending, Finished
-from driver.git import CommitSpec
-from driver.git_command import raw, redacted, text
+from driver.git.command import raw, redacted, text
+from driver.git.private_git import CommitSpec
+from driver.git.remote import Remote, head_on
+from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
 from driver.ground import RepositoryGround
 from driver.phases.disclosure import without_secrets
 from driver.phases.integrate import Line
@@ -25,9 +27,7 @@ from driver.phases.prove import test_environment
 from driver.phases.publish import branch_to_be
 from driver.policy.judgement import Judgement
 from driver.proving import ProvingTree
-from driver.remote import Remote, head_on
 from driver.terminal.safe_text import bounded, safe_line, safe_text
-from driver.users_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
 from driver.wave_context import Wave
 from state_store.errors import CannotRunError
 

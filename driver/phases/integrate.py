@@ -16,7 +16,7 @@ from driver.domain.item_key import digest
 from driver.domain.prompts import command_text, one_after_the_other
 from driver.domain.results import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.execution.worker_pool import Leaving, run_all
-from driver.git import CommitSpec
+from driver.git.private_git import CommitSpec
 from driver.ground import RepositoryGround
 from driver.phases.prove import Test, run_on
 from driver.policy.acceptance import ALLOW, NO_ANSWER

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from driver.domain.commit_message import batch_message, commit_message
 from driver.domain.results import Change
-from driver.git import Commit, CommitSpec
+from driver.git.private_git import Commit, CommitSpec
 from driver.ground import RepositoryGround
 from driver.phases.integrate import Line
 from driver.wave_context import Wave

@@ -17,7 +17,7 @@ from driver.execution.cancellation import Stop
 from driver.execution.processes import Processes
 from driver.forge import NONE, TIMEOUT_S, Forge, NotMadeError, names_of
 from driver.gates import check_halt
-from driver.git import is_ancestor
+from driver.git.private_git import is_ancestor
 from driver.ground import RepositoryGround
 from driver.proposals import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
 from driver.pull_request import Proposed, PullRequest, ShipmentTold, body, title

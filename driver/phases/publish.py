@@ -15,12 +15,12 @@ from driver.domain.commit_message import branch_names, on_the_way
 from driver.domain.results import Shipment
 from driver.elsewhere import Push, ShippedElsewhereError
 from driver.gates import gate_word
-from driver.git import Commit, GitError, PushResult, Remote, Repository, tip_of
+from driver.git.private_git import Commit, GitError, PushResult, Remote, Repository, tip_of
+from driver.git.push_result import ADVANCED
+from driver.git.repository import move_ahead
 from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.phases.integrate import Line
-from driver.push_answer import ADVANCED
-from driver.repository import move_ahead
 from driver.wave_branches import HEADS
 from driver.wave_context import Wave
 from state_store.errors import StoppedByPolicyError

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from driver.backend_api.driver import Usage
 from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
-from driver.git import GitError, is_ancestor, tip_of
+from driver.git.private_git import GitError, is_ancestor, tip_of
 from driver.ground import RepositoryGround
 from driver.phases.build import against, save_patch
 from driver.phases.owed import Owed

@@ -19,7 +19,7 @@ from driver.dispatching import ReviewCall, dispatch_reviewer
 from driver.domain.results import REVIEW, Attempt
 from driver.domain.reviews import Review, ReviewWord
 from driver.gates import BackendClosedError
-from driver.git import GitError
+from driver.git.private_git import GitError
 from driver.ground import Place, ProvingPlace
 from driver.phases.watched import Strays, watched
 from driver.recorded import Recorded, prompt_sha256, without_nonce

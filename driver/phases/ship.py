@@ -15,7 +15,7 @@ from driver.domain.commit_message import item_name
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.elsewhere import ShippedElsewhereError
 from driver.elsewhere import told as told_of
-from driver.git import CommitSpec, GitError
+from driver.git.private_git import CommitSpec, GitError
 from driver.ground import REPLACED, RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.phases.hooks import AskedHooks

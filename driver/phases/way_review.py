@@ -5,7 +5,7 @@ from __future__ import annotations
 from driver.domain.phase_receipt import COMPLETED, MENDER, READER, REPAIR, SKIPPED, STALLED
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, settled_by
-from driver.git import GitError
+from driver.git.private_git import GitError
 from driver.ground import RepositoryGround
 from driver.phases.phase_prompt import phase_prompt, prompt_file
 from driver.phases.phase_records import Started, reviewed

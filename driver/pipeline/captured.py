@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.git_command import redacted
+from driver.git.command import redacted
 from driver.pipeline.definition import digest_of
 
 VERSION = 1

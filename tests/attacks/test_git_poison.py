@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.git import (
+from driver.git.private_git import (
     CommitSpec,
     PrivateGit,
     Repository,

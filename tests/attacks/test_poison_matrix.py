@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.git import PrivateGit, Repository, open_repository
-from driver.git_command import run_git
+from driver.git.command import run_git
+from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.preparation import Preparation
 from driver.workspace import Workshop, Workspace
 from tests.support.beside import beside_on

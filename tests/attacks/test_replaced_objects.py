@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.objects import misnamed, names_in_index
+from driver.git.object_check import misnamed, names_in_index
 from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.git import PrivateGit, open_repository
+from driver.git.private_git import PrivateGit, open_repository
 from driver.preparation import Preparation
 from driver.workspace import Workshop
 from tests.support.repos import make_repo, user_environ

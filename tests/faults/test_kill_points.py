@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from driver.execution.command import child_environment
-from driver.git_command import user_environment
+from driver.git.command import user_environment
 from tests.support.beside import beside
 from tests.support.killing import Tally, Yard
 

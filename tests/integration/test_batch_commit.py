@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from driver.domain.commit_message import items_of
-from driver.git import open_repository
+from driver.git.private_git import open_repository
 from driver.reproduction import find, reproduce
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item, writes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from driver.checkpoint import checkpointed, published
-from driver.git import open_repository
+from driver.git.private_git import open_repository
 from state_store import events
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from driver.git import PrivateGit, find_remote, open_repository
-from driver.push import FENCE, Sending, send
-from driver.push_answer import MOVED, PushResult
-from driver.remote import Remote
+from driver.git.private_git import PrivateGit, find_remote, open_repository
+from driver.git.push import FENCE, Sending, send
+from driver.git.push_result import MOVED, PushResult
+from driver.git.remote import Remote
 from tests.support.programs import Project, Ran, git, item
 from tests.support.repos import hook, make_bare, make_repo, user_environ
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from driver.forge_checks import check_pull_requests
-from driver.git import open_repository
+from driver.git.private_git import open_repository
 from driver.terminal.check_result import Check, Level
 from tests.support.forges import FakeGh, fake_gh
 from tests.support.repos import make_repo, user_environ

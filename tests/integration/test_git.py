@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from driver.domain.results import Change
-from driver.git import (
+from driver.git.private_git import (
     CommitSpec,
     GitError,
     OversizeError,

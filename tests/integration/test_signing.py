@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from driver.repository import open_repository
-from driver.signing import signer_of, why_it_cannot
+from driver.git.repository import open_repository
+from driver.git.signing import signer_of, why_it_cannot
 from tests.support.waves import Agent, Scene, built, item, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs are shell scripts")

@@ -12,7 +12,7 @@ import pytest
 from driver.checkout_watch import CheckoutWatch
 from driver.filesystem.change_detector import Stillness
 from driver.filesystem.tree import newest_of, snapshot
-from driver.git import open_repository
+from driver.git.private_git import open_repository
 from tests.support.repos import make_repo, user_environ
 
 LATER_NS = 10**10

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from driver import history
-from driver.git import PrivateGit, open_repository
+from driver.git.private_git import PrivateGit, open_repository
 from driver.history import History
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.programs import Project, Ran, git, item

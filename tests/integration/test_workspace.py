@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from driver.filesystem.tree import remove_tree
-from driver.git import PrivateGit, Repository, open_repository
+from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.preparation import Preparation
 from driver.proving import ProvingTree
 from driver.workspace import Workshop, Workspace

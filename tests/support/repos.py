@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
-from driver.git import Repository
+from driver.git.private_git import Repository
 
 
 def user_environ(home: Path, **more: str) -> dict[str, str]:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from driver.commits import CommitSpec, import_stream
 from driver.domain.results import Change
-from driver.git_command import (
+from driver.git.command import (
     GitError,
     c_quoted,
     private_environment,
@@ -17,6 +16,7 @@ from driver.git_command import (
     user_environment,
     with_config,
 )
+from driver.git.commit_spec import CommitSpec, import_stream
 
 HOME = Path("/nowhere")
 

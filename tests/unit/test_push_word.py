@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.push_answer import push_word
+from driver.git.push_result import push_word
 
 ANSWERED = {
     "[rejected] (stale info): error: failed to push some refs to '/x/protected.git'": "advanced",

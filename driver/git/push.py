@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from driver.ancestry import is_in_history
 from driver.execution.processes import Captured
-from driver.git_command import redacted, text
-from driver.push_answer import (
+from driver.git.ancestry import is_in_history
+from driver.git.command import redacted, text
+from driver.git.push_result import (
     ADVANCED,
     ANSWERED,
     FAILED,
@@ -24,7 +24,7 @@ from driver.push_answer import (
     push_word,
     statuses_in,
 )
-from driver.remote import Remote, access_environment, head_of, refs_on, talk
+from driver.git.remote import Remote, access_environment, head_of, refs_on, talk
 from state_store import failpoints
 
 FENCE = "refs/tidegate/shipped"

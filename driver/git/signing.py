@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from driver.commits import Commit, CommitSpec
 from driver.filesystem.temporary import scratch_folder
-from driver.git_command import (
+from driver.git.command import (
     GitError,
     frozen_environment,
     raw,
     run_git,
     text,
 )
-from driver.repository import Repository, configured, lay_git_dir
+from driver.git.commit_spec import Commit, CommitSpec
+from driver.git.repository import Repository, configured, lay_git_dir
 from state_store.errors import CannotRunError
 
 ALWAYS, NEVER = "always", "never"

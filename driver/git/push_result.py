@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from driver.execution.processes import Captured
-from driver.git_command import last_words, redacted, text
+from driver.git.command import last_words, redacted, text
 
 MOVED, UNFENCED = "fence_moved", "unfenced"
 ADVANCED, PROTECTED, HOOK = "advanced", "protected", "hook"

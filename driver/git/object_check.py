@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 _KEPT, _KEPT_BYTES = 64, 1 << 16
 
@@ -79,3 +81,40 @@ def names_in_index(index: bytes, width: int) -> tuple[str, ...]:
     count = int.from_bytes(index[start - 4 : start], "big")
     last = min(start + count * step, len(index))
     return tuple(index[at + skip : at + step].hex() for at in range(start, last, step))
+
+
+def touched_since(objects: Path, since_ns: int, width: int) -> set[str]:
+    """The names, of `width` bytes each, of loose objects and of all objects in packs that are new
+    or changed; more than these at most."""
+    names = set[str]()
+    for folder in _entries(objects):
+        if len(folder.name) == 2:
+            names |= {folder.name + e.name for e in _entries(folder.path) if _is_new(e, since_ns)}
+        elif folder.name == "pack":
+            changed = {Path(e.path).stem for e in _entries(folder.path) if _is_new(e, since_ns)}
+            for stem in changed:
+                names |= {*_packed(Path(folder.path, f"{stem}.idx"), width)}
+    return names
+
+
+def _packed(index: Path, width: int) -> tuple[str, ...]:
+    try:
+        return names_in_index(index.read_bytes(), width)
+    except OSError:  # no pack without an index; git does not read it either
+        return ()
+
+
+def _entries(folder: Path | str) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            yield from found
+    except OSError:
+        return
+
+
+def _is_new(entry: os.DirEntry[str], since_ns: int) -> bool:
+    try:
+        found = entry.stat()
+    except OSError:
+        return False
+    return max(found.st_ctime_ns, found.st_mtime_ns) >= since_ns

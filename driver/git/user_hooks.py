@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.filesystem.tree import Signature, snapshot
-from driver.git import PrivateGit, Repository
-from driver.git_command import raw, records, run_git, user_environment
-from driver.remote import Remote
+from driver.git.command import raw, records, run_git, user_environment
+from driver.git.private_git import PrivateGit, Repository
+from driver.git.remote import Remote
 from state_store.errors import CannotRunError
 
 PRE_COMMIT, COMMIT_MSG, PRE_PUSH = "pre-commit", "commit-msg", "pre-push"

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.ancestry import is_in_history
-from driver.git_command import (
+from driver.git.ancestry import is_in_history
+from driver.git.command import (
     BULK_TIMEOUT_S,
     GitError,
     c_quoted,

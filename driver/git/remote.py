@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from driver.execution.processes import Captured, Command, Ending, Processes
-from driver.git_command import (
+from driver.git.command import (
     NETWORK_TIMEOUT_S,
     frozen_environment,
     last_words,
@@ -23,8 +23,8 @@ from driver.git_command import (
     text,
     user_environment,
 )
-from driver.push_answer import INTERRUPTED, UNREACHABLE, PushResult, failure_of
-from driver.repository import Repository, configured
+from driver.git.push_result import INTERRUPTED, UNREACHABLE, PushResult, failure_of
+from driver.git.repository import Repository, configured
 from state_store.errors import InputError
 
 _FROZEN = re.compile(r"(credential|http|ssh)\..*|core\.(sshcommand|askpass|gitproxy)", re.DOTALL)

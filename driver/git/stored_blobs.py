@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.git_command import BULK_TIMEOUT_S, GitError, records, run_git, text, user_environment
+from driver.git.command import BULK_TIMEOUT_S, GitError, records, run_git, text, user_environment
 
 _BATCH_BYTES = 32 * 2**20  # as much as is held in memory at once, but for larger single files
 _LINK = "160000"

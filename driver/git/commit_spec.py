@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from driver.domain.results import Change
-from driver.git_command import c_quoted, raw
+from driver.git.command import c_quoted, raw
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from driver.commits import Commit, CommitSpec, import_stream
 from driver.domain.results import MODE_NESTED, Change
 from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
-from driver.git_command import (
+from driver.git.command import (
     BULK_TIMEOUT_S,
     GitError,
     raw,
@@ -25,11 +24,12 @@ from driver.git_command import (
     run_git,
     text,
 )
-from driver.private_trees import PrivateTrees
-from driver.push import Sending, send
-from driver.push_answer import PushResult
-from driver.remote import Remote, find_remote
-from driver.repository import (
+from driver.git.commit_spec import Commit, CommitSpec, import_stream
+from driver.git.private_reader import PrivateTrees
+from driver.git.push import Sending, send
+from driver.git.push_result import PushResult
+from driver.git.remote import Remote, find_remote
+from driver.git.repository import (
     Repository,
     commit_at,
     exclude_from_status,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.git_command import BULK_TIMEOUT_S, run_git, text
+from driver.git.command import BULK_TIMEOUT_S, run_git, text
 
 
 @dataclass(frozen=True, slots=True)

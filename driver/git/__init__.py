@@ -1,0 +1,1 @@
+"""Git commands, the private git dir, remotes and the push."""
