@@ -20,12 +20,12 @@ from driver.backend_api.driver import (
     WorkerRequest,
     WorkerResult,
 )
-from driver.backends.agent_reply import result_of
-from driver.backends.claude_stream import read_stream
-from driver.backends.cli_checks import examine_cli, login_of_claude
-from driver.backends.cli_driver import CliDriver
-from driver.backends.endings import not_run, printed_lines
-from driver.backends.local_driver import AgentCall, LocalOptions, dispatch_folder
+from driver.backends.cli.agent_reply import result_of
+from driver.backends.cli.claude_stream import read_stream
+from driver.backends.cli.cli_checks import examine_cli, login_of_claude
+from driver.backends.cli.cli_driver import CliDriver
+from driver.backends.cli.endings import not_run, printed_lines
+from driver.backends.cli.local_driver import AgentCall, LocalOptions, dispatch_folder
 from driver.execution.processes import child_environment
 from driver.terminal.check_result import Check, failed_as
 from state_store.errors import InputError

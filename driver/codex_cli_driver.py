@@ -25,13 +25,13 @@ from driver.backend_api.driver import (
 from driver.backend_api.fault_words import fault_in
 from driver.backend_api.models import CODEX_MODELS, cost_of
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.backends.agent_reply import Reply, result_of
-from driver.backends.cli_checks import examine_cli, login_of_codex
-from driver.backends.cli_driver import CliDriver
-from driver.backends.codex_events import read_events
-from driver.backends.endings import not_run, printed_lines, tail
-from driver.backends.json_lines import answer_in
-from driver.backends.local_driver import AgentCall, LocalOptions, dispatch_folder
+from driver.backends.cli.agent_reply import Reply, result_of
+from driver.backends.cli.cli_checks import examine_cli, login_of_codex
+from driver.backends.cli.cli_driver import CliDriver
+from driver.backends.cli.codex_events import read_events
+from driver.backends.cli.endings import not_run, printed_lines, tail
+from driver.backends.cli.json_output import answer_in
+from driver.backends.cli.local_driver import AgentCall, LocalOptions, dispatch_folder
 from driver.execution.processes import Finished
 from driver.terminal.check_result import Check, failed_as
 

@@ -31,8 +31,8 @@ from driver.backend_api.models import CODEX_MODELS
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.throttle import Throttle
 from driver.backend_api.tries import Tries
-from driver.backends.endings import not_run
-from driver.backends.local_driver import LocalDriver
+from driver.backends.cli.endings import not_run
+from driver.backends.cli.local_driver import LocalDriver
 from driver.completions.completion import WORKER_PATCH_SCHEMA
 from driver.completions.dialogue import Channel, Dialogue, Work
 from driver.completions.endpoint_checks import examine_server

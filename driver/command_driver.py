@@ -35,9 +35,9 @@ from driver.backend_api.usage import (
     parse_usage,
     with_least,
 )
-from driver.backends.cli_usage import READERS, CliReport, Printed
-from driver.backends.endings import broken_off, not_run, printed_lines, silence_of, tail
-from driver.backends.local_driver import (
+from driver.backends.cli.endings import broken_off, not_run, printed_lines, silence_of, tail
+from driver.backends.cli.json_output import read_verdict
+from driver.backends.cli.local_driver import (
     AgentCall,
     LocalDriver,
     LocalOptions,
@@ -45,7 +45,7 @@ from driver.backends.local_driver import (
     item_of,
     phase_of,
 )
-from driver.backends.verdict_file import read_verdict
+from driver.backends.cli.other_clis import READERS, CliReport, Printed
 from driver.execution.processes import Ending, Finished
 from state_store.errors import InputError
 

@@ -16,8 +16,8 @@ from driver.backend_api.driver import (
     WorkerRequest,
     WorkerResult,
 )
-from driver.backends.endings import not_run
-from driver.backends.local_driver import LocalDriver, LocalOptions, item_of, phase_of
+from driver.backends.cli.endings import not_run
+from driver.backends.cli.local_driver import LocalDriver, LocalOptions, item_of, phase_of
 from driver.domain.results import MODE_LINK, MODE_PROGRAM
 from driver.recorded import (
     NONCE_MARK,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.backends.endings import command_result
+from driver.backends.cli.endings import command_result
 from driver.domain import test_receipt as receipt
 from driver.domain.commit_message import (
     ITEM_ID,

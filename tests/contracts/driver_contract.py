@@ -27,7 +27,7 @@ from driver.backend_api.driver import (
     WorkerResult,
 )
 from driver.backend_api.provider_fault import FaultKind
-from driver.backends.local_driver import LocalDriver
+from driver.backends.cli.local_driver import LocalDriver
 from tests.support.interpreter import PYTHON
 
 USED = Usage(120, 30, 0.25)

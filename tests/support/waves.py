@@ -16,7 +16,7 @@ from driver.backend_api.driver import (
     WorkerRequest,
     WorkerResult,
 )
-from driver.backends.local_driver import LocalDriver
+from driver.backends.cli.local_driver import LocalDriver
 from driver.terminal.progress import Progress
 from driver.wave_context import WaveOptions
 from driver.wave_loop import run_wave

@@ -11,7 +11,7 @@ from driver.adapters import FACTORIES, driver_from, review_driver_from
 from driver.backend_api.driver import MODEL_ROLES
 from driver.backend_api.models import PRICES, Price
 from driver.backend_config import build_driver, describe_backend, load_backend_config
-from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver
+from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver
 from driver.codex_driver import CodexDriver
 from driver.completions.server import Server
 from driver.recording import RecordingWriter

@@ -11,7 +11,7 @@ import pytest
 
 from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
 from driver.backend_api.provider_fault import FaultKind
-from driver.backends.claude_stream import read_stream, usage_of
+from driver.backends.cli.claude_stream import read_stream, usage_of
 
 STREAMS = Path(__file__).parents[1] / "support" / "claude_streams"
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)

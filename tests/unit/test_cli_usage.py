@@ -10,7 +10,7 @@ import pytest
 
 from driver.backend_api.driver import Usage
 from driver.backend_api.usage import NOTHING_SPENT
-from driver.backends.cli_usage import (
+from driver.backends.cli.other_clis import (
     READERS,
     SAID_CHARACTERS,
     Printed,

@@ -10,8 +10,8 @@ import pytest
 
 from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
 from driver.backend_api.provider_fault import FaultKind
-from driver.backends.codex_events import read_events
-from driver.backends.json_lines import answer_in
+from driver.backends.cli.codex_events import read_events
+from driver.backends.cli.json_output import answer_in
 
 STREAMS = Path(__file__).parents[1] / "support" / "codex_streams"
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)

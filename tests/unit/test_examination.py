@@ -15,7 +15,7 @@ from driver.backend_api.driver import (
     WorkerResult,
     WorkerStatus,
 )
-from driver.backends.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
+from driver.backends.cli.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
 from driver.completions.endpoint_checks import judge_models
 from driver.execution.processes import Ending, Finished
 from driver.execution.sandbox_probe import Facts, choose

@@ -12,7 +12,7 @@ import pytest
 from driver.backend_api.driver import Usage, WorkerResult
 from driver.backend_api.models import Price
 from driver.backend_api.usage import added
-from driver.backends.claude_stream import read_stream
+from driver.backends.cli.claude_stream import read_stream
 from driver.command_driver import read_usage
 from driver.completions.chat_usage import Bill
 from driver.pricing import sound

@@ -8,8 +8,8 @@ import pytest
 
 from driver.backend_api.driver import Usage, WorkerRequest
 from driver.backend_api.tries import TokenMeter
-from driver.backends.endings import MAX_LINE, printed_lines, tail
-from driver.backends.local_driver import item_of, phase_of
+from driver.backends.cli.endings import MAX_LINE, printed_lines, tail
+from driver.backends.cli.local_driver import item_of, phase_of
 from driver.execution.processes import Ending, Finished
 
 

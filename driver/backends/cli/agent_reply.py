@@ -19,7 +19,7 @@ from driver.backend_api.driver import (
 )
 from driver.backend_api.provider_fault import ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT
-from driver.backends.endings import broken_off, silence_of, tail
+from driver.backends.cli.endings import broken_off, silence_of, tail
 from driver.execution.processes import Ending, Finished
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Unpack
 
 from driver.backend_api.driver import ROLE_WORKER, DriverCapabilities
-from driver.backends.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
+from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
 
 
 class CliDriver(LocalDriver):

@@ -15,8 +15,8 @@ from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAIL
 from driver.backend_api.fault_words import fault_in
 from driver.backend_api.provider_fault import FaultKind
 from driver.backend_api.usage import NOTHING_SPENT, count
-from driver.backends.agent_reply import Reply
-from driver.backends.json_lines import mapping_at, object_in, objects_in, text_at
+from driver.backends.cli.agent_reply import Reply
+from driver.backends.cli.json_output import mapping_at, object_in, objects_in, text_at
 
 ERROR_CHARACTERS = 2000
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b", re.IGNORECASE)

@@ -13,7 +13,7 @@ from typing import Any
 
 from driver.backend_api.driver import Usage
 from driver.backend_api.usage import NOTHING_SPENT, amount, count, with_least
-from driver.backends.json_lines import mapping_at, objects_in, text_at
+from driver.backends.cli.json_output import mapping_at, objects_in, text_at
 
 SAID_CHARACTERS = 1_000_000
 

@@ -41,8 +41,8 @@ from driver.backend_api.provider_fault import FaultKind, ProviderFault, Provider
 from driver.backend_api.throttle import Throttle
 from driver.backend_api.tries import TokenMeter, Tries
 from driver.backend_api.usage import NOTHING_SPENT
-from driver.backends.cli_checks import Ask
-from driver.backends.endings import command_result, left_running, not_run
+from driver.backends.cli.cli_checks import Ask
+from driver.backends.cli.endings import command_result, left_running, not_run
 from driver.domain.results import BUILD
 from driver.execution.processes import (
     Command,

@@ -16,8 +16,8 @@ from driver.backend_api.fault_words import fault_in
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT, amount, count
 from driver.backend_api.usage_limits import is_nothing_but_used_up
-from driver.backends.agent_reply import Reply
-from driver.backends.json_lines import mapping_at, objects_in, text_at
+from driver.backends.cli.agent_reply import Reply
+from driver.backends.cli.json_output import mapping_at, objects_in, text_at
 
 ERROR_CHARACTERS = 2000
 DENIALS_NAMED = 5

@@ -1,0 +1,1 @@
+"""Agent programs: start one, read its events, sort its failures."""
