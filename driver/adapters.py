@@ -15,7 +15,7 @@ from typing import Any
 from driver.backend_api.driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
 from driver.backend_api.models import own_prices
 from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
-from driver.completions.endpoint import endpoint
+from driver.backends.http.endpoint import endpoint
 from state_store.errors import InputError
 from tools.setting_kinds import TokenPrice
 from tools.settings import Settings

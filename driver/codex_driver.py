@@ -33,14 +33,13 @@ from driver.backend_api.throttle import Throttle
 from driver.backend_api.tries import Tries
 from driver.backends.cli.endings import not_run
 from driver.backends.cli.local_driver import LocalDriver
-from driver.completions.completion import WORKER_PATCH_SCHEMA
-from driver.completions.dialogue import Channel, Dialogue, Work
-from driver.completions.endpoint_checks import examine_server
-from driver.completions.http_exchange import Watch
-from driver.completions.owned_text import show_owned
-from driver.completions.provider_reply import TransportError, checked_document, foreign_error
-from driver.completions.request_shape import LIMITS, Shapes
-from driver.completions.server import OPENAI_URL, Server, complete, usual_key_name
+from driver.backends.http.dialogue import Channel, Dialogue, Work
+from driver.backends.http.exchange import Watch
+from driver.backends.http.owned_files import show_owned
+from driver.backends.http.patch_protocol import WORKER_PATCH_SCHEMA
+from driver.backends.http.reply import TransportError, checked_document, foreign_error
+from driver.backends.http.request_shape import LIMITS, Shapes
+from driver.backends.http.server import OPENAI_URL, Server, complete, examine_server, usual_key_name
 from driver.filesystem.safe_file_access import NotPlainError, write_plain
 from driver.terminal.check_result import Check
 from state_store.errors import CannotRunError, InputError

@@ -8,10 +8,10 @@ from typing import Any
 
 from driver.backend_api.driver import MODEL_ROLES, DriverCapabilities
 from driver.backend_api.throttle import Throttle
+from driver.backends.http.exchange import Watch
+from driver.backends.http.server import OPENAI_KEY, Server, complete
+from driver.backends.http.transport import default_openai_transport
 from driver.codex_driver import CodexDriver, Transport
-from driver.completions.http_exchange import Watch
-from driver.completions.server import OPENAI_KEY, Server, complete
-from driver.openai_transport import default_openai_transport
 from tools.settings import process_environment
 
 __all__ = ["OpenAICompatibleDriver", "default_openai_transport", "make_openai_compatible_transport"]

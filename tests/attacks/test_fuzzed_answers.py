@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import Usage
-from driver.completions.chat_answer import Unusable, answer_text, read_answer, says_something
-from driver.completions.chat_usage import Bill
-from driver.completions.completion import WORKER_PATCH_SCHEMA, ScopeError, Shown, patch_files
-from driver.completions.json_shape import shape_problem
-from driver.completions.provider_reply import HttpAnswer, TransportError, read_reply
-from driver.completions.request_shape import Shape, payload, without_refused
+from driver.backends.http.chat_answer import Unusable, answer_text, read_answer, says_something
+from driver.backends.http.chat_usage import Bill
+from driver.backends.http.json_schema import shape_problem
+from driver.backends.http.patch_protocol import WORKER_PATCH_SCHEMA, ScopeError, Shown, patch_files
+from driver.backends.http.reply import HttpAnswer, TransportError, read_reply
+from driver.backends.http.request_shape import Shape, payload, without_refused
 from driver.domain.ownership import parse_owned
 from tests.support.raw_server import completion, patch
 

@@ -15,11 +15,11 @@ from http.client import HTTPMessage
 import pytest
 
 from driver.backend_api.provider_fault import FaultKind
-from driver.completions.http_exchange import Exchange, Watch
-from driver.completions.provider_reply import TransportError
-from driver.completions.server import LOCAL_KEY, Server, complete
+from driver.backends.http.exchange import Exchange, Watch
+from driver.backends.http.reply import TransportError
+from driver.backends.http.server import LOCAL_KEY, Server, complete
+from driver.backends.http.transport import _AuthStripRedirectHandler, default_openai_transport
 from driver.openai_compatible_driver import make_openai_compatible_transport
-from driver.openai_transport import _AuthStripRedirectHandler, default_openai_transport
 from tests.support.raw_server import (
     Act,
     RawServer,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.completions.owned_text import show_owned
+from driver.backends.http.owned_files import show_owned
 from driver.filesystem.safe_file_access import (
     MAX_LISTED,
     NotPlainError,

@@ -12,8 +12,8 @@ from driver.backend_api.driver import MODEL_ROLES
 from driver.backend_api.models import PRICES, Price
 from driver.backend_config import build_driver, describe_backend, load_backend_config
 from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver
+from driver.backends.http.server import Server
 from driver.codex_driver import CodexDriver
-from driver.completions.server import Server
 from driver.recording import RecordingWriter
 from state_store.errors import InputError
 from tools.setting_kinds import TokenPrice

@@ -8,7 +8,7 @@ import pytest
 
 from driver.backend_api.driver import MODEL_ROLES, Usage
 from driver.backend_api.models import CODEX_MODELS, PRICES, Price, cost_of, takes_temperature
-from driver.completions.chat_usage import MALFORMED, MISSING, Bill, read_use
+from driver.backends.http.chat_usage import MALFORMED, MISSING, Bill, read_use
 from tests.support.raw_server import USED, completion
 
 

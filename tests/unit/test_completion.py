@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from driver.completions.completion import (
+from driver.backends.http.patch_protocol import (
     WORKER_PATCH_SCHEMA,
     ScopeError,
     Shown,

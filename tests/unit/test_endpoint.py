@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.completions.endpoint import below, endpoint
+from driver.backends.http.endpoint import below, endpoint
 
 
 @pytest.mark.parametrize(

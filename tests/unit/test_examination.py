@@ -16,7 +16,7 @@ from driver.backend_api.driver import (
     WorkerStatus,
 )
 from driver.backends.cli.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
-from driver.completions.endpoint_checks import judge_models
+from driver.backends.http.server import judge_models
 from driver.execution.processes import Ending, Finished
 from driver.execution.sandbox_probe import Facts, choose
 from driver.machine_checks import (

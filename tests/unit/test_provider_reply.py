@@ -9,8 +9,8 @@ from email.utils import format_datetime
 import pytest
 
 from driver.backend_api.provider_fault import FaultKind
-from driver.completions.complaint import complaint_in
-from driver.completions.provider_reply import (
+from driver.backends.http.error_body import complaint_in
+from driver.backends.http.reply import (
     MAX_RETRY_AFTER_S,
     HttpAnswer,
     TransportError,

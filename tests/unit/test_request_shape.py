@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.completions.completion import PATCH_NAME, WORKER_PATCH_SCHEMA
-from driver.completions.provider_reply import TransportError
-from driver.completions.request_shape import (
+from driver.backends.http.patch_protocol import PATCH_NAME, WORKER_PATCH_SCHEMA
+from driver.backends.http.reply import TransportError
+from driver.backends.http.request_shape import (
     JSON_OBJECT,
     JSON_SCHEMA,
     LIMITS,

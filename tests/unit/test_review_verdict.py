@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import FAILURE_AGENT, WorkerResult
-from driver.completions.json_shape import is_strict
+from driver.backends.http.json_schema import is_strict
 from driver.domain.results import Verdict
 from driver.domain.reviews import (
     Finding,

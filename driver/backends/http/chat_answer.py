@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from driver.completions.json_shape import Schema, shape_problem
-from driver.completions.provider_reply import first_choice
+from driver.backends.http.json_schema import Schema, shape_problem
+from driver.backends.http.reply import first_choice
 from driver.terminal.safe_text import safe_line
 from state_store import strict_json
 

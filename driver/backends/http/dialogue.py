@@ -25,9 +25,10 @@ from driver.backend_api.driver import (
 from driver.backend_api.models import Price
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.throttle import Throttle
-from driver.completions.chat_answer import Unusable, answer_text, read_answer
-from driver.completions.chat_usage import Bill
-from driver.completions.completion import (
+from driver.backends.http.chat_answer import Unusable, answer_text, read_answer
+from driver.backends.http.chat_usage import Bill
+from driver.backends.http.exchange import CancelledRequestError, Watch
+from driver.backends.http.patch_protocol import (
     PATCH_NAME,
     RESULT_NAME,
     WORKER_PATCH_SCHEMA,
@@ -38,9 +39,8 @@ from driver.completions.completion import (
     opening,
     patch_files,
 )
-from driver.completions.http_exchange import CancelledRequestError, Watch
-from driver.completions.provider_reply import TransportError
-from driver.completions.request_shape import Shapes, payload, without_refused
+from driver.backends.http.reply import TransportError
+from driver.backends.http.request_shape import Shapes, payload, without_refused
 
 _LONG_ANSWER = 32_768  # tokens, asked for when an answer was cut off
 _MOST_TOKENS = 1_000_000

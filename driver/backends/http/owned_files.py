@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from driver.completions.completion import Shown, file_line, size_of
+from driver.backends.http.patch_protocol import Shown, file_line, size_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
 from driver.filesystem.safe_file_access import NotPlainError, list_plain, read_plain
 from state_store.errors import CannotRunError, InputError

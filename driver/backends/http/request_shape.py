@@ -14,9 +14,9 @@ from typing import Any
 
 from driver.backend_api.models import takes_temperature
 from driver.backend_api.provider_fault import FaultKind
-from driver.completions.completion import Message
-from driver.completions.json_shape import is_strict
-from driver.completions.provider_reply import TransportError
+from driver.backends.http.json_schema import is_strict
+from driver.backends.http.patch_protocol import Message
+from driver.backends.http.reply import TransportError
 
 JSON_SCHEMA = "json_schema"
 JSON_OBJECT = "json_object"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from driver.completions.http_exchange import Watch
-from driver.completions.redirects import AuthStripRedirectHandler
-from driver.completions.server import OPENAI_URL, Server, complete
+from driver.backends.http.exchange import Watch
+from driver.backends.http.redirects import AuthStripRedirectHandler
+from driver.backends.http.server import OPENAI_URL, Server, complete
 from tools.settings import process_environment
 
 _AuthStripRedirectHandler = AuthStripRedirectHandler

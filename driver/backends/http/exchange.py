@@ -22,9 +22,9 @@ from functools import cache, partial
 from typing import Any
 
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.completions.endpoint import address_problem, endpoint, is_loopback
-from driver.completions.provider_reply import HttpAnswer, TransportError, malformed
-from driver.completions.redirects import AuthStripRedirectHandler
+from driver.backends.http.endpoint import address_problem, endpoint, is_loopback
+from driver.backends.http.redirects import AuthStripRedirectHandler
+from driver.backends.http.reply import HttpAnswer, TransportError, malformed
 from driver.terminal.safe_text import safe_line
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024

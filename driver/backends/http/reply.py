@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.completions.complaint import Complaint, complaint_in, fault_kind
+from driver.backends.http.error_body import Complaint, complaint_in, fault_kind
 from driver.terminal.safe_text import safe_line
 from state_store import strict_json
 

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 from driver.backend_api.driver import Usage
 from driver.backend_api.models import Price, cost_of
 from driver.backend_api.usage import NOTHING_SPENT, with_least
-from driver.completions.chat_answer import says_something
+from driver.backends.http.chat_answer import says_something
 
 _MOST = 10**12
 MISSING = "missing"

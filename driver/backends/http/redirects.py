@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from typing import IO
 
-from driver.completions.endpoint import endpoint
+from driver.backends.http.endpoint import endpoint
 
 _SECRET_HEADERS = frozenset(
     {"authorization", "api-key", "x-api-key", "proxy-authorization", "cookie"}

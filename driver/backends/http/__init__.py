@@ -1,0 +1,1 @@
+"""Models behind Chat Completions: request, answer, files."""
