@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from driver.adapters import driver_from, of_reviewer, review_driver_from
 from driver.backend_api.driver import AgentDriver
+from driver.backends.registry import driver_from, of_reviewer, review_driver_from
 from driver.terminal.check_result import Check, failed_as, named
 from state_store.errors import TidegateError
 from tools.settings import Settings

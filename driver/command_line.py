@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from driver import cycle
-from driver.adapters import driver_of
+from driver.backends.recording import RecordingWriter
+from driver.backends.registry import driver_of
 from driver.backlog.item_filter import Wanted
 from driver.closing import closing_lines
 from driver.conclusion import aborted
@@ -20,7 +21,6 @@ from driver.execution.cancellation import Stop, listening
 from driver.git.private_git import open_repository
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.planning import WaveRequest, check, wave_id_of
-from driver.recording import RecordingWriter
 from driver.report import to_json
 from driver.state_folder import prepare_state_dir
 from driver.survey import Survey

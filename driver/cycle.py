@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from driver.auditing import audited
+from driver.backends.duck_typed import adapted
+from driver.backends.recording import RecordingWriter
 from driver.backlog import Backlog, refused_claims, resource
 from driver.backlog.publication_status import Shipped
 from driver.backlog.retry_policy import Patience
@@ -43,11 +45,9 @@ from driver.cycle_status import TRACKER, CycleStatus
 from driver.domain.results import Verdict
 from driver.dry_run import describe_dry_run
 from driver.follow_up import follow_up
-from driver.foreign_driver import adapted
 from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
 from driver.planning import check
-from driver.recording import RecordingWriter
 from driver.requests_left import requests_left
 from driver.state_folder import prepare_state_dir
 from driver.tracker_update import Terms, update_tracker

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from driver.adapters import driver_of
 from driver.backend_api.driver import AgentDriver
+from driver.backends.duck_typed import adapted
+from driver.backends.registry import driver_of
 from driver.backlog.item_filter import Wanted
 from driver.backlog.tracker_index import Docket, TrackerReader
-from driver.foreign_driver import adapted
 from driver.git.private_git import toplevel_of
 from driver.planning import WaveRequest
 from driver.survey import Survey

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from driver.backends.recorded import Recorded, RecordedFile
+from driver.backends.recording import RecordingWriter
 from driver.domain.prompts import build_prompt
 from driver.domain.results import BUILD, MODE_FILE, REPAIR
 from driver.domain.work_item import check_item
 from driver.git.command import private_environment, run_git
-from driver.recorded import Recorded, RecordedFile
-from driver.recording import RecordingWriter
 from driver.terminal.safe_text import typed
 from state_store.errors import CannotRunError, InputError
 from tools.settings import process_environment

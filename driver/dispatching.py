@@ -20,11 +20,11 @@ from driver.backend_api.driver import (
     WorkerResult,
 )
 from driver.backend_api.models import own_prices
+from driver.backends.duck_typed import as_ours
+from driver.backends.pricing import sound
 from driver.domain.results import BUILD, REPAIR, REVIEW
 from driver.filesystem.tree import remove_tree
-from driver.foreign_driver import as_ours
 from driver.ground import Place
-from driver.pricing import sound
 from driver.runs import RUN_VARIABLE
 from driver.wave_context import Performer, Planned, Wave
 

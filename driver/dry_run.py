@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from driver.adapters import driver_from
 from driver.backend_api.driver import AgentDriver
+from driver.backends.registry import driver_from
 from driver.domain.prompts import build_prompt, command_text
 from driver.domain.work_item import parse_manifest
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, Phase

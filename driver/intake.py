@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.backend_api.driver import AgentDriver
+from driver.backends.item_bridge import build_manifest_item
 from driver.backlog.dependencies import waiting
 from driver.backlog.item_filter import names_of
 from driver.backlog.retry_policy import resting
@@ -33,7 +34,6 @@ from driver.phases.owed import OwedItems
 from driver.phases.preflight import PreflightError
 from driver.planning import check
 from driver.terminal.safe_text import counted
-from driver.wave_bridge import build_manifest_item
 from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of
 from state_store.kept_items import collector_paused

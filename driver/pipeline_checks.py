@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from driver.adapters import driver_from
+from driver.backends.registry import driver_from
 from driver.pipeline.definition import Pipeline
 from driver.pipeline.phase_tables import parse
 from driver.pipeline.prompt_files import unknown_variables

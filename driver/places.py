@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from driver.recording import RecordingWriter
+from driver.backends.recording import RecordingWriter
 from driver.terminal.progress import to_stderr
 from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
 from state_store.files import write_json_atomic, write_text_where_named

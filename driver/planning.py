@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.adapters import of_reviewer, review_driver_from
 from driver.backend_api.driver import AgentDriver
+from driver.backends.registry import of_reviewer, review_driver_from
 from driver.domain.reviews import is_required
 from driver.domain.work_item import Manifest, parse_manifest
 from driver.gates import check_before_start

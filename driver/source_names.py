@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from driver.backend_api.driver import AgentDriver
+from driver.backends.item_bridge import build_manifest_item
 from driver.backlog.publication_status import note_of
 from driver.backlog.tracker import rewrite_items
 from driver.domain.ownership import OwnershipError, parse_owned
 from driver.domain.work_item import check_item
 from driver.gates import GateClosedError, check_halt
-from driver.wave_bridge import build_manifest_item
 from state_store import journal
 from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of

@@ -9,6 +9,7 @@ from threading import Semaphore
 from typing import Any, Protocol
 
 from driver.backend_api.driver import AgentDriver
+from driver.backends.recording import RecordingWriter
 from driver.backlog.publication_status import Sighting, is_noted
 from driver.domain.commit_message import item_name
 from driver.domain.item_key import Subject, digest
@@ -25,7 +26,6 @@ from driver.leasing import Leases
 from driver.pipeline.definition import CLASSIC, Phase, Pipeline
 from driver.policy.protected_paths import Protection
 from driver.recorder import Recorder
-from driver.recording import RecordingWriter
 from driver.runs import run_mark
 from driver.spending import Spending
 from driver.survey import Survey

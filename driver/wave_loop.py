@@ -39,7 +39,7 @@ def run_wave(
     bad input is an answer with `aborted` and `error`, never an exception.
     """
     from driver import report, wave
-    from driver.foreign_driver import adapted
+    from driver.backends.duck_typed import adapted
     from driver.planning import WaveRequest
     from driver.wave_context import Shipping, WaveOptions
 

@@ -19,6 +19,7 @@ from driver.backend_api.driver import (
     WorkerResult,
 )
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backends.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.bill import sum_usage
 from driver.dispatching import Call
 from driver.domain.results import (
@@ -38,7 +39,6 @@ from driver.policy import judgement as verdicts
 from driver.policy.acceptance import of_no_change
 from driver.policy.judgement import Judgement
 from driver.policy.protected_paths import refusal
-from driver.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.saved_work import WORK, Origin, headed
 from driver.terminal.safe_text import without_remedy
 from driver.tripwire import Stray, accusation

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from driver.backend_api.driver import AgentDriver
+from driver.backends.recorded import prompt_sha256
 from driver.dispatching import Call
 from driver.domain.phase_receipt import Engine, PhaseReceipt
 from driver.domain.results import Attempt
 from driver.domain.reviews import Review
 from driver.pipeline.definition import Phase
-from driver.recorded import prompt_sha256
 from driver.wave_context import Placed
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from driver.adapters import driver_from
 from driver.backend_api.driver import AgentDriver
+from driver.backends.registry import driver_from
 from driver.domain.reviews import OFF, is_required
 from driver.phases.preflight import PreflightError, check_ready
 from driver.pipeline import course

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from driver.backend_api.driver import CommandLimits, WorkerRequest
-from driver.command_driver import CommandDriver
+from driver.backends.command import CommandDriver
 from tests.support.interpreter import ALONE, PYTHON
 from tests.support.processes import MARKER, Marked, eventually
 

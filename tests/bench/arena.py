@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from driver.backend_api.driver import AgentDriver
-from driver.command_driver import CommandDriver
+from driver.backends.command import CommandDriver
 from driver.terminal.progress import Progress
 from driver.wave_context import WaveOptions
 from driver.wave_loop import run_wave

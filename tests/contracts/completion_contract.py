@@ -21,7 +21,7 @@ from driver.backend_api.driver import (
 )
 from driver.backend_api.provider_fault import FaultKind
 from driver.backend_api.throttle import Throttle
-from driver.codex_driver import CodexDriver
+from driver.backends.chat import CodexDriver
 from tests.contracts.driver_contract import (
     FaultContract,
     Place,

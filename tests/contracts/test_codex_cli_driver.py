@@ -12,7 +12,7 @@ import pytest
 from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
 from driver.backend_api.models import Price
 from driver.backend_api.provider_fault import FaultKind
-from driver.codex_cli_driver import CodexCliDriver
+from driver.backends.codex_cli import CodexCliDriver
 from tests.contracts.driver_contract import (
     PARENT,
     FaultContract,

@@ -12,7 +12,7 @@ from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Work
 from driver.backend_api.models import CODEX_MODELS
 from driver.backend_api.provider_fault import FaultKind
 from driver.backend_api.throttle import Throttle
-from driver.codex_driver import JSON_SCHEMA_CAPABLE, WORKER_PATCH_SCHEMA, CodexDriver
+from driver.backends.chat import JSON_SCHEMA_CAPABLE, WORKER_PATCH_SCHEMA, CodexDriver
 from tests.contracts.completion_contract import CompletionContract
 from tests.contracts.driver_contract import PARENT
 from tests.support.raw_server import completion, patch

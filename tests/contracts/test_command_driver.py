@@ -12,7 +12,7 @@ import pytest
 from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
 from driver.backend_api.provider_fault import FaultKind
 from driver.backends.cli.json_output import MAX_VERDICT_BYTES
-from driver.command_driver import CommandDriver
+from driver.backends.command import CommandDriver
 from state_store.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,

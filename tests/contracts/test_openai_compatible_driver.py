@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import MODEL_ROLES
-from driver.codex_driver import CodexDriver
-from driver.openai_compatible_driver import OpenAICompatibleDriver
+from driver.backends.chat import CodexDriver
+from driver.backends.openai_compatible import OpenAICompatibleDriver
 from tests.contracts.completion_contract import CompletionContract
 from tests.contracts.driver_contract import PARENT
 

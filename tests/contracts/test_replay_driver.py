@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from driver.backend_api.driver import FAILURE_COULD_NOT_RUN, Usage, WorkerResult
-from driver.recorded import Recorded, RecordedFile
-from driver.recording import RecordingWriter
-from driver.replay_driver import ReplayDriver
+from driver.backends.recorded import Recorded, RecordedFile
+from driver.backends.recording import RecordingWriter
+from driver.backends.replay import ReplayDriver
 from state_store.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,

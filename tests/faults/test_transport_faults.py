@@ -18,7 +18,7 @@ import pytest
 from driver.backend_api.driver import FAILURE_COULD_NOT_RUN, WorkerRequest, WorkerResult
 from driver.backend_api.provider_fault import TRANSIENT, FaultKind
 from driver.backend_api.throttle import Throttle
-from driver.openai_compatible_driver import OpenAICompatibleDriver
+from driver.backends.openai_compatible import OpenAICompatibleDriver
 from tests.support.raw_server import (
     Act,
     Call,

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from driver.adapters import driver_of
+from driver.backends.registry import driver_of
 from state_store.api import StateAPI
 from state_store.store import EventStore
 from tests.support.model_script import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from driver.recorded import prompt_sha256
+from driver.backends.recorded import prompt_sha256
 from tests.support.pipelines import QUIET
 from tests.support.waves import Scene, built, item, writes
 

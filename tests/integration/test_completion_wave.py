@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from driver.backend_api.throttle import Throttle
-from driver.openai_compatible_driver import OpenAICompatibleDriver
+from driver.backends.openai_compatible import OpenAICompatibleDriver
 from tests.support import warm
 from tests.support.beside import beside
 from tests.support.interpreter import PYTHON

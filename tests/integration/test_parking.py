@@ -14,7 +14,7 @@ import pytest
 
 from driver.backend_api.driver import FAILURE_COULD_NOT_RUN, AgentDriver, Usage, WorkerResult
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.command_driver import CommandDriver
+from driver.backends.command import CommandDriver
 from driver.wave_loop import run_wave
 from state_store.journal import load_entries
 from tests.support.beside import beside, beside_on

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import WorkerResult
-from driver.recording import RecordingWriter
-from driver.replay_driver import ReplayDriver
+from driver.backends.recording import RecordingWriter
+from driver.backends.replay import ReplayDriver
 from tests.support.pipelines import GATE, GOOD, IMPLEMENT, PR, PUBLISH, QUIET, REVIEW, says
 from tests.support.waves import Scene, ScriptedDriver, Step, built, item, writes
 

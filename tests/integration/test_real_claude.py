@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.claude_code_driver import ClaudeCodeDriver
+from driver.backends.claude_code import ClaudeCodeDriver
 from tests.support.agent_waves import (
     Place,
     Task,

@@ -15,9 +15,9 @@ import pytest
 
 from driver.backend_api.driver import FAILURE_CANCELLED, FAILURE_COULD_NOT_RUN, Usage, WorkerResult
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backends.recording import RecordingWriter
+from driver.backends.replay import ReplayDriver
 from driver.execution.cancellation import Stop
-from driver.recording import RecordingWriter
-from driver.replay_driver import ReplayDriver
 from driver.terminal.progress import Progress
 from driver.wave_loop import run_wave
 from state_store.api import StateAPI

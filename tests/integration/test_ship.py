@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from driver.recording import RecordingWriter
+from driver.backends.recording import RecordingWriter
 from tests.support import warm
 from tests.support.beside import beside, beside_on
 from tests.support.interpreter import PYTHON

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.command_driver import CommandDriver
+from driver.backends.command import CommandDriver
 from tests.support.beside import beside
 from tests.support.waves import Scene, built, item, verdicts, writes
 

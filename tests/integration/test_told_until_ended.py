@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from driver.backend_api.driver import FAILURE_CANCELLED, WorkerRequest
-from driver.command_driver import CommandDriver
+from driver.backends.command import CommandDriver
 from driver.execution.worker_pool import Beside
 from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually

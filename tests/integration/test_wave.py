@@ -29,10 +29,10 @@ from driver.backend_api.driver import (
     WorkerResult,
     WorkerStatus,
 )
-from driver.command_driver import CommandDriver
+from driver.backends.command import CommandDriver
+from driver.backends.recording import RecordingWriter
+from driver.backends.replay import ReplayDriver
 from driver.execution.cancellation import Stop
-from driver.recording import RecordingWriter
-from driver.replay_driver import ReplayDriver
 from driver.wave_loop import run_wave
 from tests.support import warm
 from tests.support.beside import beside, beside_on

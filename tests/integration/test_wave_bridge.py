@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import WorkerResult
-from driver.wave_bridge import dispatch_item
+from driver.backends.item_bridge import dispatch_item
 from tests.support.waves import Agent, ScriptedDriver, item, writes
 
 IS_GOOD = ["grep", "-qx", "good", "a.txt"]

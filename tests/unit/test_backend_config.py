@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from driver.adapters import FACTORIES, driver_from, review_driver_from
 from driver.backend_api.driver import MODEL_ROLES
 from driver.backend_api.models import PRICES, Price
-from driver.backend_config import build_driver, describe_backend, load_backend_config
+from driver.backends.chat import CodexDriver
 from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver
+from driver.backends.config import build_driver, describe_backend, load_backend_config
 from driver.backends.http.server import Server
-from driver.codex_driver import CodexDriver
-from driver.recording import RecordingWriter
+from driver.backends.recording import RecordingWriter
+from driver.backends.registry import FACTORIES, driver_from, review_driver_from
 from state_store.errors import InputError
 from tools.setting_kinds import TokenPrice
 from tools.settings import Settings, load

@@ -13,9 +13,9 @@ from driver.backend_api.driver import Usage, WorkerResult
 from driver.backend_api.models import Price
 from driver.backend_api.usage import added
 from driver.backends.cli.claude_stream import read_stream
+from driver.backends.command import read_usage
 from driver.backends.http.chat_usage import Bill
-from driver.command_driver import read_usage
-from driver.pricing import sound
+from driver.backends.pricing import sound
 from state_store.kept_spend import Purpose, Reserved
 from tests.support.raw_server import completion
 from tools.charges import Used, charge_of

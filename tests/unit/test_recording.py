@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import FAILURE_AGENT, Usage
-from driver.recorded import (
+from driver.backends.recorded import (
     Recorded,
     RecordedFile,
     from_json,
@@ -18,7 +18,7 @@ from driver.recorded import (
     prompt_sha256,
     to_json,
 )
-from driver.recording import RecordingWriter, load_recording
+from driver.backends.recording import RecordingWriter, load_recording
 from state_store.errors import CannotRunError, InputError
 
 FULL = Recorded(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from driver import wave_loop, wave_scheduler
-from driver.command_driver import CommandDriver
+from driver.backends.command import CommandDriver
 
 ITEM = {
     "id": "A",

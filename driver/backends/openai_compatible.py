@@ -8,10 +8,10 @@ from typing import Any
 
 from driver.backend_api.driver import MODEL_ROLES, DriverCapabilities
 from driver.backend_api.throttle import Throttle
+from driver.backends.chat import CodexDriver, Transport
 from driver.backends.http.exchange import Watch
 from driver.backends.http.server import OPENAI_KEY, Server, complete
 from driver.backends.http.transport import default_openai_transport
-from driver.codex_driver import CodexDriver, Transport
 from tools.settings import process_environment
 
 __all__ = ["OpenAICompatibleDriver", "default_openai_transport", "make_openai_compatible_transport"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from driver.recorded import Key, Recorded, from_json, to_json
+from driver.backends.recorded import Key, Recorded, from_json, to_json
 from state_store.errors import CannotRunError, InputError
 
 FORMAT = "tidegate-recording"

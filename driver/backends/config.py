@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from driver.adapters import FACTORIES, BackendConfigError, Environ, given, unknown
 from driver.backend_api.driver import AgentDriver
+from driver.backends.registry import FACTORIES, BackendConfigError, Environ, given, unknown
 from state_store.errors import CannotRunError, InputError
 from tools import settings as tidegate_settings
 from tools.settings_schema import BackendSettings

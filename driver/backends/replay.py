@@ -18,15 +18,15 @@ from driver.backend_api.driver import (
 )
 from driver.backends.cli.endings import not_run
 from driver.backends.cli.local_driver import LocalDriver, LocalOptions, item_of, phase_of
-from driver.domain.results import MODE_LINK, MODE_PROGRAM
-from driver.recorded import (
+from driver.backends.recorded import (
     NONCE_MARK,
     Recorded,
     RecordedFile,
     prompt_sha256,
     without_nonce,
 )
-from driver.recording import load_recording
+from driver.backends.recording import load_recording
+from driver.domain.results import MODE_LINK, MODE_PROGRAM
 from state_store.errors import InputError
 
 MATCHES = ("prompt", "item")
