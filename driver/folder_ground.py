@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from driver.checkout_guard.guard import Tripwire
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, Change
 from driver.ground import IN_PLACE, Observed, Place, ProvingPlace
-from driver.tripwire import Tripwire
 
 
 class FolderGround:

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver
-from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
+from driver.checkout_guard.environment import Neighbourhood
+from driver.checkout_guard.fingerprint import CheckoutFingerprint, CheckoutWatch
+from driver.checkout_guard.guard import Tripwire
+from driver.checkout_guard.own_writes import is_own_part
 from driver.domain.commit_message import on_the_way
 from driver.domain.prompts import command_text
 from driver.execution.cancellation import Stop
@@ -29,13 +32,10 @@ from driver.git.private_git import (
 from driver.git.signing import signer_of
 from driver.git.user_hooks import take_hooks
 from driver.ground import Ground, RepositoryGround
-from driver.neighbourhood import Neighbourhood
-from driver.own_files import is_own_part
 from driver.preparation import Preparation
 from driver.runs import RUN_VARIABLE
 from driver.target import start
 from driver.test_command.invocations import programs
-from driver.tripwire import Tripwire
 from driver.wave_context import Planned
 from driver.workplace import sign
 from driver.workspace import Workshop

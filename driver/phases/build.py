@@ -21,6 +21,7 @@ from driver.backend_api.driver import (
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.bill import sum_usage
+from driver.checkout_guard.guard import Stray, accusation
 from driver.dispatching import Call
 from driver.domain.results import (
     MODE_NESTED,
@@ -41,7 +42,6 @@ from driver.policy.judgement import Judgement
 from driver.policy.protected_paths import refusal
 from driver.saved_work import WORK, Origin, headed
 from driver.terminal.safe_text import without_remedy
-from driver.tripwire import Stray, accusation
 from driver.wave_context import Performer, Planned, Wave
 from driver.workspace_root import WorkspaceError
 from state_store.errors import TidegateError

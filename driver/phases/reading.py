@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from driver.backend_api.driver import WorkerResult
+from driver.checkout_guard.guard import accusation
 from driver.dispatching import Call, dispatch_reader
 from driver.domain.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
 from driver.domain.results import Attempt, Verdict
@@ -21,7 +22,6 @@ from driver.pipeline.definition import Phase
 from driver.policy import judgement as verdicts
 from driver.policy.judgement import Judgement
 from driver.terminal.safe_text import bounded, safe_text
-from driver.tripwire import accusation
 from driver.wave_context import Placed, Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_text_atomic

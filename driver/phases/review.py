@@ -16,6 +16,7 @@ from functools import partial
 from driver.backend_api.driver import WorkerResult
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.recorded import Recorded, prompt_sha256, without_nonce
+from driver.checkout_guard.guard import accusation
 from driver.dispatching import ReviewCall, dispatch_reviewer
 from driver.domain.results import REVIEW, Attempt
 from driver.domain.reviews import Review, ReviewWord
@@ -25,7 +26,6 @@ from driver.ground import Place, ProvingPlace
 from driver.phases.watched import Strays, watched
 from driver.review_prompt import UnderReview, review_prompt, shown_diff
 from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
-from driver.tripwire import accusation
 from driver.wave_context import Performer, Planned, Wave
 from state_store.errors import TidegateError
 

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from driver.backlog.publication_status import Sighting
+from driver.checkout_guard.guard import TOGETHER, Stray, told, warning
 from driver.domain.commit_message import item_name
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.elsewhere import ShippedElsewhereError
@@ -24,7 +25,6 @@ from driver.phases.made_commits import BATCH, batch_of, made, specs_of
 from driver.phases.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
 from driver.policy.judgement import Judgement
 from driver.target import Head, look
-from driver.tripwire import TOGETHER, Stray, told, warning
 from driver.wave_context import Wave
 
 HOOK_REFUSED = "hook_refused"

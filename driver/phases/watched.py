@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from driver.checkout_watch import STATE
-from driver.tripwire import Stray
+from driver.checkout_guard.fingerprint import STATE
+from driver.checkout_guard.guard import Stray
 from driver.wave_context import Planned, Wave
 
 Strays = Callable[[], tuple[Stray, ...]]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.checkout_watch import CheckoutWatch
+from driver.checkout_guard.fingerprint import CheckoutWatch
 from driver.filesystem.change_detector import Stillness
 from driver.filesystem.tree import newest_of, snapshot
 from driver.git.private_git import open_repository

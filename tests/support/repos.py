@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.checkout_watch import CheckoutFingerprint, CheckoutWatch
+from driver.checkout_guard.fingerprint import CheckoutFingerprint, CheckoutWatch
 from driver.git.private_git import Repository
 
 

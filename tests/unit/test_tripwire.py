@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from driver.checkout_watch import CheckoutFingerprint, is_grave
+from driver.checkout_guard.fingerprint import CheckoutFingerprint, is_grave
+from driver.checkout_guard.guard import Stray, Tripwire, accusation, warning
 from driver.domain.ownership import OwnedPath
-from driver.tripwire import Stray, Tripwire, accusation, warning
 
 OWNED = (OwnedPath("a.txt"),)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from driver.checkout_watch import AROUND, FILE, TAG, CheckoutFingerprint, is_grave
+from driver.checkout_guard.fingerprint import AROUND, FILE, TAG, CheckoutFingerprint, is_grave
 from driver.domain.ownership import OwnedPath, covers
 
 # What is not an item, but runs what items wrote: their tests on one tree.

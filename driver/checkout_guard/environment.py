@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
 
-from driver.checkout_watch import AROUND
+from driver.checkout_guard.fingerprint import AROUND
 from driver.filesystem.tree import Signature, signature_at, signature_of
 from driver.policy.protected_paths import configuration
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from driver.checkout_watch import FILE
+from driver.checkout_guard.fingerprint import FILE
 
 _STREAMS = (1, 2)  # often sent into a file of the checkout: `... 2> wave.log`
 

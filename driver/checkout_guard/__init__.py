@@ -1,0 +1,1 @@
+"""The user's checkout: its fingerprint, and who changed it."""
