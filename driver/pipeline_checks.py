@@ -10,8 +10,8 @@ from pathlib import Path
 
 from driver.backends.registry import driver_from
 from driver.pipeline.definition import Pipeline
-from driver.pipeline.phase_tables import parse
 from driver.pipeline.prompt_files import unknown_variables
+from driver.pipeline.tables import parse
 from driver.survey import Survey
 from driver.terminal.check_result import Check, failed, failed_as, named, passed
 from state_store.errors import InputError, TidegateError

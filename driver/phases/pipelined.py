@@ -28,7 +28,7 @@ from driver.phases.setting_up import set_up
 from driver.phases.taking_up import Start
 from driver.phases.way import Way
 from driver.phases.way_review import approved, review_step
-from driver.pipeline import course
+from driver.pipeline import position as course
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, SETUP, Phase
 from driver.policy.judgement import Judgement
 from driver.terminal.progress import QUIT, RUN

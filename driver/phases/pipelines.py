@@ -9,10 +9,10 @@ from driver.backend_api.driver import AgentDriver
 from driver.backends.registry import driver_from
 from driver.domain.reviews import OFF, is_required
 from driver.phases.preflight import PreflightError, check_ready
-from driver.pipeline import course
+from driver.pipeline import position as course
 from driver.pipeline.definition import CLASSIC, REVIEW, Pipeline
-from driver.pipeline.phase_tables import parse
 from driver.pipeline.prompt_files import no_file_of_text, no_text, unknown_variables
+from driver.pipeline.tables import parse
 from driver.survey import Survey
 from driver.wave_context import Planned
 from state_store.errors import InputError

@@ -17,7 +17,7 @@ from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, ReviewWord, from_json
 from driver.phases.owed import Announcement, Owed, text_or_none
-from driver.pipeline import course
+from driver.pipeline import position as course
 from driver.saved_work import REVIEWED, WORK
 from driver.wave_context import Wave
 from state_store.journal import Key, entries_about, load_entries, safe_slug

@@ -11,7 +11,7 @@ from driver.ground import RepositoryGround
 from driver.phases.build import UNPROVEN
 from driver.phases.recovery import acceptable, resumed
 from driver.phases.remembered import Remembered
-from driver.pipeline import course
+from driver.pipeline import position as course
 from driver.pipeline.definition import REVIEW
 from driver.saved_work import of_step
 from driver.wave_context import Planned, Wave

@@ -25,7 +25,7 @@ from driver.phases.gate import Examination
 from driver.phases.phase_prompt import mending_prompt
 from driver.phases.phase_records import Started, call_of
 from driver.phases.way_books import books_of
-from driver.pipeline import course
+from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
 from driver.trail import Trail

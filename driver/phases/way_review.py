@@ -11,7 +11,7 @@ from driver.phases.phase_prompt import phase_prompt, prompt_file
 from driver.phases.phase_records import Started, reviewed
 from driver.phases.review import review
 from driver.phases.way import Way
-from driver.pipeline import course
+from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
 from driver.review_verdict import judge

@@ -8,10 +8,10 @@ from driver.domain import phase_receipt
 from driver.domain.phase_receipt import CommandReceipt, Engine, PhaseReceipt
 from driver.domain.results import Change
 from driver.domain.work_item import WorkItem
-from driver.pipeline import course
+from driver.pipeline import position as course
 from driver.pipeline.definition import Pipeline
-from driver.pipeline.phase_tables import parse
 from driver.pipeline.prompt_files import VARIABLES, Told, own_prompt, rendered, unknown_variables
+from driver.pipeline.tables import parse
 from driver.terminal.progress import QUIT, RUN, SKIP, answer_of
 
 PIPELINE = parse(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driver.pipeline.definition import CLASSIC, Pipeline
-from driver.pipeline.phase_tables import MAX_PHASES, parse
+from driver.pipeline.tables import MAX_PHASES, parse
 from state_store.errors import InputError
 
 IMPLEMENT: Mapping[str, Any] = {"name": "implement", "kind": "agent"}
