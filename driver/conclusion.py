@@ -14,15 +14,15 @@ from driver.domain.work_item import ManifestError
 from driver.execution.cancellation import InterruptedWaveError
 from driver.execution.worker_pool import run_all
 from driver.gates import CEILING, REFUSED, GateClosedError, gate_word, way_on
-from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
 from driver.pull_request import Proposed
 from driver.report import Base, ItemReport, WaveReport, is_done
-from driver.saved_work import STEPS
 from driver.trail import settle
 from driver.wave_context import Planned, Wave
+from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.saved_patch import STEPS
 from state_store.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError
 
 # Entries are flushed to disk one by one; side by side the disk joins the flushes.

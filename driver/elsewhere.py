@@ -17,9 +17,9 @@ from driver.git.private_git import PrivateGit, Remote
 from driver.git.push import FENCE, Sending, forbidden, send
 from driver.git.push_result import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.git.remote import fetch_refs, refs_on
-from driver.ground import RepositoryGround
 from driver.history import sighted
 from driver.wave_branches import HEADS
+from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError
 
 WAVES = ("wave/", "wave-")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from driver.gates import halt_command
 from driver.git.private_git import Repository
-from driver.ground import RepositoryGround
 from driver.terminal.safe_text import counted
 from driver.wave_context import Wave
+from driver.workspace.repository_context import RepositoryGround
 
 
 def first_lines(wave: Wave) -> Iterator[str]:

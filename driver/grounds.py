@@ -20,7 +20,6 @@ from driver.domain.commit_message import on_the_way
 from driver.domain.prompts import command_text
 from driver.execution.cancellation import Stop
 from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
-from driver.folder_ground import FolderGround
 from driver.git.private_git import (
     PrivateGit,
     Remote,
@@ -31,15 +30,16 @@ from driver.git.private_git import (
 )
 from driver.git.signing import signer_of
 from driver.git.user_hooks import take_hooks
-from driver.ground import Ground, RepositoryGround
-from driver.preparation import Preparation
 from driver.runs import RUN_VARIABLE
-from driver.target import start
 from driver.test_command.invocations import programs
 from driver.wave_context import Planned
-from driver.workplace import sign
-from driver.workspace import Workshop
-from driver.workspace_root import workspace_root
+from driver.workspace.base_branch import start
+from driver.workspace.in_place import FolderGround
+from driver.workspace.repository_context import Ground, RepositoryGround
+from driver.workspace.root import workspace_root
+from driver.workspace.run_folder import sign
+from driver.workspace.setup import Preparation
+from driver.workspace.workspace import Workshop
 from state_store.errors import CannotRunError
 from state_store.journal import safe_slug
 from tools.settings import Settings

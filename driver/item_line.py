@@ -12,7 +12,6 @@ from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import ReviewWord, settled_by
 from driver.execution.cancellation import InterruptedWaveError
 from driver.gates import CEILING, BackendClosedError, GateClosedError
-from driver.ground import Place
 from driver.leasing import LeasedElsewhereError
 from driver.phases.build import is_unproven, of_trouble, save
 from driver.phases.phase_prompt import check_prompts
@@ -23,6 +22,7 @@ from driver.phases.taking_up import Start, begin_at, begin_proven, carry_over
 from driver.policy.judgement import Judgement, of_ignored, review_missing
 from driver.trail import Trail, outcome_of, settle
 from driver.wave_context import Placed, Planned, Wave
+from driver.workspace.repository_context import Place
 from state_store.errors import TidegateError
 
 

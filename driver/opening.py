@@ -14,7 +14,6 @@ from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.domain.work_item import Manifest
 from driver.first_lines import first_lines
 from driver.gates import Gates
-from driver.ground import RepositoryGround
 from driver.grounds import GroundWork, SideProcesses, parallel_tests
 from driver.leasing import Leases
 from driver.memory import Forgetful, Memory
@@ -24,11 +23,12 @@ from driver.phases.snapshot import take_snapshot
 from driver.planning import Plan, WaveRequest, check_able, plan_of, reviewing_driver
 from driver.recorder import Recorder
 from driver.runs import clear_up, noted, run_mark
-from driver.saved_work import WORK
 from driver.spending import Spending, told_in_this_wave
 from driver.spending import opened as spending_of
 from driver.wave_context import Performer, Wave
 from driver.wave_memory import WaveMemory
+from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.saved_patch import WORK
 from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError

@@ -12,8 +12,8 @@ from driver.backends.registry import driver_from
 from driver.pipeline.definition import Pipeline
 from driver.pipeline.prompt_files import unknown_variables
 from driver.pipeline.tables import parse
-from driver.survey import Survey
 from driver.terminal.check_result import Check, failed, failed_as, named, passed
+from driver.workspace.repository_info import Survey
 from state_store.errors import InputError, TidegateError
 from tools.settings import Settings
 from tools.settings_schema import BackendSettings

@@ -22,7 +22,7 @@ from driver.machine_checks import check_disk, nearest_folder
 from driver.state_folder import check_state_dir
 from driver.terminal.check_result import Check, failed, failed_as, passed, warned
 from driver.terminal.safe_text import typed
-from driver.workspace_root import workspace_root
+from driver.workspace.root import workspace_root
 from state_store.errors import CannotRunError, InputError, TidegateError
 from state_store.item_status import is_open
 from state_store.schema import look

@@ -16,8 +16,8 @@ from driver.gates import check_before_start
 from driver.phases.pipelines import phase_drivers, with_pipelines
 from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.state_folder import check_state_dir
-from driver.survey import Survey
 from driver.wave_context import Planned, Shipping, WaveOptions
+from driver.workspace.repository_info import Survey
 from tools.settings import Settings
 from tools.settings import load as load_settings
 

@@ -26,7 +26,7 @@ from driver.leftovers import BRANCH, leftovers
 from driver.runs import RUN_VARIABLE, clear_up, dead_runs
 from driver.wave_branches import HEADS, forget, refs_on_the_way, refs_with
 from driver.wave_records import live_waves, past_waves
-from driver.workplace import GIT, save_unfinished, sentence, sign_of
+from driver.workspace.run_folder import GIT, save_unfinished, sentence, sign_of
 from state_store import journal
 from state_store.errors import TidegateError
 from state_store.files import BadFileError, read_json

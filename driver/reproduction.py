@@ -31,9 +31,9 @@ from driver.git.command import private_environment, run_git, text
 from driver.git.private_git import PrivateGit, Repository
 from driver.grounds import run_setup
 from driver.phases.prove import Test, run_of, test_environment
-from driver.preparation import Preparation
 from driver.wave_records import objects_in, past_waves
-from driver.workspace import Workshop
+from driver.workspace.setup import Preparation
+from driver.workspace.workspace import Workshop
 from state_store.errors import CannotRunError, InputError
 from tools.settings import Settings
 

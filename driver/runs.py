@@ -17,7 +17,7 @@ from typing import Any
 from driver.domain.item_key import digest
 from driver.execution.process_identity import Identity, end_marked, identity, lives
 from driver.filesystem.tree import remove_tree
-from driver.workplace import save_unfinished, sentence
+from driver.workspace.run_folder import save_unfinished, sentence
 from state_store.files import BadFileError, read_json, write_json_atomic
 
 RECORD = "run.json"

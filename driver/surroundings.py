@@ -8,7 +8,7 @@ from pathlib import Path
 
 from driver.cycle_context import repository_in_sight
 from driver.git.private_git import Repository, open_repository
-from driver.workspace_root import workspace_root
+from driver.workspace.root import workspace_root
 from state_store.errors import InputError
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings

@@ -9,7 +9,6 @@ from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import Leaving, repeating, run_all
 from driver.gates import gate_word
-from driver.ground import RepositoryGround
 from driver.item_line import abandoned, walk
 from driver.opening import opened
 from driver.phases.integrate import Entry
@@ -21,6 +20,7 @@ from driver.planning import WaveRequest, wave_id_of
 from driver.report import WaveReport
 from driver.trail import Trail
 from driver.wave_context import Wave
+from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError, TidegateError
 
 DEFAULT_WIDTH = 8

@@ -21,15 +21,15 @@ from driver.domain.work_item import WorkItem
 from driver.execution.cancellation import Stop
 from driver.execution.processes import Processes
 from driver.gates import Gates
-from driver.ground import Ground, Place
 from driver.leasing import Leases
 from driver.pipeline.definition import CLASSIC, Phase, Pipeline
 from driver.policy.protected_paths import Protection
 from driver.recorder import Recorder
 from driver.runs import run_mark
 from driver.spending import Spending
-from driver.survey import Survey
 from driver.terminal.progress import Ask, Progress
+from driver.workspace.repository_context import Ground, Place
+from driver.workspace.repository_info import Survey
 from state_store.journal import safe_slug
 from tools.settings import Settings
 

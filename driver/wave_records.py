@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.runs import RECORD, dead_runs
-from driver.saved_work import INTERRUPTED, WORK
+from driver.workspace.saved_patch import INTERRUPTED, WORK
 from state_store.files import BadFileError, read_json
 
 Json = Mapping[str, Any]

@@ -33,17 +33,17 @@ from driver.domain.results import (
 )
 from driver.execution.cancellation import InterruptedWaveError
 from driver.gates import GateClosedError
-from driver.ground import Observed, Place
 from driver.phases.disclosure import disclosed
 from driver.phases.watched import Strays, watched
 from driver.policy import judgement as verdicts
 from driver.policy.acceptance import of_no_change
 from driver.policy.judgement import Judgement
 from driver.policy.protected_paths import refusal
-from driver.saved_work import WORK, Origin, headed
 from driver.terminal.safe_text import without_remedy
 from driver.wave_context import Performer, Planned, Wave
-from driver.workspace_root import WorkspaceError
+from driver.workspace.repository_context import Observed, Place
+from driver.workspace.root import WorkspaceError
+from driver.workspace.saved_patch import WORK, Origin, headed
 from state_store.errors import TidegateError
 from state_store.files import write_bytes_atomic
 

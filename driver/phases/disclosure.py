@@ -8,7 +8,7 @@ from driver.domain.commit_message import commit_message
 from driver.domain.results import MODE_NESTED, Change
 from driver.domain.work_item import WorkItem
 from driver.git.private_git import PrivateGit
-from driver.ground import Ground, RepositoryGround
+from driver.workspace.repository_context import Ground, RepositoryGround
 from tools.known_secrets import secrets_of
 from tools.publishing import objections
 from tools.settings import Settings

@@ -20,15 +20,15 @@ from driver.git.command import raw, redacted, text
 from driver.git.private_git import CommitSpec
 from driver.git.remote import Remote, head_on
 from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
-from driver.ground import RepositoryGround
 from driver.phases.disclosure import without_secrets
 from driver.phases.integrate import Line
 from driver.phases.prove import test_environment
 from driver.phases.publish import branch_to_be
 from driver.policy.judgement import Judgement
-from driver.proving import ProvingTree
 from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.wave_context import Wave
+from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.test_checkouts import ProvingTree
 from state_store.errors import CannotRunError
 
 _MAX_TOLD, _MAX_SAID, _MAX_NAMED = 600, 4000, 20

@@ -17,12 +17,12 @@ from driver.domain.prompts import command_text, one_after_the_other
 from driver.domain.results import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.execution.worker_pool import Leaving, run_all
 from driver.git.private_git import CommitSpec
-from driver.ground import RepositoryGround
 from driver.phases.prove import Test, run_on
 from driver.policy.acceptance import ALLOW, NO_ANSWER
-from driver.target import Head, are_there, conflicts
 from driver.terminal.safe_text import run_said
 from driver.wave_context import Planned, Wave
+from driver.workspace.base_branch import Head, are_there, conflicts
+from driver.workspace.repository_context import RepositoryGround
 
 Entry = tuple[Planned, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and what runs on it

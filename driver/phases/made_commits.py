@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from driver.domain.commit_message import batch_message, commit_message
 from driver.domain.results import Change
 from driver.git.private_git import Commit, CommitSpec
-from driver.ground import RepositoryGround
 from driver.phases.integrate import Line
 from driver.wave_context import Wave
+from driver.workspace.repository_context import RepositoryGround
 
 BATCH = "batch"
 

@@ -22,8 +22,8 @@ from driver.git.private_git import GitError, PushResult, commit_at, is_ancestor,
 from driver.git.push_result import ADVANCED
 from driver.git.remote import fetch_head, head_on
 from driver.git.repository import move_ahead
-from driver.ground import RepositoryGround
 from driver.phases.publish import PUSH_FAILED, is_sealed
+from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import CannotRunError
 from state_store.journal import SHIPPING, entries_about, load_entries
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from driver.domain.prompts import repair_prompt
 from driver.domain.results import Attempt
 from driver.domain.reviews import Review
-from driver.ground import Place
 from driver.pipeline.definition import ADDRESS, Phase
 from driver.pipeline.prompt_files import Told, no_text, own_prompt, rendered, unknown_variables
 from driver.review_prompt import findings_prompt, findings_told, gate_status
 from driver.wave_context import Planned, Wave
+from driver.workspace.repository_context import Place
 from state_store.errors import CannotRunError
 
 

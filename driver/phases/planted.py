@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.domain.results import CANARY, Change, Evidence, RunKind, TestRun
-from driver.ground import Bench, ProvingPlace
 from driver.phases.prove import printed, run_test
 from driver.runners.plan import (
     UNKNOWN_RUNNER,
@@ -28,6 +27,7 @@ from driver.runners.plan import (
 )
 from driver.runners.result import Counts, Doubt
 from driver.wave_context import Planned, Wave
+from driver.workspace.repository_context import Bench, ProvingPlace
 from state_store.errors import TidegateError
 
 NOT_APPLICABLE = "not_applicable"

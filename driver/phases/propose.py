@@ -18,11 +18,11 @@ from driver.execution.processes import Processes
 from driver.forge import NONE, TIMEOUT_S, Forge, NotMadeError, names_of
 from driver.gates import check_halt
 from driver.git.private_git import is_ancestor
-from driver.ground import RepositoryGround
 from driver.proposals import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
 from driver.pull_request import Proposed, PullRequest, ShipmentTold, body, title
 from driver.shipment_told import Pairs, ShippedLine, shipment_told
 from driver.wave_context import Wave
+from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.failpoints import failpoint
 from state_store.journal import entries_about, load_entries

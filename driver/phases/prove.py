@@ -14,7 +14,6 @@ from driver.dispatching import run_test_command
 from driver.domain.prompts import command_text
 from driver.domain.results import PROOF, TestRun
 from driver.execution.processes import child_environment
-from driver.ground import Bench, ProvingPlace
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
 from driver.runners.counts import count_tests
@@ -22,6 +21,7 @@ from driver.runners.result import Counts, Doubt
 from driver.runs import RUN_VARIABLE
 from driver.terminal.safe_text import bounded
 from driver.wave_context import Planned, Wave
+from driver.workspace.repository_context import Bench, ProvingPlace
 from tools.settings import Settings
 
 MAX_KEPT_CHARS = 64_000

@@ -18,11 +18,11 @@ from driver.gates import gate_word
 from driver.git.private_git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.git.push_result import ADVANCED
 from driver.git.repository import move_ahead
-from driver.ground import RepositoryGround
 from driver.leasing import LeasedElsewhereError
 from driver.phases.integrate import Line
 from driver.wave_branches import HEADS
 from driver.wave_context import Wave
+from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError
 
 TARGET_ADVANCED = "target_advanced"

@@ -15,16 +15,16 @@ from pathlib import Path
 from driver.backend_api.driver import Usage
 from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
 from driver.git.private_git import GitError, is_ancestor, tip_of
-from driver.ground import RepositoryGround
 from driver.phases.build import against, save_patch
 from driver.phases.owed import Owed
 from driver.phases.prove import Asked, prove
 from driver.phases.remembered import Remembered
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
-from driver.saved_work import of_step, origin_of
-from driver.target import are_there, conflicts
 from driver.wave_context import Planned, Wave
+from driver.workspace.base_branch import are_there, conflicts
+from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.saved_patch import of_step, origin_of
 from state_store.errors import CannotRunError, TidegateError
 
 _NONE = nullcontext()

@@ -22,11 +22,11 @@ from driver.domain.results import REVIEW, Attempt
 from driver.domain.reviews import Review, ReviewWord
 from driver.gates import BackendClosedError
 from driver.git.private_git import GitError
-from driver.ground import Place, ProvingPlace
 from driver.phases.watched import Strays, watched
 from driver.review_prompt import UnderReview, review_prompt, shown_diff
 from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
 from driver.wave_context import Performer, Planned, Wave
+from driver.workspace.repository_context import Place, ProvingPlace
 from state_store.errors import TidegateError
 
 NONCE_BYTES = 16

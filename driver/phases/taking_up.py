@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from driver.domain import phase_receipt
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Attempt, ItemOutcome, Verdict
-from driver.ground import RepositoryGround
 from driver.phases.build import UNPROVEN
 from driver.phases.recovery import acceptable, resumed
 from driver.phases.remembered import Remembered
 from driver.pipeline import position as course
 from driver.pipeline.definition import REVIEW
-from driver.saved_work import of_step
 from driver.wave_context import Planned, Wave
+from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.saved_patch import of_step
 from state_store.files import write_bytes_atomic
 
 

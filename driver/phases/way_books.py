@@ -15,9 +15,9 @@ from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import Review
 from driver.phases.build import save
 from driver.policy.judgement import Judgement
-from driver.saved_work import REVIEWED, of_step
 from driver.trail import Trail
 from driver.wave_context import Placed
+from driver.workspace.saved_patch import REVIEWED, of_step
 
 
 class Books(Protocol):

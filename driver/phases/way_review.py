@@ -6,7 +6,6 @@ from driver.domain.phase_receipt import COMPLETED, MENDER, READER, REPAIR, SKIPP
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, settled_by
 from driver.git.private_git import GitError
-from driver.ground import RepositoryGround
 from driver.phases.phase_prompt import phase_prompt, prompt_file
 from driver.phases.phase_records import Started, reviewed
 from driver.phases.review import review
@@ -16,6 +15,7 @@ from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
 from driver.review_verdict import judge
 from driver.trail import outcome_of
+from driver.workspace.repository_context import RepositoryGround
 
 
 def review_step(way: Way, phase: Phase) -> Judgement | None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from driver.domain.results import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.execution.worker_pool import Beside
-from driver.ground import Bench
 from driver.phases.added_tests import without_added_tests
 from driver.phases.planted import Field, plant
 from driver.phases.prove import Asked, prove
@@ -16,6 +15,7 @@ from driver.policy.judgement import Judgement
 from driver.policy.test_files import is_test
 from driver.runners.plan import CanaryVerdict
 from driver.wave_context import Planned, Wave
+from driver.workspace.repository_context import Bench
 
 
 @dataclass(frozen=True, slots=True)

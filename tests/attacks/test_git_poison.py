@@ -14,8 +14,8 @@ from driver.git.private_git import (
     find_remote,
     open_repository,
 )
-from driver.preparation import Preparation
-from driver.workspace import Workshop, Workspace
+from driver.workspace.setup import Preparation
+from driver.workspace.workspace import Workshop, Workspace
 from tests.support.repos import (
     Checkout,
     checkout_fingerprint,

@@ -19,8 +19,8 @@ import pytest
 
 from driver.git.command import run_git
 from driver.git.private_git import PrivateGit, Repository, open_repository
-from driver.preparation import Preparation
-from driver.workspace import Workshop, Workspace
+from driver.workspace.setup import Preparation
+from driver.workspace.workspace import Workshop, Workspace
 from tests.support.beside import beside_on
 from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from driver.git.private_git import PrivateGit, open_repository
-from driver.preparation import Preparation
-from driver.workspace import Workshop
+from driver.workspace.setup import Preparation
+from driver.workspace.workspace import Workshop
 from tests.support.repos import make_repo, user_environ
 
 

@@ -39,7 +39,7 @@ def intake() -> Work:
     from driver.backlog.tracker_index import TrackerReader
     from driver.cycle_context import Cycle
     from driver.intake import taken
-    from driver.survey import Survey
+    from driver.workspace.repository_info import Survey
 
     def work(tracker: Path, state: Path) -> None:
         reader = TrackerReader()

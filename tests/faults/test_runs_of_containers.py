@@ -14,7 +14,7 @@ import pytest
 
 from driver.execution.process_identity import Identity, identity, lives
 from driver.runs import clear_up, living_waves
-from driver.workplace import SIGN, Sign, sign_of
+from driver.workspace.run_folder import SIGN, Sign, sign_of
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="no containers here")
 

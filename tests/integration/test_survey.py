@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.survey import Survey
+from driver.workspace.repository_info import Survey
 from state_store.errors import InputError
 from tests.support.programs import Project, environment, git, item, make_template
 

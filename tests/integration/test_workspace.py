@@ -15,10 +15,10 @@ import pytest
 
 from driver.filesystem.tree import remove_tree
 from driver.git.private_git import PrivateGit, Repository, open_repository
-from driver.preparation import Preparation
-from driver.proving import ProvingTree
-from driver.workspace import Workshop, Workspace
-from driver.workspace_root import WorkspaceError, workspace_root
+from driver.workspace.root import WorkspaceError, workspace_root
+from driver.workspace.setup import Preparation
+from driver.workspace.test_checkouts import ProvingTree
+from driver.workspace.workspace import Workshop, Workspace
 from state_store.errors import InputError
 from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.repos import (

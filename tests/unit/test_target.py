@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from driver.domain.results import MODE_FILE, MODE_PROGRAM, Change
-from driver.target import are_there, conflicts
+from driver.workspace.base_branch import are_there, conflicts
 
 
 def put(path: str, blob: str = "1", mode: str = MODE_FILE) -> Change:

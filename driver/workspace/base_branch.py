@@ -17,7 +17,7 @@ from driver.git.command import run_git, user_environment
 from driver.git.private_git import PrivateGit, Repository, find_remote, tip_of
 from driver.git.push_result import PushResult
 from driver.git.remote import Remote, fetch_head, head_of
-from driver.ground import RepositoryGround
+from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import CannotRunError, InputError
 
 

@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from driver.agent_git import head_moved, left_behind, put_back_head
 from driver.checkout_guard.guard import Tripwire
 from driver.domain.ownership import OwnedPath, leaves_tree
 from driver.domain.results import MODE_LINK, Change
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.signing import Signer
 from driver.git.user_hooks import UsersHooks
-from driver.proving import ProvingTrees
-from driver.workspace import Collected, Workshop, Workspace
-from driver.workspace_root import WorkspaceError
+from driver.workspace.agent_clone import head_moved, left_behind, put_back_head
+from driver.workspace.root import WorkspaceError
+from driver.workspace.test_checkouts import ProvingTrees
+from driver.workspace.workspace import Collected, Workshop, Workspace
 
 CLONE = "clone"
 IN_PLACE = "in_place"

@@ -15,7 +15,7 @@ from driver.git.command import run_git, text, user_environment
 from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
 from driver.git.repository import check_usable, is_git_dir
 from driver.git.signing import signer_of, why_it_cannot
-from driver.target import check_target
+from driver.workspace.base_branch import check_target
 from state_store.errors import CannotRunError
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from driver.execution.process_identity import Identity, identity, lives
 from driver.git.command import raw, text
 from driver.git.private_git import PrivateGit, Repository
-from driver.saved_work import INTERRUPTED, WORK, Origin, headed
+from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, headed
 from state_store.errors import TidegateError
 from state_store.files import (
     BadFileError,

@@ -20,9 +20,9 @@ from driver.execution.worker_pool import Turns
 from driver.filesystem.tree import copy_into, newest_ns, remove_tree, signature_of, snapshot
 from driver.git.private_git import PrivateGit, Repository
 from driver.git.repository import borrow_objects, lay_git_dir
-from driver.preparation import Preparation, check_copies, signatures
-from driver.proving import ProvingTree, ProvingTrees
-from driver.workspace_root import WorkspaceError, own_folder
+from driver.workspace.root import WorkspaceError, own_folder
+from driver.workspace.setup import Preparation, check_copies, signatures
+from driver.workspace.test_checkouts import ProvingTree, ProvingTrees
 from state_store.journal import safe_slug
 
 # The clone is the agent's, but the user's global settings reach into it: no monitor process per

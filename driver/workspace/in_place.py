@@ -14,7 +14,7 @@ from pathlib import Path
 from driver.checkout_guard.guard import Tripwire
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, Change
-from driver.ground import IN_PLACE, Observed, Place, ProvingPlace
+from driver.workspace.repository_context import IN_PLACE, Observed, Place, ProvingPlace
 
 
 class FolderGround:

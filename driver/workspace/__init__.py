@@ -1,0 +1,1 @@
+"""Clones for agents, test checkouts, work in place, saved patches."""
