@@ -45,8 +45,8 @@ from driver.cycle_status import TRACKER, CycleStatus
 from driver.domain.results import Verdict
 from driver.dry_run import describe_dry_run
 from driver.follow_up import follow_up
-from driver.gates import GateClosedError, check_before_start, check_halt
 from driver.intake import manifest_of, taken
+from driver.limits.admission import GateClosedError, check_before_start, check_halt
 from driver.planning import check
 from driver.requests_left import requests_left
 from driver.state_folder import prepare_state_dir

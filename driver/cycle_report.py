@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from driver.backlog.selection import LEASED_ELSEWHERE, Selection, Skipped
-from driver.gates import CEILING, HALT, UNAVAILABLE, GateClosedError
+from driver.limits.admission import CEILING, HALT, UNAVAILABLE, GateClosedError
 from driver.wave_results import WaveResults
 from state_store.errors import ExitCode, TidegateError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from driver.gates import halt_command
 from driver.git.private_git import Repository
+from driver.limits.admission import halt_command
 from driver.terminal.safe_text import counted
 from driver.wave_context import Wave
 from driver.workspace.repository_context import RepositoryGround

@@ -11,8 +11,8 @@ from dataclasses import replace
 from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import ReviewWord, settled_by
 from driver.execution.cancellation import InterruptedWaveError
-from driver.gates import CEILING, BackendClosedError, GateClosedError
 from driver.leasing import LeasedElsewhereError
+from driver.limits.admission import CEILING, BackendClosedError, GateClosedError
 from driver.phases.build import is_unproven, of_trouble, save
 from driver.phases.phase_prompt import check_prompts
 from driver.phases.pipelined import follow

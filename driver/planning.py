@@ -12,7 +12,7 @@ from driver.backend_api.driver import AgentDriver
 from driver.backends.registry import of_reviewer, review_driver_from
 from driver.domain.reviews import is_required
 from driver.domain.work_item import Manifest, parse_manifest
-from driver.gates import check_before_start
+from driver.limits.admission import check_before_start
 from driver.phases.pipelines import phase_drivers, with_pipelines
 from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.state_folder import check_state_dir

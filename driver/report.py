@@ -11,7 +11,6 @@ from typing import Any
 
 from driver.backend_api.driver import Usage
 from driver.backend_api.provider_fault import ProviderLoad
-from driver.bill import sum_usage, token_totals, usages_of, uses_of
 from driver.domain import phase_receipt, reviews
 from driver.domain import test_receipt as receipt
 from driver.domain.phase_receipt import PhaseReceipt
@@ -26,6 +25,7 @@ from driver.domain.results import (
     Verdict,
 )
 from driver.domain.reviews import review_word
+from driver.limits.usage_sums import sum_usage, token_totals, usages_of, uses_of
 from driver.pipeline import classic_receipts
 from driver.policy.test_files import is_test
 from driver.pull_request import Proposed

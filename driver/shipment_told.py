@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from driver.bill import sum_usage, usages_of
 from driver.domain import test_receipt as receipt
 from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, PROOF, ItemOutcome, Shipment, TestRun
 from driver.domain.reviews import Review, from_json, review_word
+from driver.limits.usage_sums import sum_usage, usages_of
 from driver.pull_request import ItemTold, ShipmentTold
 from driver.runners.result import Counts
 from driver.wave_context import Planned, Wave

@@ -17,7 +17,7 @@ from driver.backlog.publication_status import note_of
 from driver.backlog.tracker import rewrite_items
 from driver.domain.ownership import OwnershipError, parse_owned
 from driver.domain.work_item import check_item
-from driver.gates import GateClosedError, check_halt
+from driver.limits.admission import GateClosedError, check_halt
 from state_store import journal
 from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of

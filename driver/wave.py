@@ -8,8 +8,8 @@ from driver.conclusion import aborted, conclude, with_requests
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import Leaving, repeating, run_all
-from driver.gates import gate_word
 from driver.item_line import abandoned, walk
+from driver.limits.admission import gate_word
 from driver.opening import opened
 from driver.phases.integrate import Entry
 from driver.phases.propose import propose

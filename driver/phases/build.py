@@ -20,7 +20,6 @@ from driver.backend_api.driver import (
 )
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.recorded import Recorded, RecordedFile, prompt_sha256
-from driver.bill import sum_usage
 from driver.checkout_guard.guard import Stray, accusation
 from driver.dispatching import Call
 from driver.domain.results import (
@@ -32,7 +31,8 @@ from driver.domain.results import (
     Verdict,
 )
 from driver.execution.cancellation import InterruptedWaveError
-from driver.gates import GateClosedError
+from driver.limits.admission import GateClosedError
+from driver.limits.usage_sums import sum_usage
 from driver.phases.disclosure import disclosed
 from driver.phases.watched import Strays, watched
 from driver.policy import judgement as verdicts

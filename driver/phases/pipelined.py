@@ -19,7 +19,7 @@ from driver.domain.phase_receipt import (
     WORKER,
 )
 from driver.domain.results import Attempt, ItemOutcome, Verdict
-from driver.gates import STOPPED_BY_USER, GateClosedError
+from driver.limits.admission import STOPPED_BY_USER, GateClosedError
 from driver.phases.build import is_unproven, save, worked
 from driver.phases.phase_prompt import phase_prompt
 from driver.phases.phase_records import Started, call_of

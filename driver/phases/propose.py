@@ -16,8 +16,8 @@ from driver.domain.results import ItemOutcome, Shipment
 from driver.execution.cancellation import Stop
 from driver.execution.processes import Processes
 from driver.forge import NONE, TIMEOUT_S, Forge, NotMadeError, names_of
-from driver.gates import check_halt
 from driver.git.private_git import is_ancestor
+from driver.limits.admission import check_halt
 from driver.proposals import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
 from driver.pull_request import Proposed, PullRequest, ShipmentTold, body, title
 from driver.shipment_told import Pairs, ShippedLine, shipment_told

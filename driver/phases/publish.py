@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from driver.domain.commit_message import branch_names, on_the_way
 from driver.domain.results import Shipment
 from driver.elsewhere import Push, ShippedElsewhereError
-from driver.gates import gate_word
 from driver.git.private_git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.git.push_result import ADVANCED
 from driver.git.repository import move_ahead
 from driver.leasing import LeasedElsewhereError
+from driver.limits.admission import gate_word
 from driver.phases.integrate import Line
 from driver.wave_branches import HEADS
 from driver.wave_context import Wave

@@ -20,8 +20,8 @@ from driver.checkout_guard.guard import accusation
 from driver.dispatching import ReviewCall, dispatch_reviewer
 from driver.domain.results import REVIEW, Attempt
 from driver.domain.reviews import Review, ReviewWord
-from driver.gates import BackendClosedError
 from driver.git.private_git import GitError
+from driver.limits.admission import BackendClosedError
 from driver.phases.watched import Strays, watched
 from driver.review_prompt import UnderReview, review_prompt, shown_diff
 from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided

@@ -9,7 +9,7 @@ import pytest
 
 from driver.backend_api.driver import Usage, WorkerResult
 from driver.closing import closing_lines
-from driver.gates import GateClosedError, check_halt
+from driver.limits.admission import GateClosedError, check_halt
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, built, item, verdicts
 from tools import budget, halt

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver, Usage, WorkerResult
 from driver.execution.cancellation import Stop
-from driver.gates import Gates
-from driver.spending import Spending
+from driver.limits.admission import Gates
+from driver.limits.spending import Spending
 from state_store.errors import CannotRunError
 from state_store.kept_spend import Charge, Reserved
 from state_store.store import EventStore

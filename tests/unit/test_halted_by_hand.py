@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.gates import halt_reason
+from driver.limits.admission import halt_reason
 from tools.halt import HALT_FILE, halt
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from driver.backend_api.driver import DriverCapabilities, Usage, WorkerResult
 from driver.execution.cancellation import Stop
-from driver.gates import Gates
-from driver.spending import Spending, told_in_this_wave
+from driver.limits.admission import Gates
+from driver.limits.spending import Spending, told_in_this_wave
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import ScriptedDriver

@@ -26,7 +26,7 @@ from driver.backend_api.driver import (
 from driver.backend_api.models import own_prices
 from driver.backends.pricing import price
 from driver.execution.process_identity import holder_name, is_gone, is_living
-from driver.gates import Gates
+from driver.limits.admission import Gates
 from state_store.api import StateAPI
 from state_store.errors import InputError, TidegateError
 from state_store.kept_spend import Purpose, Reserved

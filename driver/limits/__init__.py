@@ -1,0 +1,1 @@
+"""Admission (halt, ceilings, backend), reservations and sums of usage."""
