@@ -18,8 +18,8 @@ from driver.backlog.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skip
 from driver.backlog.tracker import Edit
 from driver.cycle_context import Cycle, place_of
 from driver.domain.item_key import resource_of
-from driver.leasing import LeasedElsewhereError, Leases
-from driver.runs import clear_up
+from driver.run_state.leases import LeasedElsewhereError, Leases
+from driver.run_state.run_registry import clear_up
 from state_store import events
 from state_store.anchors import check_kept
 from state_store.api import StateAPI

@@ -22,9 +22,9 @@ from driver.git.private_git import open_repository
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.planning import WaveRequest, check, wave_id_of
 from driver.report import to_json
-from driver.state_folder import prepare_state_dir
+from driver.run_state.context import Planned, Shipping, WaveOptions
+from driver.run_state.state_folder import prepare_state_dir
 from driver.terminal.progress import Terminal, to_stderr
-from driver.wave_context import Planned, Shipping, WaveOptions
 from driver.workspace.repository_info import Survey
 from state_store import failpoints
 from state_store.errors import InputError, TidegateError

@@ -49,7 +49,7 @@ from driver.intake import manifest_of, taken
 from driver.limits.admission import GateClosedError, check_before_start, check_halt
 from driver.planning import check
 from driver.requests_left import requests_left
-from driver.state_folder import prepare_state_dir
+from driver.run_state.state_folder import prepare_state_dir
 from driver.tracker_update import Terms, update_tracker
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from driver.git.private_git import Repository
 from driver.limits.admission import halt_command
+from driver.run_state.context import Wave
 from driver.terminal.safe_text import counted
-from driver.wave_context import Wave
 from driver.workspace.repository_context import RepositoryGround
 
 

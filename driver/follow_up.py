@@ -37,8 +37,8 @@ from driver.domain.work_item import check_item
 from driver.elsewhere import told
 from driver.git.private_git import open_repository
 from driver.landed import Outlook, UnaskedError
-from driver.leasing import LeasedElsewhereError
-from driver.state_folder import prepare_state_dir
+from driver.run_state.leases import LeasedElsewhereError
+from driver.run_state.state_folder import prepare_state_dir
 from state_store.errors import TidegateError
 from state_store.events import wave_stream
 from state_store.item_id import id_of

@@ -30,9 +30,9 @@ from driver.git.private_git import (
 )
 from driver.git.signing import signer_of
 from driver.git.user_hooks import take_hooks
-from driver.runs import RUN_VARIABLE
+from driver.run_state.context import Planned
+from driver.run_state.run_registry import RUN_VARIABLE
 from driver.test_command.invocations import programs
-from driver.wave_context import Planned
 from driver.workspace.base_branch import start
 from driver.workspace.in_place import FolderGround
 from driver.workspace.repository_context import Ground, RepositoryGround

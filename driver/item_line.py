@@ -11,7 +11,6 @@ from dataclasses import replace
 from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import ReviewWord, settled_by
 from driver.execution.cancellation import InterruptedWaveError
-from driver.leasing import LeasedElsewhereError
 from driver.limits.admission import CEILING, BackendClosedError, GateClosedError
 from driver.phases.build import is_unproven, of_trouble, save
 from driver.phases.phase_prompt import check_prompts
@@ -20,8 +19,9 @@ from driver.phases.recovery import published, recover
 from driver.phases.remembered import Remembered
 from driver.phases.taking_up import Start, begin_at, begin_proven, carry_over
 from driver.policy.judgement import Judgement, of_ignored, review_missing
-from driver.trail import Trail, outcome_of, settle
-from driver.wave_context import Placed, Planned, Wave
+from driver.run_state.attempt_history import Trail, outcome_of, settle
+from driver.run_state.context import Placed, Planned, Wave
+from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.repository_context import Place
 from state_store.errors import TidegateError
 

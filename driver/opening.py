@@ -14,19 +14,18 @@ from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.domain.work_item import Manifest
 from driver.first_lines import first_lines
 from driver.grounds import GroundWork, SideProcesses, parallel_tests
-from driver.leasing import Leases
 from driver.limits.admission import Gates
 from driver.limits.spending import Spending, told_in_this_wave
 from driver.limits.spending import opened as spending_of
-from driver.memory import Forgetful, Memory
 from driver.phases.baseline import WaveBaselines
 from driver.phases.pipelines import phase_drivers
-from driver.phases.snapshot import take_snapshot
 from driver.planning import Plan, WaveRequest, check_able, plan_of, reviewing_driver
-from driver.recorder import Recorder
-from driver.runs import clear_up, noted, run_mark
-from driver.wave_context import Performer, Wave
-from driver.wave_memory import WaveMemory
+from driver.run_state.context import Performer, Wave
+from driver.run_state.event_log import Forgetful, Memory, WaveMemory
+from driver.run_state.leases import Leases
+from driver.run_state.recorder import Recorder
+from driver.run_state.run_registry import clear_up, noted, run_mark
+from driver.run_state.snapshot import take_snapshot
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import WORK
 from state_store.anchors import check_kept

@@ -19,7 +19,7 @@ from driver.git.private_git import Repository, find_remote, open_repository, top
 from driver.git.remote import Remote, why_unreachable
 from driver.git.repository import check_usable
 from driver.machine_checks import check_disk, nearest_folder
-from driver.state_folder import check_state_dir
+from driver.run_state.state_folder import check_state_dir
 from driver.terminal.check_result import Check, failed, failed_as, passed, warned
 from driver.terminal.safe_text import typed
 from driver.workspace.root import workspace_root

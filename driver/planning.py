@@ -15,8 +15,8 @@ from driver.domain.work_item import Manifest, parse_manifest
 from driver.limits.admission import check_before_start
 from driver.phases.pipelines import phase_drivers, with_pipelines
 from driver.phases.preflight import check_integration, check_ready, preflight
-from driver.state_folder import check_state_dir
-from driver.wave_context import Planned, Shipping, WaveOptions
+from driver.run_state.context import Planned, Shipping, WaveOptions
+from driver.run_state.state_folder import check_state_dir
 from driver.workspace.repository_info import Survey
 from tools.settings import Settings
 from tools.settings import load as load_settings

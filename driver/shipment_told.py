@@ -16,8 +16,8 @@ from driver.domain.results import BASELINE, PROOF, ItemOutcome, Shipment, TestRu
 from driver.domain.reviews import Review, from_json, review_word
 from driver.limits.usage_sums import sum_usage, usages_of
 from driver.pull_request import ItemTold, ShipmentTold
+from driver.run_state.context import Planned, Wave
 from driver.runners.result import Counts
-from driver.wave_context import Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import read_bytes
 

@@ -18,8 +18,8 @@ from driver.phases.remembered import Remembered, recall
 from driver.phases.ship import ship, strays
 from driver.planning import WaveRequest, wave_id_of
 from driver.report import WaveReport
-from driver.trail import Trail
-from driver.wave_context import Wave
+from driver.run_state.attempt_history import Trail
+from driver.run_state.context import Wave
 from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError, TidegateError
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from driver.backend_api.driver import AgentDriver
-    from driver.wave_context import WaveOptions
+    from driver.run_state.context import WaveOptions
 
 
 def run_wave(
@@ -41,7 +41,7 @@ def run_wave(
     from driver import report, wave
     from driver.backends.duck_typed import adapted
     from driver.planning import WaveRequest
-    from driver.wave_context import Shipping, WaveOptions
+    from driver.run_state.context import Shipping, WaveOptions
 
     request = WaveRequest(
         driver=adapted(driver),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from driver.runs import RECORD, dead_runs
+from driver.run_state.run_registry import RECORD, dead_runs
 from driver.workspace.saved_patch import INTERRUPTED, WORK
 from state_store.files import BadFileError, read_json
 

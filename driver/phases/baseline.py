@@ -20,9 +20,9 @@ from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, Evidence, RunKind, TestRun
 from driver.execution.worker_pool import Beside
 from driver.phases.prove import run_test, test_environment
-from driver.runs import BASELINES, RUN_VARIABLE
+from driver.run_state.context import Planned, Wave
+from driver.run_state.run_registry import BASELINES, RUN_VARIABLE
 from driver.terminal.safe_text import run_said
-from driver.wave_context import Planned, Wave
 from driver.workspace.repository_context import Ground, RepositoryGround
 from state_store import strict_json
 from state_store.errors import TidegateError

@@ -39,8 +39,8 @@ from driver.policy import judgement as verdicts
 from driver.policy.acceptance import of_no_change
 from driver.policy.judgement import Judgement
 from driver.policy.protected_paths import refusal
+from driver.run_state.context import Performer, Planned, Wave
 from driver.terminal.safe_text import without_remedy
-from driver.wave_context import Performer, Planned, Wave
 from driver.workspace.repository_context import Observed, Place
 from driver.workspace.root import WorkspaceError
 from driver.workspace.saved_patch import WORK, Origin, headed

@@ -13,7 +13,7 @@ from driver.phases.prove import Asked, Test, prove, run_on
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
 from driver.policy.judgement import Judgement, of_test
-from driver.wave_context import Placed
+from driver.run_state.context import Placed
 from state_store.errors import TidegateError
 from tools.setting_kinds import Command
 

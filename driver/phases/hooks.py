@@ -25,8 +25,8 @@ from driver.phases.integrate import Line
 from driver.phases.prove import test_environment
 from driver.phases.publish import branch_to_be
 from driver.policy.judgement import Judgement
+from driver.run_state.context import Wave
 from driver.terminal.safe_text import bounded, safe_line, safe_text
-from driver.wave_context import Wave
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.test_checkouts import ProvingTree
 from state_store.errors import CannotRunError

@@ -19,8 +19,8 @@ from driver.execution.worker_pool import Leaving, run_all
 from driver.git.private_git import CommitSpec
 from driver.phases.prove import Test, run_on
 from driver.policy.acceptance import ALLOW, NO_ANSWER
+from driver.run_state.context import Planned, Wave
 from driver.terminal.safe_text import run_said
-from driver.wave_context import Planned, Wave
 from driver.workspace.base_branch import Head, are_there, conflicts
 from driver.workspace.repository_context import RepositoryGround
 

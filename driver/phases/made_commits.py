@@ -13,7 +13,7 @@ from driver.domain.commit_message import batch_message, commit_message
 from driver.domain.results import Change
 from driver.git.private_git import Commit, CommitSpec
 from driver.phases.integrate import Line
-from driver.wave_context import Wave
+from driver.run_state.context import Wave
 from driver.workspace.repository_context import RepositoryGround
 
 BATCH = "batch"

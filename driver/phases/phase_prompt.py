@@ -8,7 +8,7 @@ from driver.domain.reviews import Review
 from driver.pipeline.definition import ADDRESS, Phase
 from driver.pipeline.prompt_files import Told, no_text, own_prompt, rendered, unknown_variables
 from driver.review_prompt import findings_prompt, findings_told, gate_status
-from driver.wave_context import Planned, Wave
+from driver.run_state.context import Planned, Wave
 from driver.workspace.repository_context import Place
 from state_store.errors import CannotRunError
 

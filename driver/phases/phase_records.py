@@ -13,7 +13,7 @@ from driver.domain.phase_receipt import Engine, PhaseReceipt
 from driver.domain.results import Attempt
 from driver.domain.reviews import Review
 from driver.pipeline.definition import Phase
-from driver.wave_context import Placed
+from driver.run_state.context import Placed
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,9 @@ from driver.phases.way_review import approved, review_step
 from driver.pipeline import position as course
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, SETUP, Phase
 from driver.policy.judgement import Judgement
+from driver.run_state.attempt_history import Trail, outcome_of, settle
+from driver.run_state.context import Placed
 from driver.terminal.progress import QUIT, RUN
-from driver.trail import Trail, outcome_of, settle
-from driver.wave_context import Placed
 
 NOTHING_DONE = "nothing was done: no step before this one has left any work"
 

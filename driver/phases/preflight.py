@@ -20,8 +20,8 @@ from driver.domain.ownership import (
 from driver.domain.prompts import command_text
 from driver.domain.tiers import policy_for
 from driver.domain.work_item import Manifest, WorkItem
+from driver.run_state.context import SHIP_MODES, Home, Planned, Shipping
 from driver.test_command.exit_code_rules import command_problems
-from driver.wave_context import SHIP_MODES, Home, Planned, Shipping
 from driver.workspace.repository_info import Survey
 from state_store.errors import ExitCode, InputError
 

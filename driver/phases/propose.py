@@ -20,8 +20,8 @@ from driver.git.private_git import is_ancestor
 from driver.limits.admission import check_halt
 from driver.proposals import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
 from driver.pull_request import Proposed, PullRequest, ShipmentTold, body, title
+from driver.run_state.context import Wave
 from driver.shipment_told import Pairs, ShippedLine, shipment_told
-from driver.wave_context import Wave
 from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.failpoints import failpoint

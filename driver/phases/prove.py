@@ -16,11 +16,11 @@ from driver.domain.results import PROOF, TestRun
 from driver.execution.processes import child_environment
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
+from driver.run_state.context import Planned, Wave
+from driver.run_state.run_registry import RUN_VARIABLE
 from driver.runners.counts import count_tests
 from driver.runners.result import Counts, Doubt
-from driver.runs import RUN_VARIABLE
 from driver.terminal.safe_text import bounded
-from driver.wave_context import Planned, Wave
 from driver.workspace.repository_context import Bench, ProvingPlace
 from tools.settings import Settings
 

@@ -17,11 +17,11 @@ from driver.elsewhere import Push, ShippedElsewhereError
 from driver.git.private_git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.git.push_result import ADVANCED
 from driver.git.repository import move_ahead
-from driver.leasing import LeasedElsewhereError
 from driver.limits.admission import gate_word
 from driver.phases.integrate import Line
+from driver.run_state.context import Wave
+from driver.run_state.leases import LeasedElsewhereError
 from driver.wave_branches import HEADS
-from driver.wave_context import Wave
 from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError
 

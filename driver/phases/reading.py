@@ -21,8 +21,8 @@ from driver.phases.watched import watched
 from driver.pipeline.definition import Phase
 from driver.policy import judgement as verdicts
 from driver.policy.judgement import Judgement
+from driver.run_state.context import Placed, Planned, Wave
 from driver.terminal.safe_text import bounded, safe_text
-from driver.wave_context import Placed, Planned, Wave
 from state_store.errors import TidegateError
 from state_store.files import write_text_atomic
 

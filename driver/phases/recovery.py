@@ -21,7 +21,7 @@ from driver.phases.prove import Asked, prove
 from driver.phases.remembered import Remembered
 from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
-from driver.wave_context import Planned, Wave
+from driver.run_state.context import Planned, Wave
 from driver.workspace.base_branch import are_there, conflicts
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import of_step, origin_of

@@ -18,7 +18,7 @@ from driver.domain.results import Verdict
 from driver.domain.reviews import Review, ReviewWord, from_json
 from driver.phases.owed import Announcement, Owed, text_or_none
 from driver.pipeline import position as course
-from driver.wave_context import Wave
+from driver.run_state.context import Wave
 from driver.workspace.saved_patch import REVIEWED, WORK
 from state_store.journal import Key, entries_about, load_entries, safe_slug
 

@@ -25,7 +25,7 @@ from driver.limits.admission import BackendClosedError
 from driver.phases.watched import Strays, watched
 from driver.review_prompt import UnderReview, review_prompt, shown_diff
 from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
-from driver.wave_context import Performer, Planned, Wave
+from driver.run_state.context import Performer, Planned, Wave
 from driver.workspace.repository_context import Place, ProvingPlace
 from state_store.errors import TidegateError
 

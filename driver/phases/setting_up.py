@@ -18,7 +18,7 @@ from driver.grounds import run_setup
 from driver.phases.phase_records import Started
 from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
-from driver.wave_context import Placed
+from driver.run_state.context import Placed
 
 
 def set_up(at: Placed, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]:

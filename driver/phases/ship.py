@@ -17,13 +17,13 @@ from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.elsewhere import ShippedElsewhereError
 from driver.elsewhere import told as told_of
 from driver.git.private_git import CommitSpec, GitError
-from driver.leasing import LeasedElsewhereError
 from driver.phases.hooks import AskedHooks
 from driver.phases.integrate import Entry, Integration, Line
 from driver.phases.made_commits import BATCH, batch_of, made, specs_of
 from driver.phases.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
 from driver.policy.judgement import Judgement
-from driver.wave_context import Wave
+from driver.run_state.context import Wave
+from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.base_branch import Head, look
 from driver.workspace.repository_context import REPLACED, RepositoryGround
 

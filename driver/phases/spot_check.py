@@ -5,8 +5,8 @@ from __future__ import annotations
 from driver.domain.results import SPOT_CHECK, RunKind, TestRun
 from driver.phases.prove import Asked, prove
 from driver.policy.acceptance import is_chosen
+from driver.run_state.context import Planned, Wave
 from driver.terminal.safe_text import run_said
-from driver.wave_context import Planned, Wave
 from driver.workspace.repository_context import Bench
 
 _ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)

@@ -12,7 +12,7 @@ from driver.phases.recovery import acceptable, resumed
 from driver.phases.remembered import Remembered
 from driver.pipeline import position as course
 from driver.pipeline.definition import REVIEW
-from driver.wave_context import Planned, Wave
+from driver.run_state.context import Planned, Wave
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import of_step
 from state_store.files import write_bytes_atomic

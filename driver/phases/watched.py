@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from driver.checkout_guard.fingerprint import STATE
 from driver.checkout_guard.guard import Stray
-from driver.wave_context import Planned, Wave
+from driver.run_state.context import Planned, Wave
 
 Strays = Callable[[], tuple[Stray, ...]]
 

@@ -28,8 +28,8 @@ from driver.phases.way_books import books_of
 from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
-from driver.trail import Trail
-from driver.wave_context import Placed
+from driver.run_state.attempt_history import Trail
+from driver.run_state.context import Placed
 
 
 @dataclass

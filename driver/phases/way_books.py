@@ -15,8 +15,8 @@ from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import Review
 from driver.phases.build import save
 from driver.policy.judgement import Judgement
-from driver.trail import Trail
-from driver.wave_context import Placed
+from driver.run_state.attempt_history import Trail
+from driver.run_state.context import Placed
 from driver.workspace.saved_patch import REVIEWED, of_step
 
 

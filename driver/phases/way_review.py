@@ -14,7 +14,7 @@ from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
 from driver.review_verdict import judge
-from driver.trail import outcome_of
+from driver.run_state.attempt_history import outcome_of
 from driver.workspace.repository_context import RepositoryGround
 
 

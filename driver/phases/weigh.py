@@ -13,8 +13,8 @@ from driver.phases.spot_check import look_again, spot_check
 from driver.policy import acceptance as belief
 from driver.policy.judgement import Judgement
 from driver.policy.test_files import is_test
+from driver.run_state.context import Planned, Wave
 from driver.runners.plan import CanaryVerdict
-from driver.wave_context import Planned, Wave
 from driver.workspace.repository_context import Bench
 
 

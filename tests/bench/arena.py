@@ -17,8 +17,8 @@ from typing import Any
 
 from driver.backend_api.driver import AgentDriver
 from driver.backends.command import CommandDriver
+from driver.run_state.context import WaveOptions
 from driver.terminal.progress import Progress
-from driver.wave_context import WaveOptions
 from driver.wave_loop import run_wave
 from tools import settings
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from driver.execution.process_identity import end_marked, identity
-from driver.runs import RUN_VARIABLE, clear_up, noted, run_mark
+from driver.run_state.run_registry import RUN_VARIABLE, clear_up, noted, run_mark
 from tests.support.interpreter import PYTHON
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from driver.execution.process_identity import Identity, identity, lives
-from driver.runs import clear_up, living_waves
+from driver.run_state.run_registry import clear_up, living_waves
 from driver.workspace.run_folder import SIGN, Sign, sign_of
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="no containers here")

@@ -10,7 +10,7 @@ import pytest
 
 from driver.backlog import Backlog
 from driver.backlog.tracker_index import TrackerReader
-from driver.leasing import LeasedElsewhereError, Leases
+from driver.run_state.leases import LeasedElsewhereError, Leases
 from state_store import coordination
 from state_store.api import StateAPI
 

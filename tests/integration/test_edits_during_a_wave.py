@@ -16,7 +16,7 @@ import pytest
 from driver.backlog import Backlog
 from driver.backlog.retry_policy import Patience
 from driver.backlog.selection import Selection
-from driver.leasing import Leases
+from driver.run_state.leases import Leases
 from driver.tracker_update import Terms, edits_for
 from driver.wave_results import WaveResults
 from state_store.api import StateAPI

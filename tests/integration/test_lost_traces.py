@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from driver.runs import noted
+from driver.run_state.run_registry import noted
 from state_store.api import StateAPI
 from tests.support.programs import ROOT, run
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from driver.runs import noted
+from driver.run_state.run_registry import noted
 from state_store.anchors import Anchor, lost
 from state_store.api import StateAPI
 from tests.support.programs import ROOT, Project, Ran, call, item, run

@@ -17,8 +17,8 @@ from driver.backend_api.driver import (
     WorkerResult,
 )
 from driver.backends.cli.local_driver import LocalDriver
+from driver.run_state.context import WaveOptions
 from driver.terminal.progress import Progress
-from driver.wave_context import WaveOptions
 from driver.wave_loop import run_wave
 from tests.support.repos import Checkout, make_bare, make_repo, user_environ
 from tools.settings import Settings, load

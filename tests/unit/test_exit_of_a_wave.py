@@ -11,7 +11,7 @@ from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.domain.tiers import policy_for
 from driver.domain.work_item import check_item
 from driver.report import ItemReport, WaveReport
-from driver.wave_context import Home, Planned
+from driver.run_state.context import Home, Planned
 from state_store.errors import ExitCode
 
 DONE, STOPPED, LEFT = ExitCode.DONE, ExitCode.STOPPED_BY_POLICY, ExitCode.NOT_ALL_SHIPPED

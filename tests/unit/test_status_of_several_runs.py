@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from driver.runs import noted
+from driver.run_state.run_registry import noted
 from state_store.api import StateAPI
 from tools import state
 

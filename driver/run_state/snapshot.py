@@ -13,7 +13,7 @@ from typing import Any
 from driver.domain.prompts import command_text
 from driver.pipeline.definition import Pipeline, digest_of, to_json
 from driver.pipeline.snapshot_shape import canonical, document
-from driver.wave_context import Planned, Wave
+from driver.run_state.context import Planned, Wave
 from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import TidegateError
 from state_store.files import write_json_atomic

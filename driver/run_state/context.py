@@ -20,13 +20,13 @@ from driver.domain.tiers import Policy
 from driver.domain.work_item import WorkItem
 from driver.execution.cancellation import Stop
 from driver.execution.processes import Processes
-from driver.leasing import Leases
 from driver.limits.admission import Gates
 from driver.limits.spending import Spending
 from driver.pipeline.definition import CLASSIC, Phase, Pipeline
 from driver.policy.protected_paths import Protection
-from driver.recorder import Recorder
-from driver.runs import run_mark
+from driver.run_state.leases import Leases
+from driver.run_state.recorder import Recorder
+from driver.run_state.run_registry import run_mark
 from driver.terminal.progress import Ask, Progress
 from driver.workspace.repository_context import Ground, Place
 from driver.workspace.repository_info import Survey

@@ -15,15 +15,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from driver import journal_entry
 from driver.domain import phase_receipt, reviews
 from driver.domain.item_key import Subject
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Attempt, ItemOutcome, TestRun, Verdict
 from driver.domain.reviews import Review
-from driver.leasing import LeasedElsewhereError
-from driver.memory import Memory
-from driver.pending_entry import PendingEntry
+from driver.run_state import journal_entry
+from driver.run_state.event_log import Memory
+from driver.run_state.journal_entry import PendingEntry
+from driver.run_state.leases import LeasedElsewhereError
 from driver.terminal.progress import Progress
 from driver.terminal.safe_text import run_said, verdict_said
 from state_store import journal

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import RESUME, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import Review
-from driver.wave_context import Planned, Wave
+from driver.run_state.context import Planned, Wave
 from driver.workspace.repository_context import CLONE, IN_PLACE
 
 

@@ -1,0 +1,1 @@
+"""What a wave shares and writes down: context, events, journal, leases."""
