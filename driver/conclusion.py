@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from driver.agents.attempt import work_patch
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.domain.tiers import verification_policy
 from driver.domain.work_item import ManifestError
 from driver.execution.cancellation import InterruptedWaveError
 from driver.execution.worker_pool import run_all
 from driver.limits.admission import CEILING, REFUSED, GateClosedError, gate_word, way_on
-from driver.phases.build import work_patch
 from driver.phases.preflight import PreflightError
 from driver.pull_request import Proposed
 from driver.report import Base, ItemReport, WaveReport, is_done

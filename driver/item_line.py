@@ -8,11 +8,11 @@ from __future__ import annotations
 import traceback
 from dataclasses import replace
 
+from driver.agents.attempt import is_unproven, of_trouble, save
 from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import ReviewWord, settled_by
 from driver.execution.cancellation import InterruptedWaveError
 from driver.limits.admission import CEILING, BackendClosedError, GateClosedError
-from driver.phases.build import is_unproven, of_trouble, save
 from driver.phases.phase_prompt import check_prompts
 from driver.phases.pipelined import follow
 from driver.phases.recovery import published, recover

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from driver.agents.attempt import of_trouble, weighed_with
+from driver.agents.guarded import watched
 from driver.checkout_guard.guard import Stray
 from driver.domain.phase_receipt import CommandReceipt
 from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
-from driver.phases.build import of_trouble, weighed_with
 from driver.phases.prove import Asked, Test, prove, run_on
-from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
 from driver.policy.judgement import Judgement, of_test
 from driver.run_state.context import Placed

@@ -14,13 +14,13 @@ from functools import cached_property
 from pathlib import Path
 
 from driver import together
+from driver.agents.secret_check import without_secrets
 from driver.domain.results import ItemOutcome, Verdict
 from driver.execution.processes import Command, Ending, Finished
 from driver.git.command import raw, redacted, text
 from driver.git.private_git import CommitSpec
 from driver.git.remote import Remote, head_on
 from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
-from driver.phases.disclosure import without_secrets
 from driver.phases.integrate import Line
 from driver.phases.prove import test_environment
 from driver.phases.publish import branch_to_be

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from driver.agents.review_prompt import findings_prompt, findings_told, gate_status
 from driver.domain.prompts import repair_prompt
 from driver.domain.results import Attempt
 from driver.domain.reviews import Review
 from driver.pipeline.definition import ADDRESS, Phase
 from driver.pipeline.prompt_files import Told, no_text, own_prompt, rendered, unknown_variables
-from driver.review_prompt import findings_prompt, findings_told, gate_status
 from driver.run_state.context import Planned, Wave
 from driver.workspace.repository_context import Place
 from state_store.errors import CannotRunError

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from driver.agents.dispatch import Call
 from driver.backend_api.driver import AgentDriver
 from driver.backends.recorded import prompt_sha256
-from driver.dispatching import Call
 from driver.domain.phase_receipt import Engine, PhaseReceipt
 from driver.domain.results import Attempt
 from driver.domain.reviews import Review

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from driver.agents.attempt import is_unproven, save, worked
 from driver.domain.phase_receipt import (
     BUILDER,
     COMPLETED,
@@ -20,7 +21,6 @@ from driver.domain.phase_receipt import (
 )
 from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.limits.admission import STOPPED_BY_USER, GateClosedError
-from driver.phases.build import is_unproven, save, worked
 from driver.phases.phase_prompt import phase_prompt
 from driver.phases.phase_records import Started, call_of
 from driver.phases.reading import read_only

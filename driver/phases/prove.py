@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from driver.agents.dispatch import run_test_command
 from driver.backend_api.driver import CommandLimits, CommandResult
-from driver.dispatching import run_test_command
 from driver.domain.prompts import command_text
 from driver.domain.results import PROOF, TestRun
 from driver.execution.processes import child_environment

@@ -9,15 +9,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from driver.agents.attempt import Dispatched, dispatched
+from driver.agents.dispatch import Call, dispatch_reader
+from driver.agents.guarded import watched
 from driver.backend_api.driver import WorkerResult
 from driver.checkout_guard.guard import accusation
-from driver.dispatching import Call, dispatch_reader
 from driver.domain.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
 from driver.domain.results import Attempt, Verdict
-from driver.phases.build import Dispatched, dispatched
 from driver.phases.phase_prompt import phase_prompt
 from driver.phases.phase_records import Started, call_of
-from driver.phases.watched import watched
 from driver.pipeline.definition import Phase
 from driver.policy import judgement as verdicts
 from driver.policy.judgement import Judgement

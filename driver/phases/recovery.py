@@ -12,14 +12,14 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from driver.agents.attempt import against, save_patch
+from driver.agents.guarded import watched
 from driver.backend_api.driver import Usage
 from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
 from driver.git.private_git import GitError, is_ancestor, tip_of
-from driver.phases.build import against, save_patch
 from driver.phases.owed import Owed
 from driver.phases.prove import Asked, prove
 from driver.phases.remembered import Remembered
-from driver.phases.watched import watched
 from driver.phases.weigh import Weighed, weigh
 from driver.run_state.context import Planned, Wave
 from driver.workspace.base_branch import are_there, conflicts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from driver.agents.attempt import UNPROVEN
 from driver.domain import phase_receipt
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Attempt, ItemOutcome, Verdict
-from driver.phases.build import UNPROVEN
 from driver.phases.recovery import acceptable, resumed
 from driver.phases.remembered import Remembered
 from driver.pipeline import position as course

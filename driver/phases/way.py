@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from driver.agents.attempt import is_unproven, may_repair, worked
 from driver.domain.phase_receipt import (
     COMPLETED,
     MENDER,
@@ -20,7 +21,6 @@ from driver.domain.phase_receipt import (
 )
 from driver.domain.results import BUILD, REPAIR, Attempt, Verdict
 from driver.domain.reviews import Review, ReviewWord
-from driver.phases.build import is_unproven, may_repair, worked
 from driver.phases.gate import Examination
 from driver.phases.phase_prompt import mending_prompt
 from driver.phases.phase_records import Started, call_of

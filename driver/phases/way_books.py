@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
+from driver.agents.attempt import save
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import Review
-from driver.phases.build import save
 from driver.policy.judgement import Judgement
 from driver.run_state.attempt_history import Trail
 from driver.run_state.context import Placed

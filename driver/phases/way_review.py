@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from driver.agents.review import review
+from driver.agents.review_verdict import judge
 from driver.domain.phase_receipt import COMPLETED, MENDER, READER, REPAIR, SKIPPED, STALLED
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, settled_by
 from driver.git.private_git import GitError
 from driver.phases.phase_prompt import phase_prompt, prompt_file
 from driver.phases.phase_records import Started, reviewed
-from driver.phases.review import review
 from driver.phases.way import Way
 from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
-from driver.review_verdict import judge
 from driver.run_state.attempt_history import outcome_of
 from driver.workspace.repository_context import RepositoryGround
 

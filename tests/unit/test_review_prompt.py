@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.domain.results import Attempt, Change, Evidence, RunKind, TestRun, Verdict
-from driver.domain.reviews import Finding, Review, ReviewWord
-from driver.domain.work_item import WorkItem, parse_manifest
-from driver.review_prompt import (
+from driver.agents.review_prompt import (
     UnderReview,
     findings_prompt,
     gate_status,
@@ -17,6 +14,9 @@ from driver.review_prompt import (
     self_written_tests,
     shown_diff,
 )
+from driver.domain.results import Attempt, Change, Evidence, RunKind, TestRun, Verdict
+from driver.domain.reviews import Finding, Review, ReviewWord
+from driver.domain.work_item import WorkItem, parse_manifest
 from driver.runners.result import Counts
 
 NONCE = "ab" * 16

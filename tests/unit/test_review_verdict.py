@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from driver.agents.review_verdict import MAX_FINDINGS, VERDICT_SCHEMA, judge, read_verdict, said_by
 from driver.backend_api.driver import FAILURE_AGENT, WorkerResult
 from driver.backends.http.json_schema import is_strict
 from driver.domain.results import Verdict
@@ -18,7 +19,6 @@ from driver.domain.reviews import (
     settled_by,
     to_json,
 )
-from driver.review_verdict import MAX_FINDINGS, VERDICT_SCHEMA, judge, read_verdict, said_by
 
 NONCE = "5f" * 16
 APPROVED, CHANGES, UNDECIDED = (

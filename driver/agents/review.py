@@ -13,18 +13,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from driver.agents.dispatch import ReviewCall, dispatch_reviewer
+from driver.agents.guarded import Strays, watched
+from driver.agents.review_prompt import UnderReview, review_prompt, shown_diff
+from driver.agents.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
 from driver.backend_api.driver import WorkerResult
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.recorded import Recorded, prompt_sha256, without_nonce
 from driver.checkout_guard.guard import accusation
-from driver.dispatching import ReviewCall, dispatch_reviewer
 from driver.domain.results import REVIEW, Attempt
 from driver.domain.reviews import Review, ReviewWord
 from driver.git.private_git import GitError
 from driver.limits.admission import BackendClosedError
-from driver.phases.watched import Strays, watched
-from driver.review_prompt import UnderReview, review_prompt, shown_diff
-from driver.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
 from driver.run_state.context import Performer, Planned, Wave
 from driver.workspace.repository_context import Place, ProvingPlace
 from state_store.errors import TidegateError

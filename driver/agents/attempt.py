@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from driver import dispatching
+from driver.agents import dispatch as dispatching
+from driver.agents.dispatch import Call
+from driver.agents.guarded import Strays, watched
+from driver.agents.secret_check import disclosed
 from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
@@ -21,7 +24,6 @@ from driver.backend_api.driver import (
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.recorded import Recorded, RecordedFile, prompt_sha256
 from driver.checkout_guard.guard import Stray, accusation
-from driver.dispatching import Call
 from driver.domain.results import (
     MODE_NESTED,
     REPAIRABLE,
@@ -33,8 +35,6 @@ from driver.domain.results import (
 from driver.execution.cancellation import InterruptedWaveError
 from driver.limits.admission import GateClosedError
 from driver.limits.usage_sums import sum_usage
-from driver.phases.disclosure import disclosed
-from driver.phases.watched import Strays, watched
 from driver.policy import judgement as verdicts
 from driver.policy.acceptance import of_no_change
 from driver.policy.judgement import Judgement

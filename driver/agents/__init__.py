@@ -1,0 +1,1 @@
+"""One dispatch of a builder or a reviewer, and what came of it."""
