@@ -16,7 +16,7 @@ from driver.execution.cancellation import InterruptedWaveError
 from driver.execution.worker_pool import run_all
 from driver.limits.admission import CEILING, REFUSED, GateClosedError, gate_word, way_on
 from driver.phases.preflight import PreflightError
-from driver.pull_request import Proposed
+from driver.pull_requests.body import Proposed
 from driver.report import Base, ItemReport, WaveReport, is_done
 from driver.run_state.attempt_history import settle
 from driver.run_state.context import Planned, Wave

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from driver.execution.processes import Captured, capture
-from driver.forge import GH, NONE, environment_of, names_of
 from driver.git.private_git import Repository, find_remote
+from driver.pull_requests.forge import GH, NONE, environment_of, names_of
 from driver.terminal.check_result import Check, failed, passed, warned
 from state_store.errors import TidegateError
 from tools.settings import Settings

@@ -12,11 +12,11 @@ from driver.item_line import abandoned, walk
 from driver.limits.admission import gate_word
 from driver.opening import opened
 from driver.phases.integrate import Entry
-from driver.phases.propose import propose
 from driver.phases.recovery import found_there, made_up_for, make_up
 from driver.phases.remembered import Remembered, recall
 from driver.phases.ship import ship, strays
 from driver.planning import WaveRequest, wave_id_of
+from driver.pull_requests.request import propose
 from driver.report import WaveReport
 from driver.run_state.attempt_history import Trail
 from driver.run_state.context import Wave

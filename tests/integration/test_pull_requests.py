@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from driver.execution.cancellation import Stop
-from driver.phases.propose import propose_left
-from driver.proposals import MAX_TRIES, Noted, Proposal, note
-from driver.pull_request import Proposed, PullRequest
+from driver.pull_requests.body import Proposed, PullRequest
+from driver.pull_requests.outbox import MAX_TRIES, Noted, Proposal, note
+from driver.pull_requests.request import propose_left
 from state_store.store import EventStore
 from tests.support.forges import FakeGh, fake_gh
 from tests.support.interpreter import PYTHON

@@ -11,7 +11,7 @@ import pytest
 from driver.backlog.publication_status import Fate, Shipped, settled
 from driver.backlog.retry_policy import Patience, after_try
 from driver.domain.results import Verdict
-from driver.forge import NotMadeError, found_in
+from driver.pull_requests.forge import NotMadeError, found_in
 from driver.terminal.safe_text import with_note
 from state_store.files import write_text_atomic
 from state_store.item_id import id_of

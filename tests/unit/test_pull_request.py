@@ -7,15 +7,7 @@ import re
 
 import pytest
 
-from driver.forge import (
-    NotMadeError,
-    environment_of,
-    found_in,
-    names_of,
-    repository_name,
-)
-from driver.inert import cell, defused, fenced, plain
-from driver.pull_request import (
+from driver.pull_requests.body import (
     MAX_BODY_BYTES,
     MAX_TITLE_CHARS,
     ItemTold,
@@ -23,6 +15,14 @@ from driver.pull_request import (
     ShipmentTold,
     body,
     title,
+)
+from driver.pull_requests.escaped_text import cell, defused, fenced, plain
+from driver.pull_requests.forge import (
+    NotMadeError,
+    environment_of,
+    found_in,
+    names_of,
+    repository_name,
 )
 from driver.runners.result import Counts
 

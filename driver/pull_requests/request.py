@@ -15,13 +15,13 @@ from typing import Any
 from driver.domain.results import ItemOutcome, Shipment
 from driver.execution.cancellation import Stop
 from driver.execution.processes import Processes
-from driver.forge import NONE, TIMEOUT_S, Forge, NotMadeError, names_of
 from driver.git.private_git import is_ancestor
 from driver.limits.admission import check_halt
-from driver.proposals import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
-from driver.pull_request import Proposed, PullRequest, ShipmentTold, body, title
+from driver.pull_requests.body import Proposed, PullRequest, ShipmentTold, body, title
+from driver.pull_requests.forge import NONE, TIMEOUT_S, Forge, NotMadeError, names_of
+from driver.pull_requests.outbox import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
+from driver.pull_requests.summary import Pairs, ShippedLine, shipment_told
 from driver.run_state.context import Wave
-from driver.shipment_told import Pairs, ShippedLine, shipment_told
 from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.failpoints import failpoint

@@ -18,8 +18,8 @@ from typing import Any
 from driver.execution.processes import Command, Finished, Processes
 from driver.filesystem.temporary import scratch_folder
 from driver.git.command import last_words, redacted, user_environment
-from driver.proposals import Proposal
-from driver.pull_request import PullRequest
+from driver.pull_requests.body import PullRequest
+from driver.pull_requests.outbox import Proposal
 from driver.terminal.safe_text import safe_line
 from state_store.errors import TidegateError
 from tools.settings_schema import ShipSettings

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from driver.pull_request import PullRequest
+from driver.pull_requests.body import PullRequest
 from state_store.errors import TidegateError
 from state_store.files import read_json, write_json_atomic
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from driver.inert import cell, fenced, plain
+from driver.pull_requests.escaped_text import cell, fenced, plain
 from driver.runners.result import Counts
 from driver.terminal.safe_text import counted
 

@@ -15,7 +15,7 @@ from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, PROOF, ItemOutcome, Shipment, TestRun
 from driver.domain.reviews import Review, from_json, review_word
 from driver.limits.usage_sums import sum_usage, usages_of
-from driver.pull_request import ItemTold, ShipmentTold
+from driver.pull_requests.body import ItemTold, ShipmentTold
 from driver.run_state.context import Planned, Wave
 from driver.runners.result import Counts
 from state_store.errors import TidegateError

@@ -1,0 +1,1 @@
+"""Pull requests: the outbox, their text, and the forge that makes them."""
