@@ -17,7 +17,6 @@ from driver.grounds import GroundWork, SideProcesses, parallel_tests
 from driver.limits.admission import Gates
 from driver.limits.spending import Spending, told_in_this_wave
 from driver.limits.spending import opened as spending_of
-from driver.phases.baseline import WaveBaselines
 from driver.phases.pipelines import phase_drivers
 from driver.planning import Plan, WaveRequest, check_able, plan_of, reviewing_driver
 from driver.run_state.context import Performer, Wave
@@ -26,6 +25,7 @@ from driver.run_state.leases import Leases
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import clear_up, noted, run_mark
 from driver.run_state.snapshot import take_snapshot
+from driver.verification.baseline import WaveBaselines
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import WORK
 from state_store.anchors import check_kept

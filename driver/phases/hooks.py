@@ -22,11 +22,11 @@ from driver.git.private_git import CommitSpec
 from driver.git.remote import Remote, head_on
 from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
 from driver.phases.integrate import Line
-from driver.phases.prove import test_environment
 from driver.phases.publish import branch_to_be
 from driver.policy.judgement import Judgement
 from driver.run_state.context import Wave
 from driver.terminal.safe_text import bounded, safe_line, safe_text
+from driver.verification.test_run import test_environment
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.test_checkouts import ProvingTree
 from state_store.errors import CannotRunError

@@ -17,10 +17,10 @@ from driver.domain.prompts import command_text, one_after_the_other
 from driver.domain.results import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.execution.worker_pool import Leaving, run_all
 from driver.git.private_git import CommitSpec
-from driver.phases.prove import Test, run_on
 from driver.policy.acceptance import ALLOW, NO_ANSWER
 from driver.run_state.context import Planned, Wave
 from driver.terminal.safe_text import run_said
+from driver.verification.test_run import Test, run_on
 from driver.workspace.base_branch import Head, are_there, conflicts
 from driver.workspace.repository_context import RepositoryGround
 

@@ -18,10 +18,10 @@ from driver.backend_api.driver import Usage
 from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
 from driver.git.private_git import GitError, is_ancestor, tip_of
 from driver.phases.owed import Owed
-from driver.phases.prove import Asked, prove
 from driver.phases.remembered import Remembered
-from driver.phases.weigh import Weighed, weigh
 from driver.run_state.context import Planned, Wave
+from driver.verification.assessment import Weighed, weigh
+from driver.verification.test_run import Asked, prove
 from driver.workspace.base_branch import are_there, conflicts
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import of_step, origin_of

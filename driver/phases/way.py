@@ -21,7 +21,6 @@ from driver.domain.phase_receipt import (
 )
 from driver.domain.results import BUILD, REPAIR, Attempt, Verdict
 from driver.domain.reviews import Review, ReviewWord
-from driver.phases.gate import Examination
 from driver.phases.phase_prompt import mending_prompt
 from driver.phases.phase_records import Started, call_of
 from driver.phases.way_books import books_of
@@ -30,6 +29,7 @@ from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
 from driver.run_state.attempt_history import Trail
 from driver.run_state.context import Placed
+from driver.verification.gate import Examination
 
 
 @dataclass

@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 
 from driver.domain.results import BASELINE, Change, Evidence, TestRun, Verdict
 from driver.execution.worker_pool import Beside
-from driver.phases.added_tests import without_added_tests
-from driver.phases.planted import Field, plant
-from driver.phases.prove import Asked, prove
-from driver.phases.spot_check import look_again, spot_check
 from driver.policy import acceptance as belief
 from driver.policy.judgement import Judgement
 from driver.policy.test_files import is_test
 from driver.run_state.context import Planned, Wave
 from driver.runners.plan import CanaryVerdict
+from driver.verification.canary_run import Field, plant
+from driver.verification.reruns import look_again, spot_check, without_added_tests
+from driver.verification.test_run import Asked, prove
 from driver.workspace.repository_context import Bench
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.domain.results import CANARY, Change, Evidence, RunKind, TestRun
-from driver.phases.prove import printed, run_test
 from driver.run_state.context import Planned, Wave
 from driver.runners.plan import (
     UNKNOWN_RUNNER,
@@ -27,6 +26,7 @@ from driver.runners.plan import (
     plan_canary,
 )
 from driver.runners.result import Counts, Doubt
+from driver.verification.test_run import printed, run_test
 from driver.workspace.repository_context import Bench, ProvingPlace
 from state_store.errors import TidegateError
 

@@ -19,10 +19,10 @@ from driver.domain.item_key import digest
 from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, Evidence, RunKind, TestRun
 from driver.execution.worker_pool import Beside
-from driver.phases.prove import run_test, test_environment
 from driver.run_state.context import Planned, Wave
 from driver.run_state.run_registry import BASELINES, RUN_VARIABLE
 from driver.terminal.safe_text import run_said
+from driver.verification.test_run import run_test, test_environment
 from driver.workspace.repository_context import Ground, RepositoryGround
 from state_store import strict_json
 from state_store.errors import TidegateError

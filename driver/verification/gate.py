@@ -10,10 +10,10 @@ from driver.agents.guarded import watched
 from driver.checkout_guard.guard import Stray
 from driver.domain.phase_receipt import CommandReceipt
 from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
-from driver.phases.prove import Asked, Test, prove, run_on
-from driver.phases.weigh import Weighed, weigh
 from driver.policy.judgement import Judgement, of_test
 from driver.run_state.context import Placed
+from driver.verification.assessment import Weighed, weigh
+from driver.verification.test_run import Asked, Test, prove, run_on
 from state_store.errors import TidegateError
 from tools.setting_kinds import Command
 

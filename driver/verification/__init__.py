@@ -1,0 +1,1 @@
+"""The runs behind a verdict: test, baseline, canary, reruns, gates."""

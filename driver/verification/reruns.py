@@ -1,0 +1,61 @@
+"""A green test run again without the tests that the work adds: these must not be what makes it so.
+
+Whoever owns a folder may add tests to it, and a test can replace what the others look at.
+"""
+
+from __future__ import annotations
+
+from driver.domain.results import SPOT_CHECK, WITHOUT_ADDED_TESTS, RunKind, TestRun
+from driver.policy.acceptance import added_tests, answers_without, is_chosen
+from driver.run_state.context import Planned, Wave
+from driver.terminal.safe_text import run_said
+from driver.verification.canary_run import Field
+from driver.verification.test_run import Asked, prove
+from driver.workspace.repository_context import Bench
+
+
+def without_added_tests(field: Field, baseline: TestRun | None) -> TestRun | None:
+    """The test of the work without these tests; None where there are none, and where the command
+    would have no other test to run. Raises WorkspaceError."""
+    planned, wave = field.planned, field.wave
+    named = wave.protection(planned).named_tests()
+    added = added_tests(field.changes, planned.owned, named)
+    if not added or not answers_without(added, planned.item.test_command, baseline, named):
+        return None
+    tree = field.place.base_with([change for change in field.changes if change not in added])
+    if tree is None:
+        return None
+    asked = Asked(f"without-added-tests-{field.number}", WITHOUT_ADDED_TESTS)
+    run = prove(planned, field.place, tree, wave, asked)
+    wave.recorder.say(f"{planned.slug}: without the tests it adds {run.kind}")
+    return run
+
+
+_ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
+
+
+def spot_check(
+    planned: Planned, place: Bench, tree: str | None, wave: Wave, number: int
+) -> tuple[TestRun, ...]:
+    """The further runs, none for an item that was not chosen."""
+    if not is_chosen(wave.wave_id, planned.slug, planned.policy.spot_check_frac):
+        return ()
+    return look_again(planned, place, tree, wave, number)
+
+
+def look_again(
+    planned: Planned, place: Bench, tree: str | None, wave: Wave, number: int
+) -> tuple[TestRun, ...]:
+    """The test once more, and twice where it is not green then; not in place."""
+    if tree is None:
+        return ()
+    runs = [_again(planned, place, tree, wave, f"spot-check-{number}")]
+    if runs[0].kind in _ANSWERS_NO:
+        runs.append(_again(planned, place, tree, wave, f"spot-check-{number}-again"))
+    return tuple(runs)
+
+
+def _again(planned: Planned, place: Bench, tree: str, wave: Wave, label: str) -> TestRun:
+    run = prove(planned, place, tree, wave, Asked(label, SPOT_CHECK, fresh=True))
+    wave.recorder.say(f"{planned.slug}: spot check {run_said(run.kind, run.duration_s)}")
+    return run
