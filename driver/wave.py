@@ -10,8 +10,8 @@ from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import Leaving, repeating, run_all
 from driver.item_line import abandoned, walk
 from driver.limits.admission import gate_word
+from driver.merge_queue.batch import Entry
 from driver.opening import opened
-from driver.phases.integrate import Entry
 from driver.phases.recovery import found_there, made_up_for, make_up
 from driver.phases.remembered import Remembered, recall
 from driver.phases.ship import ship, strays

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from driver import together
 from driver.agents.secret_check import without_secrets
 from driver.domain.results import ItemOutcome, Verdict
 from driver.execution.processes import Command, Ending, Finished
@@ -21,7 +20,8 @@ from driver.git.command import raw, redacted, text
 from driver.git.private_git import CommitSpec
 from driver.git.remote import Remote, head_on
 from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
-from driver.phases.integrate import Line
+from driver.merge_queue import batch_result as together
+from driver.merge_queue.batch import Line
 from driver.phases.publish import branch_to_be
 from driver.policy.judgement import Judgement
 from driver.run_state.context import Wave

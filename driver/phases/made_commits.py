@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from driver.domain.commit_message import batch_message, commit_message
 from driver.domain.results import Change
 from driver.git.private_git import Commit, CommitSpec
-from driver.phases.integrate import Line
+from driver.merge_queue.batch import Line
 from driver.run_state.context import Wave
 from driver.workspace.repository_context import RepositoryGround
 

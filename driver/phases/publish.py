@@ -18,7 +18,7 @@ from driver.git.private_git import Commit, GitError, PushResult, Remote, Reposit
 from driver.git.push_result import ADVANCED
 from driver.git.repository import move_ahead
 from driver.limits.admission import gate_word
-from driver.phases.integrate import Line
+from driver.merge_queue.batch import Line
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.wave_branches import HEADS

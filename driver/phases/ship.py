@@ -17,8 +17,8 @@ from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.elsewhere import ShippedElsewhereError
 from driver.elsewhere import told as told_of
 from driver.git.private_git import CommitSpec, GitError
+from driver.merge_queue.batch import Entry, Integration, Line
 from driver.phases.hooks import AskedHooks
-from driver.phases.integrate import Entry, Integration, Line
 from driver.phases.made_commits import BATCH, batch_of, made, specs_of
 from driver.phases.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
 from driver.policy.judgement import Judgement

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
-from driver.blame import Answer, Blame, Found, Items, Question
-from driver.fewest import smallest_guilty
-from driver.guilty import find_guilty
+from driver.merge_queue.bisect import find_guilty
+from driver.merge_queue.culprits import Answer, Blame, Found, Items, Question, smallest_guilty
 
 # By test: the sets of items that are red by it.
 Cores = Mapping[int, Sequence[set[int]]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from driver.blame import Answer, Found, Items, Question
-from driver.guilty import find_guilty
+from driver.merge_queue.bisect import find_guilty
+from driver.merge_queue.culprits import Answer, Found, Items, Question
 
 EIGHT = frozenset(range(8))
 SECOND_LOOK = 1  # at the tests that were red on the tree of all

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from driver.blame import Answer, Blame
 from driver.domain.results import RunKind, TestRun
-from driver.together import reason
+from driver.merge_queue.batch_result import reason
+from driver.merge_queue.culprits import Answer, Blame
 
 NAMES = ("a", "b", "c")
 RED, FLAKY, SILENT = Answer.RED, Answer.FLAKY, Answer.SILENT

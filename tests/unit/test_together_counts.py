@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from driver.domain.results import RunKind, TestRun
+from driver.merge_queue.batch_result import Expected, weighed
 from driver.runners.result import MISSING, Counts, Doubt
-from driver.together import Expected, weighed
 
 GREEN = TestRun(RunKind.GREEN, "pytest", 0, "", 0.1, "tree")
 Told = Counts | Doubt | None

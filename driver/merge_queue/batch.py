@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from driver import guilty, together
-from driver.blame import Answer, Blame, Items, Question
 from driver.domain.item_key import digest
 from driver.domain.prompts import command_text, one_after_the_other
 from driver.domain.results import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.execution.worker_pool import Leaving, run_all
 from driver.git.private_git import CommitSpec
+from driver.merge_queue import batch_result as together
+from driver.merge_queue import bisect as guilty
+from driver.merge_queue.culprits import Answer, Blame, Items, Question
 from driver.policy.acceptance import ALLOW, NO_ANSWER
 from driver.run_state.context import Planned, Wave
 from driver.terminal.safe_text import run_said

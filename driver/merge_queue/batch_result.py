@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from driver.blame import Answer, Blame, Items
 from driver.domain.results import RunKind, TestRun
+from driver.merge_queue.culprits import Answer, Blame, Items
 from driver.runners.counts import Allowance, Counts, judge_counts
 
 FOLDER = "integration"

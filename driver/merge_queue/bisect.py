@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from driver.blame import Answer, Ask, Blame, Found, Items, Question
-from driver.fewest import smallest_guilty
+from driver.merge_queue.culprits import Answer, Ask, Blame, Found, Items, Question, smallest_guilty
 
 _VICTIMS_AT_ONCE = 8  # of more, most have the same cause, and every one costs a test in every run
 _CONFIRMED_EACH = 2  # two victims of one suspect show already that the suspect has to go

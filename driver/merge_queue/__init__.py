@@ -1,0 +1,1 @@
+"""The batch of verified items, tested together, and the search for culprits."""
