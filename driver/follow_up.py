@@ -34,9 +34,9 @@ from driver.domain.commit_message import item_name, task_of
 from driver.domain.item_fields import Wrong, slug_of, text_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
 from driver.domain.work_item import check_item
-from driver.elsewhere import told
 from driver.git.private_git import open_repository
-from driver.landed import Outlook, UnaskedError
+from driver.publishing.fenced_push import told
+from driver.publishing.merged import Outlook, UnaskedError
 from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.state_folder import prepare_state_dir
 from state_store.errors import TidegateError

@@ -30,9 +30,9 @@ from driver.backlog.selection import (
 from driver.backlog.tracker_index import Docket
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.in_base import absent
-from driver.phases.owed import OwedItems
 from driver.phases.preflight import PreflightError
 from driver.planning import check
+from driver.publishing.pending import OwedItems
 from driver.terminal.safe_text import counted
 from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of

@@ -14,8 +14,8 @@ from driver.merge_queue.batch import Entry
 from driver.opening import opened
 from driver.phases.recovery import found_there, made_up_for, make_up
 from driver.phases.remembered import Remembered, recall
-from driver.phases.ship import ship, strays
 from driver.planning import WaveRequest, wave_id_of
+from driver.publishing.ship import ship, strays
 from driver.pull_requests.request import propose
 from driver.report import WaveReport
 from driver.run_state.attempt_history import Trail

@@ -61,7 +61,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _anchors(place: Surroundings, *, with_repository: bool) -> set[Anchor]:
-    from driver.wave_branches import wave_branches
+    from driver.publishing.wave_branches import wave_branches
     from state_store.anchors import in_journal
 
     anchors = in_journal(place.state_dir)

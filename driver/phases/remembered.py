@@ -16,8 +16,8 @@ from driver.domain.item_key import Subject
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, ReviewWord, from_json
-from driver.phases.owed import Announcement, Owed, text_or_none
 from driver.pipeline import position as course
+from driver.publishing.pending import Announcement, Owed, text_or_none
 from driver.run_state.context import Wave
 from driver.workspace.saved_patch import REVIEWED, WORK
 from state_store.journal import Key, entries_about, load_entries, safe_slug

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from driver.git.private_git import PrivateGit, open_repository
-from driver.history import History
+from driver.publishing.published_history import History
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.repos import make_repo, user_environ
 

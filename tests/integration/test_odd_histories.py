@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from driver.history import History
+from driver.publishing.published_history import History
 from tests.support.repos import make_repo, user_environ
 
 MESSAGE = "a\n\nWave-Id: w1\nItem-Id: A\n"

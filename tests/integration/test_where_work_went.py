@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from driver import history
 from driver.git.private_git import PrivateGit, open_repository
-from driver.history import History
+from driver.publishing import published_history as history
+from driver.publishing.published_history import History
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.programs import Project, Ran, git, item
 from tests.support.repos import Checkout, make_repo, user_environ

@@ -18,7 +18,7 @@ from driver.domain.commit_message import SHIPMENT
 from driver.domain.item_key import digest
 from driver.git.ancestry import is_in_history, written
 from driver.git.repository import Repository
-from driver.wave_branches import HEADS
+from driver.publishing.wave_branches import HEADS
 from state_store.errors import TidegateError
 from state_store.files import BadFileError, read_json, write_json_atomic
 from state_store.write_api import STATE_DB_FILENAME

@@ -22,8 +22,8 @@ from driver.git.remote import Remote, head_on
 from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
 from driver.merge_queue import batch_result as together
 from driver.merge_queue.batch import Line
-from driver.phases.publish import branch_to_be
 from driver.policy.judgement import Judgement
+from driver.publishing.publish import branch_to_be
 from driver.run_state.context import Wave
 from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.verification.test_run import test_environment

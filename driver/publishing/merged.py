@@ -14,15 +14,15 @@ from pathlib import Path
 
 from driver.backlog.publication_status import Landed, Shipped, Sighting, sightings_in
 from driver.domain.ownership import OwnedPath, covers
-from driver.elsewhere import WAVES, bring
 from driver.filesystem.temporary import scratch_folder
 from driver.git.command import run_git, text
 from driver.git.private_git import GitError, PrivateGit, Remote, Repository, commit_at, find_remote
 from driver.git.push_result import PushResult
 from driver.git.remote import default_branch, fetch_head, heads_on
 from driver.git.repository import configured
-from driver.history import GitDir, History, sighted
-from driver.wave_branches import HEADS, branches_with, wave_branches
+from driver.publishing.fenced_push import WAVES, bring
+from driver.publishing.published_history import GitDir, History, sighted
+from driver.publishing.wave_branches import HEADS, branches_with, wave_branches
 from tools.settings import Settings
 
 # A remote that is slow to say what it has is asked again by the next cycle.

@@ -16,13 +16,13 @@ from typing import Any
 
 from driver.domain.commit_message import is_branch_of, on_the_way
 from driver.domain.results import Shipment
-from driver.elsewhere import Knows, Push, ShippedElsewhereError
 from driver.git.ancestry import is_in_history
 from driver.git.private_git import GitError, PushResult, commit_at, is_ancestor, tip_of
 from driver.git.push_result import ADVANCED
 from driver.git.remote import fetch_head, head_on
 from driver.git.repository import move_ahead
-from driver.phases.publish import PUSH_FAILED, is_sealed
+from driver.publishing.fenced_push import Knows, Push, ShippedElsewhereError
+from driver.publishing.publish import PUSH_FAILED, is_sealed
 from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import CannotRunError
 from state_store.journal import SHIPPING, entries_about, load_entries

@@ -17,8 +17,8 @@ from driver.git.private_git import PrivateGit, Remote
 from driver.git.push import FENCE, Sending, forbidden, send
 from driver.git.push_result import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.git.remote import fetch_refs, refs_on
-from driver.history import sighted
-from driver.wave_branches import HEADS
+from driver.publishing.published_history import sighted
+from driver.publishing.wave_branches import HEADS
 from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError
 

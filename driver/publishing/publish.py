@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 
 from driver.domain.commit_message import branch_names, on_the_way
 from driver.domain.results import Shipment
-from driver.elsewhere import Push, ShippedElsewhereError
 from driver.git.private_git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.git.push_result import ADVANCED
 from driver.git.repository import move_ahead
 from driver.limits.admission import gate_word
 from driver.merge_queue.batch import Line
+from driver.publishing.fenced_push import Push, ShippedElsewhereError
+from driver.publishing.wave_branches import HEADS
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
-from driver.wave_branches import HEADS
 from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError
 

@@ -14,14 +14,14 @@ from driver.backlog.publication_status import Sighting
 from driver.checkout_guard.guard import TOGETHER, Stray, told, warning
 from driver.domain.commit_message import item_name
 from driver.domain.results import ItemOutcome, Shipment, Verdict
-from driver.elsewhere import ShippedElsewhereError
-from driver.elsewhere import told as told_of
 from driver.git.private_git import CommitSpec, GitError
 from driver.merge_queue.batch import Entry, Integration, Line
-from driver.phases.hooks import AskedHooks
-from driver.phases.made_commits import BATCH, batch_of, made, specs_of
-from driver.phases.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
 from driver.policy.judgement import Judgement
+from driver.publishing.commit_builder import BATCH, batch_of, made, specs_of
+from driver.publishing.fenced_push import ShippedElsewhereError
+from driver.publishing.fenced_push import told as told_of
+from driver.publishing.hook_gate import AskedHooks
+from driver.publishing.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.base_branch import Head, look

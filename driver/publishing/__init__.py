@@ -1,0 +1,1 @@
+"""Commits, user hooks, the fenced push, pending publications and what was merged."""
