@@ -13,11 +13,11 @@ from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import ReviewWord, settled_by
 from driver.execution.cancellation import InterruptedWaveError
 from driver.limits.admission import CEILING, BackendClosedError, GateClosedError
-from driver.phases.phase_prompt import check_prompts
-from driver.phases.pipelined import follow
-from driver.phases.recovery import published, recover
-from driver.phases.remembered import Remembered
-from driver.phases.taking_up import Start, begin_at, begin_proven, carry_over
+from driver.pipeline_run.engine import follow
+from driver.pipeline_run.phase_prompt import check_prompts
+from driver.pipeline_run.resume import published, recover
+from driver.pipeline_run.resume_point import Start, begin_at, begin_proven, carry_over
+from driver.pipeline_run.resume_state import Remembered
 from driver.policy.judgement import Judgement, of_ignored, review_missing
 from driver.run_state.attempt_history import Trail, outcome_of, settle
 from driver.run_state.context import Placed, Planned, Wave

@@ -12,8 +12,8 @@ from driver.item_line import abandoned, walk
 from driver.limits.admission import gate_word
 from driver.merge_queue.batch import Entry
 from driver.opening import opened
-from driver.phases.recovery import found_there, made_up_for, make_up
-from driver.phases.remembered import Remembered, recall
+from driver.pipeline_run.resume import found_there, made_up_for, make_up
+from driver.pipeline_run.resume_state import Remembered, recall
 from driver.planning import WaveRequest, wave_id_of
 from driver.publishing.ship import ship, strays
 from driver.pull_requests.request import propose

@@ -8,11 +8,11 @@ from driver.domain.phase_receipt import COMPLETED, MENDER, READER, REPAIR, SKIPP
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, settled_by
 from driver.git.private_git import GitError
-from driver.phases.phase_prompt import phase_prompt, prompt_file
-from driver.phases.phase_records import Started, reviewed
-from driver.phases.way import Way
 from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
+from driver.pipeline_run.item_work import Way
+from driver.pipeline_run.phase_prompt import phase_prompt, prompt_file
+from driver.pipeline_run.step_log import Started, reviewed
 from driver.policy.judgement import Judgement
 from driver.run_state.attempt_history import outcome_of
 from driver.workspace.repository_context import RepositoryGround

@@ -15,8 +15,8 @@ from driver.domain.phase_receipt import (
 from driver.domain.prompts import command_text
 from driver.domain.results import Verdict
 from driver.grounds import run_setup
-from driver.phases.phase_records import Started
 from driver.pipeline.definition import Phase
+from driver.pipeline_run.step_log import Started
 from driver.policy.judgement import Judgement
 from driver.run_state.context import Placed
 

@@ -17,7 +17,7 @@ from driver.agents.guarded import watched
 from driver.backend_api.driver import Usage
 from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
 from driver.git.private_git import GitError, is_ancestor, tip_of
-from driver.phases.remembered import Remembered
+from driver.pipeline_run.resume_state import Remembered
 from driver.publishing.pending import Owed
 from driver.run_state.context import Planned, Wave
 from driver.verification.assessment import Weighed, weigh

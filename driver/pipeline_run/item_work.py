@@ -21,11 +21,10 @@ from driver.domain.phase_receipt import (
 )
 from driver.domain.results import BUILD, REPAIR, Attempt, Verdict
 from driver.domain.reviews import Review, ReviewWord
-from driver.phases.phase_prompt import mending_prompt
-from driver.phases.phase_records import Started, call_of
-from driver.phases.way_books import books_of
 from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
+from driver.pipeline_run.phase_prompt import mending_prompt
+from driver.pipeline_run.step_log import Started, books_of, call_of
 from driver.policy.judgement import Judgement
 from driver.run_state.attempt_history import Trail
 from driver.run_state.context import Placed

@@ -21,15 +21,15 @@ from driver.domain.phase_receipt import (
 )
 from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.limits.admission import STOPPED_BY_USER, GateClosedError
-from driver.phases.phase_prompt import phase_prompt
-from driver.phases.phase_records import Started, call_of
-from driver.phases.reading import read_only
-from driver.phases.setting_up import set_up
-from driver.phases.taking_up import Start
-from driver.phases.way import Way
-from driver.phases.way_review import approved, review_step
 from driver.pipeline import position as course
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, SETUP, Phase
+from driver.pipeline_run.item_work import Way
+from driver.pipeline_run.phase_prompt import phase_prompt
+from driver.pipeline_run.read_only_agent import read_only
+from driver.pipeline_run.resume_point import Start
+from driver.pipeline_run.review_loop import approved, review_step
+from driver.pipeline_run.setup_step import set_up
+from driver.pipeline_run.step_log import Started, call_of
 from driver.policy.judgement import Judgement
 from driver.run_state.attempt_history import Trail, outcome_of, settle
 from driver.run_state.context import Placed

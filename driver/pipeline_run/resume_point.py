@@ -8,10 +8,10 @@ from driver.agents.attempt import UNPROVEN
 from driver.domain import phase_receipt
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Attempt, ItemOutcome, Verdict
-from driver.phases.recovery import acceptable, resumed
-from driver.phases.remembered import Remembered
 from driver.pipeline import position as course
 from driver.pipeline.definition import REVIEW
+from driver.pipeline_run.resume import acceptable, resumed
+from driver.pipeline_run.resume_state import Remembered
 from driver.run_state.context import Planned, Wave
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import of_step

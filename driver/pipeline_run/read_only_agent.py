@@ -16,9 +16,9 @@ from driver.backend_api.driver import WorkerResult
 from driver.checkout_guard.guard import accusation
 from driver.domain.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
 from driver.domain.results import Attempt, Verdict
-from driver.phases.phase_prompt import phase_prompt
-from driver.phases.phase_records import Started, call_of
 from driver.pipeline.definition import Phase
+from driver.pipeline_run.phase_prompt import phase_prompt
+from driver.pipeline_run.step_log import Started, call_of
 from driver.policy import judgement as verdicts
 from driver.policy.judgement import Judgement
 from driver.run_state.context import Placed, Planned, Wave
