@@ -14,17 +14,17 @@ from driver.backends.recording import RecordingWriter
 from driver.backends.registry import driver_of
 from driver.backlog.item_filter import Wanted
 from driver.closing import closing_lines
-from driver.conclusion import aborted
 from driver.cycle_context import CycleRequest, repository_in_sight
-from driver.dry_run import describe_dry_run
 from driver.execution.cancellation import Stop, listening
 from driver.git.private_git import open_repository
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
-from driver.planning import WaveRequest, check, wave_id_of
-from driver.report import to_json
 from driver.run_state.context import Planned, Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
 from driver.terminal.progress import Terminal, to_stderr
+from driver.wave.conclusion import aborted
+from driver.wave.dry_run import describe_dry_run
+from driver.wave.planning import WaveRequest, check, wave_id_of
+from driver.wave.report import to_json
 from driver.workspace.repository_info import Survey
 from state_store import failpoints
 from state_store.errors import InputError, TidegateError

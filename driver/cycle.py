@@ -43,14 +43,14 @@ from driver.cycle_report import (
 )
 from driver.cycle_status import TRACKER, CycleStatus
 from driver.domain.results import Verdict
-from driver.dry_run import describe_dry_run
 from driver.follow_up import follow_up
 from driver.intake import manifest_of, taken
 from driver.limits.admission import GateClosedError, check_before_start, check_halt
-from driver.planning import check
 from driver.requests_left import requests_left
 from driver.run_state.state_folder import prepare_state_dir
 from driver.tracker_update import Terms, update_tracker
+from driver.wave.dry_run import describe_dry_run
+from driver.wave.planning import check
 from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_id import id_of

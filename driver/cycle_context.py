@@ -16,9 +16,9 @@ from driver.backends.registry import driver_of
 from driver.backlog.item_filter import Wanted
 from driver.backlog.tracker_index import Docket, TrackerReader
 from driver.git.private_git import toplevel_of
-from driver.planning import WaveRequest
 from driver.run_state.context import Shipping, WaveOptions
 from driver.terminal.progress import Progress
+from driver.wave.planning import WaveRequest
 from driver.workspace.repository_info import Survey
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings

@@ -30,10 +30,10 @@ from driver.backlog.selection import (
 from driver.backlog.tracker_index import Docket
 from driver.cycle_context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.in_base import absent
-from driver.phases.preflight import PreflightError
-from driver.planning import check
 from driver.publishing.pending import OwedItems
 from driver.terminal.safe_text import counted
+from driver.wave.planning import check
+from driver.wave.preflight import PreflightError
 from state_store.errors import CannotRunError, InputError
 from state_store.item_id import id_of
 from state_store.kept_items import collector_paused

@@ -29,8 +29,8 @@ from driver.execution.processes import Command, Processes
 from driver.filesystem.tree import remove_tree
 from driver.git.command import private_environment, run_git, text
 from driver.git.private_git import PrivateGit, Repository
-from driver.grounds import run_setup
 from driver.verification.test_run import Test, run_of, test_environment
+from driver.wave.repositories import run_setup
 from driver.wave_records import objects_in, past_waves
 from driver.workspace.setup import Preparation
 from driver.workspace.workspace import Workshop

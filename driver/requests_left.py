@@ -12,7 +12,7 @@ from driver.pull_requests.body import Proposed
 from driver.pull_requests.forge import NONE
 from driver.pull_requests.outbox import all_open
 from driver.pull_requests.request import propose_left
-from driver.report import proposed_json
+from driver.wave.report import proposed_json
 from state_store.errors import ExitCode
 from state_store.events import PULL_REQUEST, wave_stream
 

@@ -38,10 +38,11 @@ def run_wave(
     from and to ship for. The answer's keys are those of docs/formats.md;
     bad input is an answer with `aborted` and `error`, never an exception.
     """
-    from driver import report, wave
     from driver.backends.duck_typed import adapted
-    from driver.planning import WaveRequest
     from driver.run_state.context import Shipping, WaveOptions
+    from driver.wave import report
+    from driver.wave import run as wave
+    from driver.wave.planning import WaveRequest
 
     request = WaveRequest(
         driver=adapted(driver),
@@ -56,7 +57,7 @@ def run_wave(
 
 def result_to_report(result: Mapping[str, Any]) -> dict[str, Any]:
     """The short form of a result, as ledgers read it."""
-    from driver import report
+    from driver.wave import report
 
     return report.result_to_report(result)
 

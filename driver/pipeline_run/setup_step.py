@@ -14,11 +14,11 @@ from driver.domain.phase_receipt import (
 )
 from driver.domain.prompts import command_text
 from driver.domain.results import Verdict
-from driver.grounds import run_setup
 from driver.pipeline.definition import Phase
 from driver.pipeline_run.step_log import Started
 from driver.policy.judgement import Judgement
 from driver.run_state.context import Placed
+from driver.wave.repositories import run_setup
 
 
 def set_up(at: Placed, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]:

@@ -10,8 +10,8 @@ from driver.backend_api.driver import DriverCapabilities
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.domain.tiers import policy_for
 from driver.domain.work_item import check_item
-from driver.report import ItemReport, WaveReport
 from driver.run_state.context import Home, Planned
+from driver.wave.report import ItemReport, WaveReport
 from state_store.errors import ExitCode
 
 DONE, STOPPED, LEFT = ExitCode.DONE, ExitCode.STOPPED_BY_POLICY, ExitCode.NOT_ALL_SHIPPED

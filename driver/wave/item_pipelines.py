@@ -8,12 +8,12 @@ from dataclasses import replace
 from driver.backend_api.driver import AgentDriver
 from driver.backends.registry import driver_from
 from driver.domain.reviews import OFF, is_required
-from driver.phases.preflight import PreflightError, check_ready
 from driver.pipeline import position as course
 from driver.pipeline.definition import CLASSIC, REVIEW, Pipeline
 from driver.pipeline.prompt_files import no_file_of_text, no_text, unknown_variables
 from driver.pipeline.tables import parse
 from driver.run_state.context import Planned
+from driver.wave.preflight import PreflightError, check_ready
 from driver.workspace.repository_info import Survey
 from state_store.errors import InputError
 from tools.settings import Settings

@@ -15,12 +15,12 @@ from driver.domain.work_item import ManifestError
 from driver.execution.cancellation import InterruptedWaveError
 from driver.execution.worker_pool import run_all
 from driver.limits.admission import CEILING, REFUSED, GateClosedError, gate_word, way_on
-from driver.phases.preflight import PreflightError
 from driver.pull_requests.body import Proposed
-from driver.report import Base, ItemReport, WaveReport, is_done
 from driver.run_state.attempt_history import settle
 from driver.run_state.context import Planned, Wave
 from driver.run_state.leases import LeasedElsewhereError
+from driver.wave.preflight import PreflightError
+from driver.wave.report import Base, ItemReport, WaveReport, is_done
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import STEPS
 from state_store.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError

@@ -12,20 +12,21 @@ from pathlib import Path
 
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.domain.work_item import Manifest
-from driver.first_lines import first_lines
-from driver.grounds import GroundWork, SideProcesses, parallel_tests
-from driver.limits.admission import Gates
+from driver.git.private_git import Repository
+from driver.limits.admission import Gates, halt_command
 from driver.limits.spending import Spending, told_in_this_wave
 from driver.limits.spending import opened as spending_of
-from driver.phases.pipelines import phase_drivers
-from driver.planning import Plan, WaveRequest, check_able, plan_of, reviewing_driver
 from driver.run_state.context import Performer, Wave
 from driver.run_state.event_log import Forgetful, Memory, WaveMemory
 from driver.run_state.leases import Leases
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import clear_up, noted, run_mark
 from driver.run_state.snapshot import take_snapshot
+from driver.terminal.safe_text import counted
 from driver.verification.baseline import WaveBaselines
+from driver.wave.item_pipelines import phase_drivers
+from driver.wave.planning import Plan, WaveRequest, check_able, plan_of, reviewing_driver
+from driver.wave.repositories import GroundWork, SideProcesses, parallel_tests
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import WORK
 from state_store.anchors import check_kept
@@ -35,6 +36,31 @@ from state_store.journal import safe_slug
 from state_store.write_api import STATE_DB_FILENAME
 from tools import cost_ceiling
 from tools.settings import Settings
+
+
+def first_lines(wave: Wave) -> Iterator[str]:
+    """What is begun and by whom, how to stop it, where to look, and the base of each repository."""
+    caps = wave.driver.probe_capabilities()
+    items = counted(len(wave.plan), "item")
+    tier = caps.recommended_verification_tier
+    stop = ""
+    if wave.state_dir is not None:
+        stop = f"; or anywhere: {halt_command(wave.state_dir, 'set', 'REASON')}"
+    told = f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
+    yield f"{told}; to stop it, press Ctrl-C here{stop}"
+    if wave.reviewer and any(map(wave.wants_review, wave.plan)):
+        model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
+        yield f"what needs a review is read by backend {wave.reviewer.driver.name}{model}"
+    yield f"prompts and outputs of agents and tests: {wave.run_dir}"
+    for ground in wave.grounds.values():
+        if isinstance(ground, RepositoryGround):
+            yield _base_line(ground.repository)
+
+
+def _base_line(repository: Repository) -> str:
+    where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
+    depth = ", a shallow clone" if repository.shallow else ""
+    return f"{repository.top}: builds on {where} at {repository.head[:12]}{depth}"
 
 
 @contextlib.contextmanager

@@ -13,10 +13,10 @@ from driver.backends.registry import of_reviewer, review_driver_from
 from driver.domain.reviews import is_required
 from driver.domain.work_item import Manifest, parse_manifest
 from driver.limits.admission import check_before_start
-from driver.phases.pipelines import phase_drivers, with_pipelines
-from driver.phases.preflight import check_integration, check_ready, preflight
 from driver.run_state.context import Planned, Shipping, WaveOptions
 from driver.run_state.state_folder import check_state_dir
+from driver.wave.item_pipelines import phase_drivers, with_pipelines
+from driver.wave.preflight import check_integration, check_ready, preflight
 from driver.workspace.repository_info import Survey
 from tools.settings import Settings
 from tools.settings import load as load_settings

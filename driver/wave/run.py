@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from driver.conclusion import aborted, conclude, with_requests
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import Leaving, repeating, run_all
-from driver.item_line import abandoned, walk
 from driver.limits.admission import gate_word
 from driver.merge_queue.batch import Entry
-from driver.opening import opened
 from driver.pipeline_run.resume import found_there, made_up_for, make_up
 from driver.pipeline_run.resume_state import Remembered, recall
-from driver.planning import WaveRequest, wave_id_of
 from driver.publishing.ship import ship, strays
 from driver.pull_requests.request import propose
-from driver.report import WaveReport
 from driver.run_state.attempt_history import Trail
 from driver.run_state.context import Wave
+from driver.wave.conclusion import aborted, conclude, with_requests
+from driver.wave.item_run import abandoned, walk
+from driver.wave.opening import opened
+from driver.wave.planning import WaveRequest, wave_id_of
+from driver.wave.report import WaveReport
 from driver.workspace.repository_context import RepositoryGround
 from state_store.errors import StoppedByPolicyError, TidegateError
 

@@ -1,1 +1,0 @@
-"""One step of a wave each; `driver.wave` puts them in order."""

@@ -1,0 +1,1 @@
+"""One wave: plan, pre-flight, open, run the items, conclude, report."""
