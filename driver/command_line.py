@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from driver import cycle
 from driver.backends.recording import RecordingWriter
 from driver.backends.registry import driver_of
 from driver.backlog.item_filter import Wanted
 from driver.closing import closing_lines
-from driver.cycle_context import CycleRequest, repository_in_sight
 from driver.execution.cancellation import Stop, listening
 from driver.git.private_git import open_repository
 from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.run_state.context import Planned, Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
+from driver.scheduler import cycle
+from driver.scheduler.context import CycleRequest, repository_in_sight
 from driver.terminal.progress import Terminal, to_stderr
 from driver.wave.conclusion import aborted
 from driver.wave.dry_run import describe_dry_run

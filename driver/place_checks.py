@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.backlog.tracker import tracker_problems, validate_item
-from driver.cycle_context import repository_in_sight
 from driver.forge_checks import check_pull_requests
 from driver.git.command import GitError, redacted
 from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
@@ -20,6 +19,7 @@ from driver.git.remote import Remote, why_unreachable
 from driver.git.repository import check_usable
 from driver.machine_checks import check_disk, nearest_folder
 from driver.run_state.state_folder import check_state_dir
+from driver.scheduler.context import repository_in_sight
 from driver.terminal.check_result import Check, failed, failed_as, passed, warned
 from driver.terminal.safe_text import typed
 from driver.workspace.root import workspace_root

@@ -39,7 +39,7 @@ WAVE_SCHEDULER = {
     "filter_todo_items": ("driver.backlog.selection", "filter_todo_items"),
     "select_disjoint_items": ("driver.backlog.selection", "select_disjoint_items"),
     "build_wave_manifest": (_HERE, "build_wave_manifest"),
-    "emit_report": ("driver.cycle_report", "emit_report"),
+    "emit_report": ("driver.scheduler.report", "emit_report"),
     "_normalize_path": (_HERE, "_normalize_path"),
     "_is_valid_owned_path": (_HERE, "_is_valid_owned_path"),
     "_validate_item": (_HERE, "_validate_item"),

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.cycle_context import repository_in_sight
 from driver.git.private_git import Repository, open_repository
+from driver.scheduler.context import repository_in_sight
 from driver.workspace.root import workspace_root
 from state_store.errors import InputError
 from tools.settings import Settings, process_environment

@@ -33,8 +33,9 @@ def run_wave_scheduler(
     options: WaveOptions | None = None,
 ) -> dict[str, Any]:
     """One cycle; the answer is the report of docs/formats.md, with `success` and `exit_code`."""
-    from driver import cycle, wave_loop
-    from driver.cycle_context import CycleRequest
+    from driver import wave_loop
+    from driver.scheduler import cycle
+    from driver.scheduler.context import CycleRequest
 
     return cycle.run(
         CycleRequest(

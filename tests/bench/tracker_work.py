@@ -37,8 +37,8 @@ def intake() -> Work:
     """The tracker read, parsed or recognized, chosen from and checked."""
     from driver.backlog.item_filter import Wanted
     from driver.backlog.tracker_index import TrackerReader
-    from driver.cycle_context import Cycle
-    from driver.intake import taken
+    from driver.scheduler.context import Cycle
+    from driver.scheduler.intake import taken
     from driver.workspace.repository_info import Survey
 
     def work(tracker: Path, state: Path) -> None:

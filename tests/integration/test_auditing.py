@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from driver.auditing import WAVES, audited, past_of
-from driver.backlog import Backlog
 from driver.execution.process_identity import holder_name, is_gone
 from driver.run_state.leases import Leases
+from driver.scheduler.audit import WAVES, audited, past_of
+from driver.scheduler.backlog import Backlog
 from state_store import coordination, events
 from state_store.api import StateAPI
 from state_store.export import state_md

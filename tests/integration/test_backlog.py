@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from driver.backlog import Backlog
 from driver.backlog.tracker_index import TrackerReader
 from driver.run_state.leases import LeasedElsewhereError, Leases
+from driver.scheduler.backlog import Backlog
 from state_store import coordination
 from state_store.api import StateAPI
 

@@ -11,8 +11,8 @@ import pytest
 
 from driver.backend_api.driver import Usage, WorkerResult
 from driver.backends.openai_compatible import OpenAICompatibleDriver
-from driver.cycle import run
-from driver.cycle_context import CycleRequest
+from driver.scheduler.context import CycleRequest
+from driver.scheduler.cycle import run
 from driver.wave_loop import result_to_report, run_wave
 from state_store.api import StateAPI
 from state_store.kept_spend import Purpose, Reserved, Total

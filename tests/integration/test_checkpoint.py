@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from driver.checkpoint import checkpointed, published
 from driver.git.private_git import open_repository
+from driver.scheduler.checkpoint import checkpointed, published
 from state_store import events
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError

@@ -13,12 +13,12 @@ from typing import Any, cast
 
 import pytest
 
-from driver.backlog import Backlog
 from driver.backlog.retry_policy import Patience
 from driver.backlog.selection import Selection
 from driver.run_state.leases import Leases
-from driver.tracker_update import Terms, edits_for
-from driver.wave_results import WaveResults
+from driver.scheduler.backlog import Backlog
+from driver.scheduler.report import WaveResults
+from driver.scheduler.tracker_update import Terms, edits_for
 from state_store.api import StateAPI
 from state_store.events import TRACKER
 from state_store.store import EventStore

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from driver.pull_requests.body import Proposed, PullRequest
-from driver.requests_left import told_of
+from driver.scheduler.pending_requests import told_of
 from tests.support.forges import fake_gh
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item, writes

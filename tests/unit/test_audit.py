@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from driver.audit import (
+from driver.backlog.selection import filter_todo_items
+from driver.closing import closing_lines
+from driver.scheduler.audit_rules import (
     FAILING_ITEM,
     FLAKY_TEST,
     RED_BASELINE,
@@ -20,8 +22,6 @@ from driver.audit import (
     audit,
     red_alone,
 )
-from driver.backlog.selection import filter_todo_items
-from driver.closing import closing_lines
 from state_store.findings import apply_findings
 
 Json = dict[str, Any]

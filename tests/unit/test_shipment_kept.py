@@ -8,7 +8,7 @@ import pytest
 
 from driver.backlog.publication_status import Shipped
 from driver.backlog.selection import Selection
-from driver.wave_results import WaveResults
+from driver.scheduler.report import WaveResults
 
 SELECTION = Selection(({"id": 1, "slug": "a"},), ())
 BASES = [{"repo": "/r", "commit": "b1", "branch": "main"}]

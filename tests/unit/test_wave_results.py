@@ -8,8 +8,8 @@ import pytest
 from driver.backlog.publication_status import Shipped
 from driver.backlog.retry_policy import Patience
 from driver.backlog.selection import Selection
-from driver.tracker_update import Terms, edits_for
-from driver.wave_results import WaveResults
+from driver.scheduler.report import WaveResults
+from driver.scheduler.tracker_update import Terms, edits_for
 
 SELECTION = Selection(({"id": 1, "slug": "a"}, {"id": "B", "slug": "b"}), ())
 GREEN = [{"slug": "a", "verified": True}, {"slug": "b", "verified": True}]

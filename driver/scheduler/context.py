@@ -23,7 +23,7 @@ from driver.workspace.repository_info import Survey
 from tools.settings import Settings, process_environment
 from tools.settings import load as load_settings
 
-TOOL_CHECKOUT = Path(__file__).resolve().parents[1]
+TOOL_CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)

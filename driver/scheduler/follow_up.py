@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from driver.backlog import Backlog, resource
 from driver.backlog.publication_status import (
     Facts,
     Fate,
@@ -29,7 +28,6 @@ from driver.backlog.publication_status import (
 )
 from driver.backlog.retry_policy import opened
 from driver.backlog.tracker import Edit
-from driver.cycle_context import Cycle, by_repository
 from driver.domain.commit_message import item_name, task_of
 from driver.domain.item_fields import Wrong, slug_of, text_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
@@ -39,6 +37,8 @@ from driver.publishing.fenced_push import told
 from driver.publishing.merged import Outlook, UnaskedError
 from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.state_folder import prepare_state_dir
+from driver.scheduler.backlog import Backlog, resource
+from driver.scheduler.context import Cycle, by_repository
 from state_store.errors import TidegateError
 from state_store.events import wave_stream
 from state_store.item_id import id_of

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from driver.cycle_status import BUILDLOG_MD, STATE_MD
 from driver.domain.results import MODE_FILE, Change
 from driver.filesystem.temporary import scratch_folder
 from driver.git.ancestry import is_in_history
@@ -28,6 +27,7 @@ from driver.git.private_git import (
 from driver.git.push_result import PushResult
 from driver.git.remote import Remote, fetch_head
 from driver.git.repository import checked_out_in
+from driver.scheduler.status import BUILDLOG_MD, STATE_MD
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError, TidegateError
 from state_store.export import buildlog, state_md

@@ -12,13 +12,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from driver.backlog import Backlog
 from driver.backlog.publication_status import KEY, Shipped, note_of
 from driver.backlog.retry_policy import Patience, after_try, no_wait, opened
 from driver.backlog.tracker import Edit
 from driver.domain.results import Verdict
+from driver.scheduler.backlog import Backlog
+from driver.scheduler.report import WaveResults
 from driver.terminal.safe_text import with_note, without_remedy
-from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_status import IN_PROGRESS, is_open
 

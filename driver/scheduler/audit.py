@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from driver.audit import Finding, Past, audit, red_alone
-from driver.backlog import Backlog
 from driver.execution.process_identity import is_gone
+from driver.scheduler.audit_rules import Finding, Past, audit, red_alone
+from driver.scheduler.backlog import Backlog
 from state_store import coordination, events
 from state_store.api import StateAPI
 from state_store.errors import TidegateError

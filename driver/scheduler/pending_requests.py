@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from driver.backlog import ACTOR, Backlog
-from driver.cycle_context import Cycle
 from driver.execution.cancellation import Stop
 from driver.pull_requests.body import Proposed
 from driver.pull_requests.forge import NONE
 from driver.pull_requests.outbox import all_open
 from driver.pull_requests.request import propose_left
+from driver.scheduler.backlog import ACTOR, Backlog
+from driver.scheduler.context import Cycle
 from driver.wave.report import proposed_json
 from state_store.errors import ExitCode
 from state_store.events import PULL_REQUEST, wave_stream

@@ -16,10 +16,10 @@ from typing import Any
 from driver.backlog.retry_policy import opened
 from driver.backlog.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
 from driver.backlog.tracker import Edit
-from driver.cycle_context import Cycle, place_of
 from driver.domain.item_key import resource_of
 from driver.run_state.leases import LeasedElsewhereError, Leases
 from driver.run_state.run_registry import clear_up
+from driver.scheduler.context import Cycle, place_of
 from state_store import events
 from state_store.anchors import check_kept
 from state_store.api import StateAPI

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.backlog import ACTOR
+from driver.scheduler.backlog import ACTOR
 from driver.terminal.progress import Progress
 from state_store import events
 from state_store.api import StateAPI

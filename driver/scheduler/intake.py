@@ -28,9 +28,9 @@ from driver.backlog.selection import (
     select_ranked,
 )
 from driver.backlog.tracker_index import Docket
-from driver.cycle_context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
-from driver.in_base import absent
 from driver.publishing.pending import OwedItems
+from driver.scheduler.context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
+from driver.scheduler.dependencies_in_base import absent
 from driver.terminal.safe_text import counted
 from driver.wave.planning import check
 from driver.wave.preflight import PreflightError

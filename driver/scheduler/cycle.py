@@ -12,17 +12,20 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from driver.auditing import audited
 from driver.backends.duck_typed import adapted
 from driver.backends.recording import RecordingWriter
-from driver.backlog import Backlog, refused_claims, resource
 from driver.backlog.publication_status import Shipped
 from driver.backlog.retry_policy import Patience
 from driver.backlog.selection import Selection, Skipped
 from driver.backlog.tracker import withdrawn
 from driver.backlog.watched_fields import changed_terms, proof_terms
-from driver.checkpoint import checkpointed
-from driver.cycle_context import (
+from driver.domain.results import Verdict
+from driver.limits.admission import GateClosedError, check_before_start, check_halt
+from driver.run_state.state_folder import prepare_state_dir
+from driver.scheduler.audit import audited
+from driver.scheduler.backlog import Backlog, refused_claims, resource
+from driver.scheduler.checkpoint import checkpointed
+from driver.scheduler.context import (
     Cycle,
     CycleRequest,
     git_of,
@@ -31,27 +34,24 @@ from driver.cycle_context import (
     wave_options,
     wave_request,
 )
-from driver.cycle_report import (
+from driver.scheduler.follow_up import follow_up
+from driver.scheduler.intake import manifest_of, taken
+from driver.scheduler.pending_requests import requests_left
+from driver.scheduler.report import (
     DISPATCH,
     INTAKE,
     MANIFEST,
+    WaveResults,
     concluded,
     cycle_report,
     failed,
     nothing_to_do,
     stopped,
 )
-from driver.cycle_status import TRACKER, CycleStatus
-from driver.domain.results import Verdict
-from driver.follow_up import follow_up
-from driver.intake import manifest_of, taken
-from driver.limits.admission import GateClosedError, check_before_start, check_halt
-from driver.requests_left import requests_left
-from driver.run_state.state_folder import prepare_state_dir
-from driver.tracker_update import Terms, update_tracker
+from driver.scheduler.status import TRACKER, CycleStatus
+from driver.scheduler.tracker_update import Terms, update_tracker
 from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import check
-from driver.wave_results import WaveResults
 from state_store.errors import TidegateError
 from state_store.item_id import id_of
 from state_store.journal import Key, entries_about, load_entries

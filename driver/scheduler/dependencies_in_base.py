@@ -14,12 +14,12 @@ from typing import Any
 
 from driver.backlog.dependencies import needed
 from driver.backlog.publication_status import KEY, Landed, Shipped
-from driver.cycle_context import Cycle, by_repository
 from driver.git.ancestry import is_in_history
 from driver.git.command import user_environment
 from driver.git.private_git import Repository, open_repository, tip_of
 from driver.publishing.merged import Outlook, UnaskedError, landed_in
 from driver.publishing.published_history import History
+from driver.scheduler.context import Cycle, by_repository
 from state_store.item_id import id_of
 from state_store.item_status import IN_PROGRESS
 from tools.settings import Settings
