@@ -49,8 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from driver.reclaim import DAY_S, FAILED, Scope, reclaim
-    from driver.surroundings import existing_state, surroundings
+    from driver.maintenance.reclaim import DAY_S, FAILED, Scope, reclaim
+    from driver.maintenance.reproduce import existing_state, surroundings
 
     place = surroundings(args.repo, args.state_dir, args.config)
     scope = Scope(

@@ -55,8 +55,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _steps(args: argparse.Namespace) -> Iterator[Step]:
+    from driver.maintenance.reproduce import surroundings
     from driver.run_state.state_folder import check_state_dir, prepare_state_dir
-    from driver.surroundings import surroundings
     from state_store.errors import InputError
     from tools import starter
 

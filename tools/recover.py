@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from driver.leftovers import Leftover
+    from driver.maintenance.leftovers import Leftover
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from driver.leftovers import find, leftovers
-    from driver.surroundings import existing_state, surroundings
+    from driver.maintenance.leftovers import find, leftovers
+    from driver.maintenance.reproduce import existing_state, surroundings
 
     place = surroundings(args.repo, args.state_dir)
     found = leftovers(existing_state(place), place.settings.environ)
@@ -109,7 +109,7 @@ def _show(one: Leftover, *, as_json: bool) -> None:
 
 
 def _restore(one: Leftover, args: argparse.Namespace, environ: Mapping[str, str]) -> None:
-    from driver.restoring import restore_branch, restore_patch
+    from driver.maintenance.restore import restore_branch, restore_patch
 
     if args.patch:
         restore_patch(one, Path(args.patch))

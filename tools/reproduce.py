@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from driver.reproduction import Reproduction
+    from driver.maintenance.reproduce import Reproduction
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -44,8 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from driver.reproduction import find, reproduce
-    from driver.surroundings import surroundings
+    from driver.maintenance.reproduce import find, reproduce, surroundings
     from state_store.errors import ExitCode, InputError
 
     place = surroundings(args.repo, args.state_dir, args.config)

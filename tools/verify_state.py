@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from driver.surroundings import Surroundings
+    from driver.maintenance.reproduce import Surroundings
     from state_store.anchors import Anchor
     from state_store.rebuild import Health, Rebuilt
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from driver.surroundings import existing_state, surroundings
+    from driver.maintenance.reproduce import existing_state, surroundings
     from state_store.errors import ExitCode
     from state_store.rebuild import examine
     from state_store.write_api import STATE_DB_FILENAME
@@ -78,7 +78,7 @@ def _mend(
     health: Health,
     anchors: set[Anchor],
 ) -> Rebuilt:
-    from driver.wave_records import live_waves
+    from driver.maintenance.past_waves import live_waves
     from state_store.errors import StoppedByPolicyError
     from state_store.rebuild import rebuild
 

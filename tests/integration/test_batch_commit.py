@@ -11,7 +11,7 @@ import pytest
 
 from driver.domain.commit_message import items_of
 from driver.git.private_git import open_repository
-from driver.reproduction import find, reproduce
+from driver.maintenance.reproduce import find, reproduce
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item, writes
 

@@ -7,6 +7,7 @@ claimed: this tree, green by this command. Nothing in the repository or state is
 from __future__ import annotations
 
 import functools
+import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,14 +29,17 @@ from driver.domain.results import RunKind, TestRun
 from driver.execution.processes import Command, Processes
 from driver.filesystem.tree import remove_tree
 from driver.git.command import private_environment, run_git, text
-from driver.git.private_git import PrivateGit, Repository
+from driver.git.private_git import PrivateGit, Repository, open_repository
+from driver.maintenance.past_waves import objects_in, past_waves
+from driver.scheduler.context import repository_in_sight
 from driver.verification.test_run import Test, run_of, test_environment
 from driver.wave.repositories import run_setup
-from driver.wave_records import objects_in, past_waves
+from driver.workspace.root import workspace_root
 from driver.workspace.setup import Preparation
 from driver.workspace.workspace import Workshop
 from state_store.errors import CannotRunError, InputError
-from tools.settings import Settings
+from tools.settings import Settings, process_environment
+from tools.settings import load as load_settings
 
 _RUN = "reproduce"
 
@@ -185,3 +189,44 @@ def _receipts(state_dir: Path, wave: str, item: str) -> Iterator[TestRun]:
                 yield from receipt.listed(record.get("together"))
                 for attempt in objects_in(record.get("attempts")):
                     yield from receipt.of_evidence(attempt.get("evidence"))
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """`repository` is the one asked for, else that of the current folder, else None."""
+
+    settings: Settings
+    repository: Repository | None
+
+    @property
+    def state_dir(self) -> Path:
+        """The state folder, which may not exist."""
+        return Path(os.path.realpath(self.settings.state_dir))
+
+    @property
+    def workspaces(self) -> Path | None:
+        """The folder that runs on this repository make their own folders in."""
+        if self.repository is None:
+            return None
+        environ = self.settings.environ
+        return workspace_root(self.settings.workspace.root, environ, self.repository)
+
+
+def surroundings(
+    repo: str | None, state_dir: str | None, config: str | None = None
+) -> Surroundings:
+    """Look around. Raises InputError for a folder that is no repository, or wrong settings."""
+    environ = process_environment()
+    top = Path(repo) if repo else repository_in_sight((Path.cwd(),))
+    repository = open_repository(top, environ) if top else None
+    project = repository.top if repository else Path.cwd()
+    named = Path(config) if config else None
+    settings = load_settings(project=project, config=named, flags={"state_dir": state_dir})
+    return Surroundings(settings, repository)
+
+
+def existing_state(place: Surroundings) -> Path:
+    """The state folder. Raises InputError when there is none."""
+    if not place.state_dir.is_dir():
+        raise InputError(f"there is no state folder {place.state_dir}: name it with --state-dir")
+    return place.state_dir

@@ -13,7 +13,7 @@ from driver.domain.results import Change
 from driver.filesystem.temporary import scratch_folder
 from driver.git.commit_spec import CommitSpec
 from driver.git.private_git import GitError, PrivateGit, Repository, open_repository
-from driver.leftovers import Leftover
+from driver.maintenance.leftovers import Leftover
 from driver.publishing.wave_branches import HEADS
 from state_store.errors import CannotRunError, InputError
 from state_store.files import read_bytes, write_bytes_atomic

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.git.private_git import is_ancestor, open_repository, tip_of
-from driver.wave_records import REPORT, Json, PastWave, past_waves
+from driver.maintenance.past_waves import REPORT, Json, PastWave, past_waves
 from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, origin_of
 from state_store import journal
 from state_store.errors import InputError, TidegateError

@@ -1,0 +1,1 @@
+"""What past waves left behind: find it, restore it, reclaim its disk, reproduce its proof."""
