@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from driver.place_checks import Places
+    from driver.diagnostics.places import Places
     from driver.terminal.check_result import Check
 
 
@@ -60,10 +60,9 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _checks(args: argparse.Namespace) -> Iterator[Check]:
-    from driver.backend_checks import check_backends, secrets_of
-    from driver.machine_checks import check_clock, check_cores, check_git, check_sandbox
-    from driver.pipeline_checks import check_pipeline
-    from driver.place_checks import check_places
+    from driver.diagnostics.backends import check_backends, check_pipeline, secrets_of
+    from driver.diagnostics.machine import check_clock, check_cores, check_git, check_sandbox
+    from driver.diagnostics.places import check_places
     from driver.terminal.check_result import masked
     from tools.settings import process_environment
 
@@ -83,7 +82,7 @@ def _checks(args: argparse.Namespace) -> Iterator[Check]:
 def _places(
     args: argparse.Namespace, environ: Mapping[str, str], *, has_git: bool
 ) -> tuple[Places, tuple[Check, ...]]:
-    from driver.place_checks import Places, repository_at, repository_named, workspaces_of
+    from driver.diagnostics.places import Places, repository_at, repository_named, workspaces_of
     from driver.terminal.check_result import warned
     from tools.settings import load
 

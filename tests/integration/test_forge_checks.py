@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.forge_checks import check_pull_requests
+from driver.diagnostics.forge import check_pull_requests
 from driver.git.private_git import open_repository
 from driver.terminal.check_result import Check, Level
 from tests.support.forges import FakeGh, fake_gh

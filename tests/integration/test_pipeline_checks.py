@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.pipeline_checks import check_pipeline
+from driver.diagnostics.backends import check_pipeline
 from driver.terminal.check_result import Check
 from tests.support.repos import Checkout, make_repo, user_environ
 from tools.settings import load

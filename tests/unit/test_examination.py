@@ -17,9 +17,7 @@ from driver.backend_api.driver import (
 )
 from driver.backends.cli.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
 from driver.backends.http.server import judge_models
-from driver.execution.processes import Ending, Finished
-from driver.execution.sandbox_probe import Facts, choose
-from driver.machine_checks import (
+from driver.diagnostics.machine import (
     CLOCK_SLACK_S,
     LITTLE_BYTES,
     MIB,
@@ -30,6 +28,8 @@ from driver.machine_checks import (
     judge_disk,
     judge_sandbox,
 )
+from driver.execution.processes import Ending, Finished
+from driver.execution.sandbox_probe import Facts, choose
 from driver.terminal.check_result import Check, Level, failed, failed_as, masked, passed, warned
 
 NOW = 1_900_000_000.0

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.backlog.tracker import tracker_problems, validate_item
-from driver.forge_checks import check_pull_requests
+from driver.diagnostics.forge import check_pull_requests
+from driver.diagnostics.machine import check_disk, nearest_folder
 from driver.git.command import GitError, redacted
 from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
 from driver.git.remote import Remote, why_unreachable
 from driver.git.repository import check_usable
-from driver.machine_checks import check_disk, nearest_folder
 from driver.run_state.state_folder import check_state_dir
 from driver.scheduler.context import repository_in_sight
 from driver.terminal.check_result import Check, failed, failed_as, passed, warned
@@ -31,7 +31,7 @@ from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
 from tools.halt import get_halt_info
 from tools.settings import Settings
 
-TOOLS = Path(__file__).resolve().parents[1] / "tools"
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
 REMOTE_TIMEOUT_S = 20.0
 
 

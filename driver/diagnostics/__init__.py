@@ -1,0 +1,1 @@
+"""Checks of the machine, the folders, the backends and the forge before anything is spent."""
