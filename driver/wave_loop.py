@@ -70,7 +70,7 @@ def __getattr__(name: str) -> Any:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser, add_common
+    from driver.cli.flags import Parser, add_common
 
     parser = Parser(prog="wave_loop.py", description="Run one wave of items with disjoint files.")
     add = parser.add_argument
@@ -88,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
-    from driver import command_line
+    from driver.cli import command_line
 
     return command_line.run_manifest(args, run_wave)
 

@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser, add_common
+    from driver.cli.flags import Parser, add_common
 
     parser = Parser(prog="wave_scheduler.py", description="Run one wave of a backlog's next items.")
     add = parser.add_argument
@@ -75,7 +75,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
-    from driver import command_line, wave_loop
+    from driver import wave_loop
+    from driver.cli import command_line
 
     return command_line.run_cycle(args, wave_loop.run_wave)
 

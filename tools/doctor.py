@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser
+    from driver.cli.flags import Parser
 
     parser = Parser(prog="doctor.py", description="Say whether a wave can run here.")
     add = parser.add_argument

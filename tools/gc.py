@@ -21,7 +21,7 @@ OLDER_THAN_DAYS = 14.0
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser
+    from driver.cli.flags import Parser
 
     parser = Parser(prog="gc.py", description="Remove what finished and dead runs left.")
     add = parser.add_argument

@@ -24,7 +24,7 @@ KINDS = ("github", "gitlab", "cron", "systemd")
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser
+    from driver.cli.flags import Parser
 
     parser = Parser(prog="init.py", description="Make what a project needs to start.")
     add = parser.add_argument

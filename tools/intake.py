@@ -25,7 +25,7 @@ KINDS = ("github", "markdown", "csv")
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser
+    from driver.cli.flags import Parser
 
     parser = Parser(prog="intake.py", description="Bring work from elsewhere into the tracker.")
     add = parser.add_argument

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser
+    from driver.cli.flags import Parser
 
     parser = Parser(prog="recover.py", description="Bring back work that was not shipped.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|restore")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser
+    from driver.cli.flags import Parser
 
     parser = Parser(prog="reproduce.py", description="Prove a shipped commit again.")
     add = parser.add_argument

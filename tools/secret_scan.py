@@ -102,7 +102,7 @@ def is_binary_file(path: str | Path) -> bool:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser
+    from driver.cli.flags import Parser
 
     parser = Parser(
         prog="secret_scan.py", description="Look for secrets before they are published."

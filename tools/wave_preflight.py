@@ -172,7 +172,7 @@ def _overlaps(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, st
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser
+    from driver.cli.flags import Parser
 
     parser = Parser(prog="wave_preflight.py", description="Is the project ready for a wave?")
     add = parser.add_argument

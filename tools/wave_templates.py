@@ -84,7 +84,7 @@ def validate_presets() -> dict[str, list[str]]:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
-    from driver.flags import Parser
+    from driver.cli.flags import Parser
 
     parser = Parser(prog="wave_templates.py", description="Manifests to begin with.")
     actions = parser.add_subparsers(dest="action", required=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from driver import demo
+from driver.cli import demo
 from tests.bench.arena import interleaved
 
 pytestmark = pytest.mark.bench

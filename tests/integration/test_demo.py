@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from driver import demo
+from driver.cli import demo
 from state_store.errors import InputError
 from tests.support import warm
 from tests.support.interpreter import IN_SHELL, PYTHON

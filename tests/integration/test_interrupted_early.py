@@ -20,7 +20,7 @@ import importlib.abc, os, runpy, signal, sys
 
 class Interrupting(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name == "driver.command_line":
+        if name == "driver.cli.command_line":
             os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

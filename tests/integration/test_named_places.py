@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.places import write_report
+from driver.cli.report_files import write_report
 from tools import wave_templates
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no named pipes in folders")

@@ -167,7 +167,7 @@ def test_variables_of_git_do_not_lead_astray(project: Project) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: str(path.stem))
 @beside
 def test_the_demo_needs_an_empty_folder(folder: Path, program: Path) -> None:
-    pytest.importorskip("driver.demo")
+    pytest.importorskip("driver.cli.demo")
     kept = folder / "mine.txt"
     kept.write_text("mine", encoding="utf-8")
     done = run(program, "--demo", str(folder), cwd=folder, env=environment(folder))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import Usage, WorkerResult
-from driver.closing import closing_lines
+from driver.cli.summary_lines import closing_lines
 from driver.limits.admission import GateClosedError, check_halt
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, built, item, verdicts

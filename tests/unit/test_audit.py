@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driver.backlog.selection import filter_todo_items
-from driver.closing import closing_lines
+from driver.cli.summary_lines import closing_lines
 from driver.scheduler.audit_rules import (
     FAILING_ITEM,
     FLAKY_TEST,

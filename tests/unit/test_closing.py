@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.closing import closing_lines
+from driver.cli.summary_lines import closing_lines
 from driver.terminal.safe_text import verdict_said
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from driver.backends.recording import RecordingWriter
 from driver.backends.registry import driver_of
 from driver.backlog.item_filter import Wanted
-from driver.closing import closing_lines
+from driver.cli.report_files import check_places, keep_standard_files, kept_beside_run, write_report
+from driver.cli.summary_lines import closing_lines
 from driver.execution.cancellation import Stop, listening
 from driver.git.private_git import open_repository
-from driver.places import check_places, keep_standard_files, kept_beside_run, write_report
 from driver.run_state.context import Planned, Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler import cycle
@@ -84,7 +84,7 @@ def _done(
 def _demo_done(
     args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    from driver import demo  # noqa: PLC0415 - only the demo needs its files
+    from driver.cli import demo  # noqa: PLC0415 - only the demo needs its files
 
     folder = demo.make(Path(args.demo) if args.demo else None)
     report = _cycle_report(demo.arguments(args, folder), run_wave, stop)

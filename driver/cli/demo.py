@@ -30,7 +30,7 @@ from tools.settings import process_environment
 # run of this project takes the recorded mistakes for its own.
 _FILES = Path(__file__).with_name("demo_files")
 _SUFFIX = ".txt"
-_PROGRAM = Path(__file__).with_name("wave_scheduler.py")
+_PROGRAM = Path(__file__).parents[1] / "wave_scheduler.py"
 _REPOSITORY = "repo"
 _REMOTE = "remote.git"
 _STATE = "state"

@@ -1,0 +1,1 @@
+"""The two programs' flags, report files, last lines and the demo."""
