@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from state_store.kept_spend import Total
-from tools.settings_schema import LimitsSettings
+from tools.settings.schema import LimitsSettings
 
 MICRO = 1_000_000
 WAVE = "wave"

@@ -23,7 +23,7 @@ from tools import halt
 if TYPE_CHECKING:
     import argparse
 
-    from tools.settings import Settings
+    from tools.settings.load import Settings
 
 PERIODS = {"wave": "max_wave_tokens", "daily": "max_daily_tokens"}
 LEDGER = Path("ledger") / "OUTCOMES-LEDGER.md"
@@ -68,7 +68,7 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
 
 def get_ceiling(config: Mapping[str, Any], period: str) -> int | None:
     """The ceiling in tokens, None when off; raises InputError for anything but a whole number."""
-    from tools.setting_kinds import TOKENS
+    from tools.settings.kinds import TOKENS
 
     if period not in PERIODS:
         raise InputError(f"{period!r} is no period; use one of {', '.join(PERIODS)}")
@@ -85,7 +85,7 @@ def get_ceiling(config: Mapping[str, Any], period: str) -> int | None:
 
 def load_config(loaded: Settings | None = None) -> dict[str, Any]:
     """`state_root` and `limits` as `check` takes them, of `loaded` or of what is found here."""
-    from tools import settings
+    from tools.settings import load as settings
 
     found = settings.load() if loaded is None else loaded
     limits = {name: getattr(found.limits, name) for name in PERIODS.values()}

@@ -157,7 +157,7 @@ def append_alert_log(state_dir: str | Path, line: str) -> bool:
 
 def load_config_file(path: str | Path | None = None) -> dict[str, Any]:
     """`state_root` and `limits` of the settings, or of the config file at `path`."""
-    from tools import settings
+    from tools.settings import load as settings
 
     loaded = settings.load(config=None if path is None else Path(path))
     config = cost_ceiling.load_config(loaded)
@@ -219,7 +219,7 @@ def _answer(asked: argparse.Namespace) -> int:
 
 
 def _wave(wave: str | int | None) -> str:
-    from tools import settings
+    from tools.settings import load as settings
 
     named = wave if wave is not None else settings.process_environment().get("AESOP_WAVE")
     if named is None or not str(named).strip():

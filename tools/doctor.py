@@ -64,7 +64,7 @@ def _checks(args: argparse.Namespace) -> Iterator[Check]:
     from driver.diagnostics.machine import check_clock, check_cores, check_git, check_sandbox
     from driver.diagnostics.places import check_places
     from driver.terminal.check_result import masked
-    from tools.settings import process_environment
+    from tools.settings.load import process_environment
 
     environ = process_environment()
     git = check_git(environ, Path.cwd())
@@ -84,7 +84,7 @@ def _places(
 ) -> tuple[Places, tuple[Check, ...]]:
     from driver.diagnostics.places import Places, repository_at, repository_named, workspaces_of
     from driver.terminal.check_result import warned
-    from tools.settings import load
+    from tools.settings.load import load
 
     top = repository_named(args.repo, environ) if has_git else None
     config = Path(args.config) if args.config else None

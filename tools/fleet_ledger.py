@@ -266,7 +266,7 @@ def _parsed(asked: argparse.Namespace, name: str) -> Any:
 
 
 def _folder(state_dir: str | Path | None) -> Path:
-    from tools import settings
+    from tools.settings import load as settings
 
     return settings.resolve_state_dir() if state_dir is None else Path(state_dir)
 

@@ -63,14 +63,14 @@ def clear_halt(state_dir: str | Path | None = None) -> bool:
 
 def load_config() -> dict[str, Any]:
     """What the config found from the current folder says of the state folder: `state_root`."""
-    from tools import settings
+    from tools.settings import load as settings
 
     return {"state_root": str(settings.resolve_state_dir())}
 
 
 def resolve_state_dir(config: Mapping[str, Any] | None = None) -> Path:
     """The state folder: environment, `state_root` of `config` (or of the files), else `state`."""
-    from tools import settings
+    from tools.settings import load as settings
 
     if config is None:
         return settings.resolve_state_dir()
@@ -108,7 +108,7 @@ def _one_action(asked: argparse.Namespace) -> bool:
 
 
 def _act(asked: argparse.Namespace) -> int:
-    from tools import settings
+    from tools.settings import load as settings
 
     folder = settings.resolve_state_dir(asked.state_dir)
     if asked.action == "set":

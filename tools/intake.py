@@ -51,7 +51,7 @@ def _run(args: argparse.Namespace) -> int:
     from driver.backlog.tracker import validate_item
     from state_store.tracker_file import read_tracker_file
     from tools.intake_merge import Item, Plan, plan, write
-    from tools.settings import resolve_state_dir
+    from tools.settings.load import resolve_state_dir
 
     drafts = _drafts(args.kind, args.path)
 

@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _path(state_dir: str | Path | None) -> Path:
-    from tools import settings
+    from tools.settings import load as settings
 
     return settings.resolve_state_dir(state_dir) / STATUS_FILE
 

@@ -94,7 +94,7 @@ def _db(asked: argparse.Namespace) -> Path:
     if asked.db:
         return Path(asked.db)
     from state_store.write_api import STATE_DB_FILENAME
-    from tools import settings
+    from tools.settings import load as settings
 
     return settings.resolve_state_dir(asked.state_dir) / STATE_DB_FILENAME
 

@@ -217,7 +217,7 @@ def _read(path: Path) -> bytes:
 
 def _shelf(repo: str | Path) -> Shelf:
     from driver.git.stored_blobs import Shelf
-    from tools.settings import process_environment
+    from tools.settings.load import process_environment
 
     return Shelf(Path(repo), process_environment())
 

@@ -193,7 +193,7 @@ def _preference(text: str) -> tuple[str, str]:
 def _opened(asked: argparse.Namespace) -> StateAPI:
     from state_store.api import StateAPI
     from state_store.write_api import STATE_DB_FILENAME
-    from tools import settings
+    from tools.settings import load as settings
 
     path = settings.resolve_state_dir(asked.state_dir) / STATE_DB_FILENAME
     if not path.exists():

@@ -14,7 +14,7 @@ from typing import Any
 
 from state_store.errors import InputError
 from state_store.files import BadFileError, read_text
-from tools.settings import process_environment
+from tools.settings.load import process_environment
 
 VARIABLE = "AESOP_TEMP_ROOT"
 _IN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

@@ -74,7 +74,7 @@ def load_config(root_dir: str | Path) -> dict[str, Any]:
 
 def resolve_state_dir(root_dir: str | Path, config: Mapping[str, Any] | None = None) -> Path:
     """The state folder as a run in `root_dir` would find it, or that of a config read before."""
-    from tools import settings
+    from tools.settings import load as settings
 
     root = Path(root_dir).absolute()
     if config is not None:
@@ -115,7 +115,7 @@ def check_orchestrator_status_freshness(path: str | Path, s: float = STATUS_S) -
 def is_git_repo(root: str | Path) -> bool:
     """Whether a folder lies in a checkout."""
     from driver.git.private_git import toplevel_of
-    from tools.settings import process_environment
+    from tools.settings.load import process_environment
 
     return toplevel_of(Path(root), process_environment()) is not None
 
@@ -278,7 +278,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 def _git(root: str | Path, *args: str) -> str | None:
     from driver.git.command import GitError, run_git, text, user_environment
-    from tools.settings import process_environment
+    from tools.settings.load import process_environment
 
     try:
         env = user_environment(process_environment())

@@ -11,7 +11,7 @@ from driver.git.private_git import PrivateGit
 from driver.workspace.repository_context import Ground, RepositoryGround
 from tools.known_secrets import secrets_of
 from tools.publishing import objections
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 _AT_ONCE = 64
 _MESSAGE = "the message of the commit"

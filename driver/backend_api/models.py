@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from driver.backend_api.driver import ROLE_SETUP, ROLE_VERIFY, ROLE_WORKER, Usage
-from tools.setting_kinds import TokenPrice
+from tools.settings.kinds import TokenPrice
 
 AS_OF = "2026-11-29"
 SOURCE = "the providers' public model and pricing pages, in stored copies of that day"

@@ -43,7 +43,7 @@ from driver.backends.http.server import OPENAI_URL, Server, complete, examine_se
 from driver.filesystem.safe_file_access import NotPlainError, write_plain
 from driver.terminal.check_result import Check
 from state_store.errors import CannotRunError, InputError
-from tools.settings import process_environment
+from tools.settings.load import process_environment
 
 # Names that callers of the source look up. What a server takes is asked of the server itself.
 JSON_SCHEMA_CAPABLE = frozenset(

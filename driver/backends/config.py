@@ -13,8 +13,8 @@ from typing import Any
 from driver.backend_api.driver import AgentDriver
 from driver.backends.registry import FACTORIES, BackendConfigError, Environ, given, unknown
 from state_store.errors import CannotRunError, InputError
-from tools import settings as tidegate_settings
-from tools.settings_schema import BackendSettings
+from tools.settings import load as tidegate_settings
+from tools.settings.schema import BackendSettings
 
 DEFAULT_BACKEND = "claude"
 DEFAULT_PATH = Path("aesop.config.json")

@@ -12,7 +12,7 @@ from driver.backends.chat import CodexDriver, Transport
 from driver.backends.http.exchange import Watch
 from driver.backends.http.server import OPENAI_KEY, Server, complete
 from driver.backends.http.transport import default_openai_transport
-from tools.settings import process_environment
+from tools.settings.load import process_environment
 
 __all__ = ["OpenAICompatibleDriver", "default_openai_transport", "make_openai_compatible_transport"]
 

@@ -17,9 +17,9 @@ from driver.backend_api.models import own_prices
 from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
 from driver.backends.http.endpoint import endpoint
 from state_store.errors import InputError
-from tools.setting_kinds import TokenPrice
-from tools.settings import Settings
-from tools.settings_schema import BackendSettings
+from tools.settings.kinds import TokenPrice
+from tools.settings.load import Settings
+from tools.settings.schema import BackendSettings
 
 NO_PRICES: Mapping[str, TokenPrice] = MappingProxyType({})
 

@@ -24,7 +24,7 @@ from driver.domain.work_item import check_item
 from driver.git.command import private_environment, run_git
 from driver.terminal.safe_text import typed
 from state_store.errors import CannotRunError, InputError
-from tools.settings import process_environment
+from tools.settings.load import process_environment
 
 # What is text here becomes code there: with a suffix of its own no linter, type checker or test
 # run of this project takes the recorded mistakes for its own.

@@ -18,8 +18,8 @@ from driver.pipeline.tables import parse
 from driver.terminal.check_result import Check, failed, failed_as, named, passed
 from driver.workspace.repository_info import Survey
 from state_store.errors import InputError, TidegateError
-from tools.settings import Settings
-from tools.settings_schema import BackendSettings
+from tools.settings.load import Settings
+from tools.settings.schema import BackendSettings
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 

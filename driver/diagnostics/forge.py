@@ -14,7 +14,7 @@ from driver.git.private_git import Repository, find_remote
 from driver.pull_requests.forge import GH, NONE, environment_of, names_of
 from driver.terminal.check_result import Check, failed, passed, warned
 from state_store.errors import TidegateError
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 NAME = "pull_requests"
 _TIMEOUT_S = 20.0

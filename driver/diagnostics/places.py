@@ -29,7 +29,7 @@ from state_store.schema import look
 from state_store.tracker_file import read_tracker_file
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
 from tools.halt import get_halt_info
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 REMOTE_TIMEOUT_S = 20.0

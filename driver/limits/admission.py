@@ -22,7 +22,7 @@ from driver.terminal.safe_text import GO_ON, typed
 from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
 from tools import budget, cost_ceiling, halt
 from tools.ceilings import DAILY, TOKENS, Decision, Limits
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 HALT = "halt"
 CEILING = "ceiling"

@@ -33,7 +33,7 @@ from state_store.kept_spend import Purpose, Reserved
 from tools import budget, ceilings, charges
 from tools.budget import Budget, OverBudgetError
 from tools.charges import Used
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 _LOOK_AGAIN_S = 0.5
 _UNMETERED = Usage()

@@ -38,8 +38,8 @@ from driver.workspace.root import workspace_root
 from driver.workspace.setup import Preparation
 from driver.workspace.workspace import Workshop
 from state_store.errors import CannotRunError, InputError
-from tools.settings import Settings, process_environment
-from tools.settings import load as load_settings
+from tools.settings.load import Settings, process_environment
+from tools.settings.load import load as load_settings
 
 _RUN = "reproduce"
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.setting_kinds import Command
-from tools.settings_schema import BackendSettings
+from tools.settings.kinds import Command
+from tools.settings.schema import BackendSettings
 
 SETUP, AGENT, GATE, REVIEW, PUBLISH = "setup", "agent", "gate", "review", "publish"
 KINDS = (SETUP, AGENT, GATE, REVIEW, PUBLISH)

@@ -34,10 +34,11 @@ from driver.pipeline.definition import (
 )
 from driver.test_command.exit_code_rules import command_problems
 from state_store.errors import InputError
-from tools import setting_kinds, settings_schema
-from tools.setting_kinds import Kind
-from tools.settings_schema import BackendSettings
-from tools.settings_sources import nearest
+from tools.settings import kinds as setting_kinds
+from tools.settings import schema as settings_schema
+from tools.settings.kinds import Kind
+from tools.settings.schema import BackendSettings
+from tools.settings.sources import nearest
 
 MAX_PHASES = 40
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")

@@ -23,7 +23,7 @@ from driver.git.repository import configured
 from driver.publishing.fenced_push import WAVES, bring
 from driver.publishing.published_history import GitDir, History, sighted
 from driver.publishing.wave_branches import HEADS, branches_with, wave_branches
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 # A remote that is slow to say what it has is asked again by the next cycle.
 _ASKING_S = 60.0

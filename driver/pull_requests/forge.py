@@ -22,7 +22,7 @@ from driver.pull_requests.body import PullRequest
 from driver.pull_requests.outbox import Proposal
 from driver.terminal.safe_text import safe_line
 from state_store.errors import TidegateError
-from tools.settings_schema import ShipSettings
+from tools.settings.schema import ShipSettings
 
 DRAFT, READY, NONE = "draft", "ready", "none"
 GH = "gh"

@@ -28,7 +28,7 @@ from state_store.failpoints import failpoint
 from state_store.journal import entries_about, load_entries
 from state_store.locks import locked
 from tools.known_secrets import scan_known_values, secrets_of
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 
 def propose(

@@ -31,7 +31,7 @@ from driver.terminal.progress import Ask, Progress
 from driver.workspace.repository_context import Ground, Place
 from driver.workspace.repository_info import Survey
 from state_store.journal import safe_slug
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 SHIP_MODES = ("branch", "current")
 

@@ -33,7 +33,7 @@ from state_store.errors import CannotRunError, TidegateError
 from state_store.export import buildlog, state_md
 from tools.known_secrets import secrets_of
 from tools.publishing import objections
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 FILES = (STATE_MD, BUILDLOG_MD)
 _LEFT_OUT = "(a line that holds a secret is left out)"

@@ -20,8 +20,8 @@ from driver.run_state.context import Shipping, WaveOptions
 from driver.terminal.progress import Progress
 from driver.wave.planning import WaveRequest
 from driver.workspace.repository_info import Survey
-from tools.settings import Settings, process_environment
-from tools.settings import load as load_settings
+from tools.settings.load import Settings, process_environment
+from tools.settings.load import load as load_settings
 
 TOOL_CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -22,7 +22,7 @@ from driver.publishing.published_history import History
 from driver.scheduler.context import Cycle, by_repository
 from state_store.item_id import id_of
 from state_store.item_status import IN_PROGRESS
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 Item = Mapping[str, Any]
 

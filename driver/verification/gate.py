@@ -15,7 +15,7 @@ from driver.run_state.context import Placed
 from driver.verification.assessment import Weighed, weigh
 from driver.verification.test_run import Asked, Test, prove, run_on
 from state_store.errors import TidegateError
-from tools.setting_kinds import Command
+from tools.settings.kinds import Command
 
 
 @dataclass

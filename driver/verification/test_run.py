@@ -22,7 +22,7 @@ from driver.runners.counts import count_tests
 from driver.runners.result import Counts, Doubt
 from driver.terminal.safe_text import bounded
 from driver.workspace.repository_context import Bench, ProvingPlace
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 MAX_KEPT_CHARS = 64_000
 MAX_READ_BYTES = 2**25

@@ -16,7 +16,7 @@ from driver.run_state.context import Planned
 from driver.wave.preflight import PreflightError, check_ready
 from driver.workspace.repository_info import Survey
 from state_store.errors import InputError
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 
 def with_pipelines(

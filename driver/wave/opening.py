@@ -35,7 +35,7 @@ from state_store.errors import CannotRunError
 from state_store.journal import safe_slug
 from state_store.write_api import STATE_DB_FILENAME
 from tools import cost_ceiling
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 
 def first_lines(wave: Wave) -> Iterator[str]:

@@ -18,8 +18,8 @@ from driver.run_state.state_folder import check_state_dir
 from driver.wave.item_pipelines import phase_drivers, with_pipelines
 from driver.wave.preflight import check_integration, check_ready, preflight
 from driver.workspace.repository_info import Survey
-from tools.settings import Settings
-from tools.settings import load as load_settings
+from tools.settings.load import Settings
+from tools.settings.load import load as load_settings
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from driver.workspace.setup import Preparation
 from driver.workspace.workspace import Workshop
 from state_store.errors import CannotRunError
 from state_store.journal import safe_slug
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 _FEW_FILES = 3000  # a further checkout of more takes longer than what it saves
 

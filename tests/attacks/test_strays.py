@@ -15,7 +15,7 @@ import pytest
 from tests.support.beside import beside, beside_on
 from tests.support.repos import Checkout, hook
 from tests.support.waves import Agent, Scene, built, item, verdicts, writes
-from tools.settings import Settings
+from tools.settings.load import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
 FILES = {"a.txt": "base\n", "b.txt": "base\n", "c.txt": "base\n", ".gitignore": "ignored\n"}

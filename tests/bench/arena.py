@@ -20,7 +20,7 @@ from driver.backends.command import CommandDriver
 from driver.run_state.context import WaveOptions
 from driver.terminal.progress import Progress
 from driver.wave_loop import run_wave
-from tools import settings
+from tools.settings import load as settings
 
 FILES = 100
 IDENTITY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")

@@ -16,7 +16,7 @@ from state_store.api import StateAPI
 from state_store.errors import CannotRunError
 from tests.support.repos import Checkout, checkout_fingerprint, frozen
 from tests.support.waves import Scene
-from tools.settings_schema import CheckpointSettings
+from tools.settings.schema import CheckpointSettings
 
 BRANCH = "tidegate/state"
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA2cD4fG6hJ8"

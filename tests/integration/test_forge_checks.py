@@ -13,7 +13,7 @@ from driver.git.private_git import open_repository
 from driver.terminal.check_result import Check, Level
 from tests.support.forges import FakeGh, fake_gh
 from tests.support.repos import make_repo, user_environ
-from tools.settings import load
+from tools.settings.load import load
 
 WEB = "https://github.com/acme/widgets.git"
 

@@ -17,7 +17,8 @@ import pytest
 from state_store.errors import CannotRunError, InputError
 from tests.support import warm
 from tests.support.interpreter import PYTHON
-from tools import cost_ceiling, halt, settings
+from tools import cost_ceiling, halt
+from tools.settings import load as settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tools" / "halt.py"

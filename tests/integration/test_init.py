@@ -12,7 +12,7 @@ from tests.support import warm
 from tests.support.beside import beside, beside_on
 from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout, make_repo, user_environ
-from tools.settings import load
+from tools.settings.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
 

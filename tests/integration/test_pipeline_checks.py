@@ -9,7 +9,7 @@ import pytest
 from driver.diagnostics.backends import check_pipeline
 from driver.terminal.check_result import Check
 from tests.support.repos import Checkout, make_repo, user_environ
-from tools.settings import load
+from tools.settings.load import load
 
 CONFIG = """
 [[pipeline.phase]]

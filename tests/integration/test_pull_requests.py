@@ -22,7 +22,7 @@ from tests.support.programs import item as build_item
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item, writes
 from tools import halt
-from tools.settings import load
+from tools.settings.load import load
 
 A_GOOD = ["grep", "-qx", "good", "a.txt"]
 B_GOOD = ["grep", "-qx", "good", "b.txt"]

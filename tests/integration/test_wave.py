@@ -51,8 +51,8 @@ from tests.support.waves import (
     writes,
 )
 from tools import halt
-from tools.settings import Settings
-from tools.settings_schema import LimitsSettings
+from tools.settings.load import Settings
+from tools.settings.schema import LimitsSettings
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 FILES = {"a.txt": "base\n", "b.txt": "base\n", "c.txt": "base\n", "run.sh": "exit 0\n"}

@@ -21,7 +21,7 @@ from tests.support.programs import ROOT, Project
 from tests.support.programs import item as tracked
 from tests.support.waves import Agent, Scene, built, item, writes
 from tools import halt
-from tools.settings_schema import LimitsSettings
+from tools.settings.schema import LimitsSettings
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="test commands for a POSIX shell")
 FILES = {"a.txt": "base\n", "b.txt": "base\n", "c.txt": "base\n"}

@@ -21,7 +21,7 @@ from driver.run_state.context import WaveOptions
 from driver.terminal.progress import Progress
 from driver.wave_loop import run_wave
 from tests.support.repos import Checkout, make_bare, make_repo, user_environ
-from tools.settings import Settings, load
+from tools.settings.load import Settings, load
 
 PATIENCE_S = 30.0
 BILLED = Usage(70, 30, 0.01)

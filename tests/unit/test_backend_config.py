@@ -16,9 +16,9 @@ from driver.backends.http.server import Server
 from driver.backends.recording import RecordingWriter
 from driver.backends.registry import FACTORIES, driver_from, review_driver_from
 from state_store.errors import InputError
-from tools.setting_kinds import TokenPrice
-from tools.settings import Settings, load
-from tools.settings_schema import BackendSettings
+from tools.settings.kinds import TokenPrice
+from tools.settings.load import Settings, load
+from tools.settings.schema import BackendSettings
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from state_store.errors import InputError
-from tools.settings import load
+from tools.settings.load import load
 
 
 def loaded(folder: Path, limits: Any) -> int | None:

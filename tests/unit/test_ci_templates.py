@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.yaml_outline import outline
-from tools.settings import load
+from tools.settings.load import load
 from tools.starter import CI_TEMPLATES, WORKFLOWS
 
 BUDGET = {"TIDEGATE_LIMITS_MAX_WAVE_TOKENS", "TIDEGATE_LIMITS_MAX_DAILY_TOKENS"}

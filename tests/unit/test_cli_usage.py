@@ -18,7 +18,7 @@ from driver.backends.cli.other_clis import (
     read_gemini,
     read_opencode,
 )
-from tools.settings_schema import KINDS
+from tools.settings.schema import KINDS
 
 OUTPUTS = Path(__file__).parents[1] / "support" / "cli_outputs"
 

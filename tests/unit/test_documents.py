@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.settings import load
+from tools.settings.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

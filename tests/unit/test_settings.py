@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from state_store.errors import InputError
-from tools import settings
-from tools.setting_kinds import TokenPrice
-from tools.settings_schema import KINDS, REVIEW_BACKEND, SECTIONS, BackendSettings
+from tools.settings import load as settings
+from tools.settings.kinds import TokenPrice
+from tools.settings.schema import KINDS, REVIEW_BACKEND, SECTIONS, BackendSettings
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 Load = Callable[..., settings.Settings]

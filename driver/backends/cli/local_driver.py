@@ -50,7 +50,7 @@ from driver.execution.processes import (
     Processes,
     child_environment,
 )
-from tools.settings import process_environment
+from tools.settings.load import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0
 DEFAULT_STALL_S = 600.0

@@ -10,7 +10,7 @@ from typing import Any
 from driver.backends.http.exchange import Watch
 from driver.backends.http.redirects import AuthStripRedirectHandler
 from driver.backends.http.server import OPENAI_URL, Server, complete
-from tools.settings import process_environment
+from tools.settings.load import process_environment
 
 _AuthStripRedirectHandler = AuthStripRedirectHandler
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.errors import InputError
-from tools.settings_schema import KINDS, SECTIONS, STATE_DIR
+from tools.settings.schema import KINDS, SECTIONS, STATE_DIR
 
 PROJECT_FILE = "tidegate.toml"
 SOURCE_FILE = "aesop.config.json"

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from state_store.errors import InputError
-from tools.setting_kinds import ARGV, PHASES, TokenPrice
-from tools.settings_schema import (
+from tools.settings.kinds import ARGV, PHASES, TokenPrice
+from tools.settings.schema import (
     KINDS,
     OPTIONAL,
     PRICES,
@@ -32,7 +32,7 @@ from tools.settings_schema import (
     VerifySettings,
     WorkspaceSettings,
 )
-from tools.settings_sources import Entry, Found, from_environment, from_flags, read_files
+from tools.settings.sources import Entry, Found, from_environment, from_flags, read_files
 
 STATE_VARIABLES = ("TIDEGATE_STATE_DIR", "AESOP_STATE_ROOT")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tools.setting_kinds import (
+from tools.settings.kinds import (
     ADDRESS,
     ARGUMENTS,
     ARGV,

@@ -1,0 +1,1 @@
+"""The settings: their fields, sources and checks."""
