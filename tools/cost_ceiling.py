@@ -184,7 +184,7 @@ def _spent(folder: Path, period: str, minutes: float | None, wave: str | int | N
 
 def _real_spend(folder: Path, since: datetime | None, wave: str | int | None) -> int:
     """What the ledger knows, and what the store knows and the ledger does not yet."""
-    from tools import spent
+    from tools.budget import budget as spent
 
     return spent.tokens(folder, since, None if wave is None else str(wave))
 

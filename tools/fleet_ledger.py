@@ -292,7 +292,7 @@ def _text(name: str, value: str) -> str:
 
 
 def _count(name: str, value: Any) -> int:
-    from tools.ceilings import counted
+    from tools.budget.ceilings import counted
 
     count = counted(value)
     if count is None:

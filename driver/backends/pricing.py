@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from driver.backend_api.driver import AgentDriver, Usage, WorkerResult
 from driver.backend_api.models import PRICES, Price, cost_of
-from tools.ceilings import counted, priced
+from tools.budget.ceilings import counted, priced
 
 _LEFT_SHARE = 0.2  # of a dispatch's tokens leave the model; those are the dear ones
 

@@ -20,8 +20,9 @@ from driver.backend_api.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.execution.cancellation import InterruptedWaveError, Stop
 from driver.terminal.safe_text import GO_ON, typed
 from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
-from tools import budget, cost_ceiling, halt
-from tools.ceilings import DAILY, TOKENS, Decision, Limits
+from tools import cost_ceiling, halt
+from tools.budget import budget
+from tools.budget.ceilings import DAILY, TOKENS, Decision, Limits
 from tools.settings.load import Settings
 
 HALT = "halt"

@@ -30,9 +30,9 @@ from driver.limits.admission import Gates
 from state_store.api import StateAPI
 from state_store.errors import InputError, TidegateError
 from state_store.kept_spend import Purpose, Reserved
-from tools import budget, ceilings, charges
-from tools.budget import Budget, OverBudgetError
-from tools.charges import Used
+from tools.budget import budget, ceilings, charges
+from tools.budget.budget import Budget, OverBudgetError
+from tools.budget.charges import Used
 from tools.settings.load import Settings
 
 _LOOK_AGAIN_S = 0.5

@@ -20,9 +20,10 @@ from tests.support.beside import beside
 from tests.support.interpreter import PYTHON
 from tests.support.killing import Yard
 from tests.support.programs import ROOT
-from tools import fleet_ledger, spent
-from tools.budget import Budget
-from tools.ceilings import Limits
+from tools import fleet_ledger
+from tools.budget import budget as spent
+from tools.budget.budget import Budget
+from tools.budget.ceilings import Limits
 from tools.ledger_rows import all_rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

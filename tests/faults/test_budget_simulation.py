@@ -19,9 +19,9 @@ import pytest
 from state_store.kept_spend import Purpose, Reserved, SpendBook, Total, utc_day
 from state_store.store import EventStore
 from tests.support.manual_clock import ManualClock
-from tools.budget import Budget, OverBudgetError
-from tools.ceilings import MICRO, Ceilings, Limits
-from tools.charges import Used
+from tools.budget.budget import Budget, OverBudgetError
+from tools.budget.ceilings import MICRO, Ceilings, Limits
+from tools.budget.charges import Used
 
 WORKERS = 8
 DAY_S = 86_400.0

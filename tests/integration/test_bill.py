@@ -38,7 +38,7 @@ from tests.support.model_script import (
 from tests.support.model_server import ModelServer
 from tests.support.waves import Scene, built, item, verdicts
 from tools import fleet_ledger
-from tools.budget import read_totals
+from tools.budget.budget import read_totals
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell tests")
 NONCE = re.compile(r'"nonce": "([0-9a-f]{32})"')

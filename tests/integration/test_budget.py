@@ -22,9 +22,9 @@ from tests.support.beside import beside
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response, says
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts
 from tools import cost_ceiling, fleet_ledger, halt, wave_ledger_hook
-from tools.budget import Budget, OverBudgetError
-from tools.ceilings import Ceilings, Limits
-from tools.charges import Used
+from tools.budget.budget import Budget, OverBudgetError
+from tools.budget.ceilings import Ceilings, Limits
+from tools.budget.charges import Used
 
 SLUGS = [f"i{number}" for number in range(8)]
 

@@ -12,8 +12,9 @@ from driver.cli.summary_lines import closing_lines
 from driver.limits.admission import GateClosedError, check_halt
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, built, item, verdicts
-from tools import budget, halt
-from tools.ceilings import Limits
+from tools import halt
+from tools.budget import budget
+from tools.budget.ceilings import Limits
 
 OFF = '[review]\nmode = "off"\n[limits]\nmax_workers = 1\n'
 

@@ -13,9 +13,9 @@ from state_store.kept_spend import Charge, Reserved
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import ScriptedDriver
-from tools.budget import Budget
-from tools.ceilings import Limits
-from tools.charges import Used
+from tools.budget.budget import Budget
+from tools.budget.ceilings import Limits
+from tools.budget.charges import Used
 
 
 class OnceBusy(Budget):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from state_store.kept_spend import Purpose, Reserved, Total
-from tools.ceilings import (
+from tools.budget.ceilings import (
     DAILY,
     WAVE,
     Ceilings,
@@ -21,7 +21,7 @@ from tools.ceilings import (
     percentile_90,
     priced,
 )
-from tools.charges import Used, charge_of
+from tools.budget.charges import Used, charge_of
 
 NAN, ENDLESS = float("nan"), float("inf")
 

@@ -12,9 +12,9 @@ from state_store.kept_spend import Purpose, Reserved
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.manual_clock import ManualClock
-from tools.budget import Budget, OverBudgetError
-from tools.ceilings import Ceilings, Limits
-from tools.charges import Used
+from tools.budget.budget import Budget, OverBudgetError
+from tools.budget.ceilings import Ceilings, Limits
+from tools.budget.charges import Used
 
 DAY_S = 86_400.0
 HOLD_S = 3600.0

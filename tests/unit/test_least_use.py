@@ -18,7 +18,7 @@ from driver.backends.http.chat_usage import Bill
 from driver.backends.pricing import sound
 from state_store.kept_spend import Purpose, Reserved
 from tests.support.raw_server import completion
-from tools.charges import Used, charge_of
+from tools.budget.charges import Used, charge_of
 
 OWN = {"m": Price(1.0, 10.0)}
 MILLION = 1_000_000

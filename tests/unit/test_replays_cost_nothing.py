@@ -14,8 +14,8 @@ from driver.limits.spending import Spending, told_in_this_wave
 from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import ScriptedDriver
-from tools.budget import Budget
-from tools.ceilings import Limits
+from tools.budget.budget import Budget
+from tools.budget.ceilings import Limits
 
 
 class Played(ScriptedDriver):

@@ -5,14 +5,14 @@ A backend's word is believed only where it is a number; what nobody knows counts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from state_store import events
-from state_store.kept_spend import Charge, OpenUse, Reserved
-from tools import ceilings
-from tools.ceilings import MICRO
+from state_store.kept_spend import Charge, OpenUse, Overrun, Reserved
+from tools.budget import ceilings
+from tools.budget.ceilings import MICRO
 
 OK, FAILED, EMPTY, HUNG = "OK", "FAILED", "EMPTY", "HUNG"
 
@@ -83,3 +83,19 @@ def billed(reserved: Reserved, charge: Charge, usd: Any) -> Mapping[str, Any]:
         "duration_s": round(charge.seconds, 3),
         "stamp": reserved.stamp,
     }
+
+
+def beyond(running: Iterable[OpenUse], overruns: Sequence[Overrun]) -> tuple[int, int]:
+    """Tokens and micro-USD to be set aside for `running` above what they reserved."""
+    more = [_beyond(use, overruns) for use in running]
+    return sum(tokens for tokens, _ in more), sum(usd for _, usd in more)
+
+
+def _beyond(use: OpenUse, overruns: Sequence[Overrun]) -> tuple[int, int]:
+    purpose, held = use.reserved.purpose, use.reserved
+    kind = (purpose.backend, purpose.model, purpose.phase)
+    beside = [one for one in overruns if one.kind == kind and one.settled >= use.since]
+    return (
+        max([0, *(one.tokens - held.tokens for one in beside)]),
+        max([0, *(one.usd - held.usd for one in beside)]),
+    )

@@ -11,21 +11,30 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from state_store import events
 from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.failpoints import failpoint
-from state_store.kept_spend import Charge, OpenUse, Purpose, Reserved, SpendBook, Total, utc_day
+from state_store.kept_spend import (
+    Charge,
+    OpenUse,
+    Purpose,
+    Reserved,
+    SpendBook,
+    Total,
+    Use,
+    utc_day,
+)
 from state_store.store import EventStore, Transaction
 from state_store.write_api import STATE_DB_FILENAME
-from tools import ceilings
-from tools.ceilings import DAILY, MICRO, WAVE, Decision, Estimate, Fit, Limits, Period
-from tools.charges import Used, billed, charge_of, in_full
-from tools.ledger_rows import NOTHING_ELSEWHERE, Elsewhere
+from tools.budget import ceilings
+from tools.budget.ceilings import DAILY, MICRO, WAVE, Decision, Estimate, Fit, Limits, Period
+from tools.budget.charges import Used, beyond, billed, charge_of, in_full
+from tools.ledger_rows import NOTHING_ELSEWHERE, Elsewhere, all_rows
 from tools.ledger_writer import LedgerWriter
-from tools.overruns import beyond
 
 ACTOR = "budget"
 HOLD_S = 7200.0
@@ -315,3 +324,30 @@ def _told(total: Total, limits: ceilings.Ceilings, minutes: float) -> dict[str, 
         "unmetered": total.unmetered,
         "unpriced": total.unpriced,
     }
+
+
+def tokens(state_dir: Path, since: datetime | None, wave: str | None) -> int:
+    """Tokens of all that was settled from `since` on, and of `wave` where one is named.
+
+    Raises InputError for a ledger that cannot be read, and what the store raises.
+    """
+    rows = all_rows(state_dir, since)  # before the store, where ours are first
+    uses = {use.stamp: use for use in _uses(state_dir, since, wave)}
+    ledgered = sum(
+        row.tokens for row in rows if row.stamp not in uses and (wave is None or row.wave == wave)
+    )
+    return ledgered + sum(use.charge.tokens for use in uses.values())
+
+
+def _uses(state_dir: Path, since: datetime | None, wave: str | None) -> list[Use]:
+    database = state_dir / STATE_DB_FILENAME
+    if not database.exists():
+        return []
+    stamp = "" if since is None else f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+    def look(book: SpendBook) -> list[Use]:
+        found = book.uses_since(stamp) if wave is None else book.uses_of_wave(wave)
+        return [use for use in found if use.stamp >= stamp]
+
+    with EventStore(database) as store:
+        return store.read_spend(look, list[Use]())
