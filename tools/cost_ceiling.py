@@ -102,7 +102,7 @@ def read_ledger_total_tokens(
 
     No ledger is 0. Raises InputError for a ledger that cannot be read to its last row.
     """
-    from tools.ledger_rows import all_rows
+    from tools.ledger.rows import all_rows
 
     folder = halt.resolve_state_dir() if state_dir is None else Path(state_dir)
     rows = all_rows(folder, since)

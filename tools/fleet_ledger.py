@@ -29,7 +29,7 @@ HARVEST = ".fleet-ledger-harvest.json"
 
 def get_ledger_paths(state_dir: str | Path | None = None) -> tuple[Path, Path, Path]:
     """The ledger, the file that says what was harvested, and their folder; nothing is made."""
-    from tools.ledger_rows import LEDGER
+    from tools.ledger.rows import LEDGER
 
     ledger = _folder(state_dir) / LEDGER
     return ledger, ledger.with_name(HARVEST), ledger.parent
@@ -37,7 +37,7 @@ def get_ledger_paths(state_dir: str | Path | None = None) -> tuple[Path, Path, P
 
 def ensure_ledger_header(state_dir: str | Path | None = None) -> None:
     """Make the ledger, with its header and no row, where there is none."""
-    from tools import ledger_writer
+    from tools.ledger import writer as ledger_writer
 
     ledger_writer.ensure_header(_folder(state_dir))
 
@@ -61,8 +61,8 @@ def append_ledger_line(  # noqa: PLR0913, PLR0917 - the columns, which callers g
     Raises InputError for what is no row: a time that is not ISO 8601, a `|` or a line break,
     another verdict than OK, FAILED, EMPTY, HUNG, a number below 0.
     """
-    from tools import ledger_writer
-    from tools.ledger_rows import PHASE_CHARACTERS
+    from tools.ledger import writer as ledger_writer
+    from tools.ledger.rows import PHASE_CHARACTERS
 
     _check_time(timestamp)
     if verdict not in VERDICTS:
@@ -81,8 +81,7 @@ def parse_ledger_rows(
 ) -> list[dict[str, Any]]:
     """The rows of the ledger, of its archives too when asked, as dicts by column; `wave` is a
     number where it is one, None where there is none. Raises InputError."""
-    from tools.ledger_rows import LEDGER, all_rows, rows_in
-    from tools.ledger_sums import as_dict
+    from tools.ledger.rows import LEDGER, all_rows, as_dict, rows_in
 
     folder = _folder(state_dir)
     found = all_rows(folder) if archived else rows_in(folder / LEDGER)
@@ -129,7 +128,7 @@ def rotate(state_dir: str | Path | None = None) -> Path | None:
 
     Header and totals stay: whoever sums up reads the archives too.
     """
-    from tools import ledger_writer
+    from tools.ledger import writer as ledger_writer
 
     return ledger_writer.rotate(_folder(state_dir))
 
@@ -138,8 +137,7 @@ def summary(fmt: str = "text", state_dir: str | Path | None = None) -> str:
     """All that was spent, by phase, model and wave, as text or as "json"."""
     import json
 
-    from tools.ledger_rows import all_rows
-    from tools.ledger_sums import as_text, summed
+    from tools.ledger.rows import all_rows, as_text, summed
 
     found = summed(all_rows(_folder(state_dir)))
     return json.dumps(found) if fmt == "json" else as_text(found)
@@ -148,7 +146,7 @@ def summary(fmt: str = "text", state_dir: str | Path | None = None) -> str:
 def harvest(root: str | Path | None = None, state_dir: str | Path | None = None) -> int:
     """Add a row for each transcript of an agent below `root` (AESOP_TEMP_ROOT) that has none yet,
     and return how many there were. Raises InputError without a root."""
-    from tools import transcripts
+    from tools.ledger import transcripts
 
     folder = _folder(state_dir)
     seen, _ = load_harvest_state(folder)

@@ -24,7 +24,7 @@ from tools import fleet_ledger
 from tools.budget import budget as spent
 from tools.budget.budget import Budget
 from tools.budget.ceilings import Limits
-from tools.ledger_rows import all_rows
+from tools.ledger.rows import all_rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 PROCESSES = 4

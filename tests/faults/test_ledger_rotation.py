@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.ledger_rows import LEDGER, archives, rows_in
-from tools.ledger_writer import MOST_ROWS, ensure_header
+from tools.ledger.rows import LEDGER, archives, rows_in
+from tools.ledger.writer import MOST_ROWS, ensure_header
 
 REPO = Path(__file__).resolve().parents[2]
 PROCESSES, THREADS, ROWS = 3, 3, 40

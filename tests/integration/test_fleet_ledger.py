@@ -13,9 +13,10 @@ import pytest
 
 from state_store.errors import InputError
 from state_store.kept_spend import Charge, Purpose, Use
-from tools import cost_ceiling, cost_projection, fleet_ledger, ledger_writer, wave_ledger_hook
-from tools.ledger_rows import HEADER, LEDGER, all_rows, archives, use_line
-from tools.ledger_writer import write_uses
+from tools import cost_ceiling, cost_projection, fleet_ledger, wave_ledger_hook
+from tools.ledger import writer as ledger_writer
+from tools.ledger.rows import HEADER, LEDGER, all_rows, archives, use_line
+from tools.ledger.writer import write_uses
 
 STAMP = "2026-11-29T10:00:00Z"
 

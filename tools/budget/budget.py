@@ -33,8 +33,8 @@ from state_store.write_api import STATE_DB_FILENAME
 from tools.budget import ceilings
 from tools.budget.ceilings import DAILY, MICRO, WAVE, Decision, Estimate, Fit, Limits, Period
 from tools.budget.charges import Used, beyond, billed, charge_of, in_full
-from tools.ledger_rows import NOTHING_ELSEWHERE, Elsewhere, all_rows
-from tools.ledger_writer import LedgerWriter
+from tools.ledger.rows import NOTHING_ELSEWHERE, Elsewhere, all_rows
+from tools.ledger.writer import LedgerWriter
 
 ACTOR = "budget"
 HOLD_S = 7200.0

@@ -16,7 +16,7 @@ from state_store.kept_spend import Use
 from state_store.locks import locked
 from state_store.sqlite_errors import disk_errors
 from state_store.store import EventStore
-from tools.ledger_rows import ARCHIVES, HEADER, LEDGER, archives, line_of, rows_in, use_line
+from tools.ledger.rows import ARCHIVES, HEADER, LEDGER, archives, line_of, rows_in, use_line
 
 MOST_ROWS = 200
 

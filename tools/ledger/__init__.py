@@ -1,0 +1,1 @@
+"""The ledger of dispatches: its rows, its writer, transcripts."""
