@@ -12,8 +12,8 @@ from pathlib import Path
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from tools.placeholders import is_placeholder, mask_secret
-from tools.secret_search import (
+from tools.secrets.placeholders import is_placeholder, mask_secret
+from tools.secrets.search import (
     GitScanError,
     Match,
     ScanError,

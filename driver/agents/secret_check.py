@@ -9,8 +9,8 @@ from driver.domain.results import MODE_NESTED, Change
 from driver.domain.work_item import WorkItem
 from driver.git.private_git import PrivateGit
 from driver.workspace.repository_context import Ground, RepositoryGround
-from tools.known_secrets import secrets_of
-from tools.publishing import objections
+from tools.secrets.known_values import secrets_of
+from tools.secrets.publishing import objections
 from tools.settings.load import Settings
 
 _AT_ONCE = 64

@@ -27,7 +27,7 @@ from state_store.errors import StoppedByPolicyError, TidegateError
 from state_store.failpoints import failpoint
 from state_store.journal import entries_about, load_entries
 from state_store.locks import locked
-from tools.known_secrets import scan_known_values, secrets_of
+from tools.secrets.known_values import scan_known_values, secrets_of
 from tools.settings.load import Settings
 
 

@@ -31,8 +31,8 @@ from driver.scheduler.status import BUILDLOG_MD, STATE_MD
 from state_store.api import StateAPI
 from state_store.errors import CannotRunError, TidegateError
 from state_store.export import buildlog, state_md
-from tools.known_secrets import secrets_of
-from tools.publishing import objections
+from tools.secrets.known_values import secrets_of
+from tools.secrets.publishing import objections
 from tools.settings.load import Settings
 
 FILES = (STATE_MD, BUILDLOG_MD)

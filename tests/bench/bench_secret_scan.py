@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.secret_search import scan_blob
+from tools.secrets.search import scan_blob
 
 pytestmark = pytest.mark.bench
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.secrets import aws_key, github, noise, pem
-from tools.placeholders import is_placeholder, mask_secret
-from tools.secret_search import (
+from tools.secrets.placeholders import is_placeholder, mask_secret
+from tools.secrets.search import (
     PRAGMA,
     has_pragma,
     is_env_file,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tools.known_secrets import scan_known_values
-from tools.placeholders import mask_secret
-from tools.secret_search import scan_blob
+from tools.secrets.known_values import scan_known_values
+from tools.secrets.placeholders import mask_secret
+from tools.secrets.search import scan_blob
 
 
 def objections(

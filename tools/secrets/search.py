@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from tools.secret_rules import GENERIC, IN_ENV_FILE, RULES, UNQUOTED, Rule
+from tools.secrets.rules import GENERIC, IN_ENV_FILE, RULES, UNQUOTED, Rule
 
 PRAGMA = "secretscan: allow-pattern-docs"
 PRAGMA_LINES = 10

@@ -1,0 +1,1 @@
+"""Secret rules, the search for secrets, known values."""
