@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from tools.drafts import Drafts, NotConverted
-    from tools.intake_merge import Fate
+    from tools.importers.drafts import Drafts, NotConverted
+    from tools.importers.merge import Fate
 
 KINDS = ("github", "markdown", "csv")
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     from driver.backlog.tracker import validate_item
     from state_store.tracker_file import read_tracker_file
-    from tools.intake_merge import Item, Plan, plan, write
+    from tools.importers.merge import Item, Plan, plan, write
     from tools.settings.load import resolve_state_dir
 
     drafts = _drafts(args.kind, args.path)
@@ -68,7 +68,9 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _drafts(kind: str, path: str) -> Drafts:
-    from tools import intake_csv, intake_github, intake_markdown
+    from tools.importers import csv as intake_csv
+    from tools.importers import github as intake_github
+    from tools.importers import markdown as intake_markdown
 
     if kind == "markdown":
         return intake_markdown.convert(Path(path))
@@ -97,14 +99,14 @@ def _json(path: str, text: str) -> object:
     try:
         return strict_json.parse(text)
     except ValueError as error:
-        from tools.intake_github import JSON_FIELDS
+        from tools.importers.github import JSON_FIELDS
 
         made = f"make it with gh issue list --json {JSON_FIELDS}"
         raise InputError(f"{path} is not valid JSON: {error}; {made}") from error
 
 
 def _tell(fates: Sequence[Fate], lost: Sequence[NotConverted], *, as_json: bool) -> None:
-    from tools.intake_merge import SAME
+    from tools.importers.merge import SAME
 
     if as_json:
         import json
@@ -126,7 +128,7 @@ def _tell(fates: Sequence[Fate], lost: Sequence[NotConverted], *, as_json: bool)
 
 
 def _line(fate: Fate) -> str:
-    from tools.intake_merge import CHANGED
+    from tools.importers.merge import CHANGED
 
     line = f"{fate.what}: {fate.id} {fate.slug}: {fate.status}"
     if fate.what == CHANGED:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.front_matter import FrontMatterError, parse, split
+from tools.importers.front_matter import FrontMatterError, parse, split
 
 
 @pytest.mark.parametrize(

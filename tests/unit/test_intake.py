@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from driver.backlog.tracker import validate_item
-from tools import intake_csv, intake_github, intake_markdown
-from tools.drafts import Draft, Drafts, listed, priority_of, slug_of, visible
-from tools.intake_merge import plan
+from tools.importers import csv as intake_csv
+from tools.importers import github as intake_github
+from tools.importers import markdown as intake_markdown
+from tools.importers.drafts import Draft, Drafts, listed, priority_of, slug_of, visible
+from tools.importers.merge import plan
 
 
 def an_issue(number: object = 7, **more: Any) -> dict[str, Any]:

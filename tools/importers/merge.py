@@ -22,7 +22,7 @@ from state_store.item_status import PROPOSED, TODO
 from state_store.locks import locked
 from state_store.merge import Change
 from state_store.tracker_file import read_tracker_file, real_path, with_changes
-from tools.drafts import Draft, slug_of
+from tools.importers.drafts import Draft, slug_of
 
 Item = Mapping[str, Any]
 Problems = Callable[[Item], Sequence[str]]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
-from tools.drafts import (
+from tools.importers.drafts import (
     Draft,
     Drafts,
     NotConverted,

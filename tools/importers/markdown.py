@@ -7,8 +7,16 @@ from pathlib import Path
 
 from state_store.errors import InputError
 from state_store.files import BadFileError, read_text
-from tools.drafts import Draft, Drafts, NotConverted, cleaned, field_of, unique_sources, visible
-from tools.front_matter import FrontMatterError, split
+from tools.importers.drafts import (
+    Draft,
+    Drafts,
+    NotConverted,
+    cleaned,
+    field_of,
+    unique_sources,
+    visible,
+)
+from tools.importers.front_matter import FrontMatterError, split
 
 MAX_BYTES = 1_000_000
 _HEADING = re.compile(r"^# +(.+?)[ #]*$", re.MULTILINE)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tools.drafts import (
+from tools.importers.drafts import (
     Draft,
     Drafts,
     NotConverted,
@@ -20,7 +20,7 @@ from tools.drafts import (
     unique_sources,
     visible,
 )
-from tools.front_matter import FrontMatterError, parse
+from tools.importers.front_matter import FrontMatterError, parse
 
 JSON_FIELDS = "number,title,body,labels,state,createdAt,url"
 MAX_BODY = 100_000

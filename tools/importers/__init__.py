@@ -1,0 +1,1 @@
+"""Items from GitHub, Markdown and CSV."""
