@@ -16,7 +16,7 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
 
 from state_store.errors import ExitCode, InputError, TidegateError
 from tools import cost_ceiling, halt
-from tools.told import from_here
+from tools.program import from_here
 
 if TYPE_CHECKING:
     import argparse

@@ -38,7 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
-    from tools.told import told
+    from tools.program import told
 
     return told("doctor", lambda: _run(args))
 

@@ -15,7 +15,7 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from state_store.errors import ExitCode, InputError, TidegateError
-from tools.told import from_here
+from tools.program import from_here
 
 if TYPE_CHECKING:
     import argparse

@@ -43,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code: 1 when something that could go is still there."""
     args = build_parser().parse_args(argv)
-    from tools.told import told
+    from tools.program import told
 
     return told("gc", lambda: _run(args))
 

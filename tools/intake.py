@@ -42,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code: 1 when something could not be converted."""
     args = build_parser().parse_args(argv)
-    from tools.told import told
+    from tools.program import told
 
     return told("intake", lambda: _run(args))
 

@@ -27,7 +27,7 @@ from state_store.phase import (
     resolve_drift,
     write_store_phase,
 )
-from tools.told import told
+from tools.program import told
 
 if TYPE_CHECKING:
     import argparse

@@ -52,7 +52,7 @@ def _places(parser: argparse.ArgumentParser) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
     args = build_parser().parse_args(argv)
-    from tools.told import told
+    from tools.program import told
 
     return told("recover", lambda: _run(args))
 

@@ -15,7 +15,7 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from state_store.errors import ExitCode, InputError
-from tools.told import told
+from tools.program import told
 
 if TYPE_CHECKING:
     import argparse

@@ -190,7 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.ledger and not args.tracker:
         parser.error("--ledger goes with --tracker")
-    from tools.told import told
+    from tools.program import told
 
     return told("wave_preflight", lambda: _advise(args) if args.tracker else _check(args))
 

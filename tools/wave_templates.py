@@ -102,7 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code: 1 when what is checked cannot be run."""
     args = build_parser().parse_args(argv)
-    from tools.told import told
+    from tools.program import told
 
     return told("wave_templates", lambda: (_validate if args.action == "validate" else _make)(args))
 

@@ -29,9 +29,9 @@ from driver.workspace.repository_info import Survey
 from state_store import failpoints
 from state_store.errors import InputError, TidegateError
 from state_store.json_document import read_json
+from tools.program import require_current_folder
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
-from tools.told import require_current_folder
 
 Job = Callable[[argparse.Namespace, cycle.RunWave, Stop], dict[str, Any]]
 

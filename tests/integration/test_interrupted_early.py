@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreter import PYTHON
-from tools.told import told
+from tools.program import told
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.repos import make_repo, user_environ
-from tools.told import told
+from tools.program import told
 
 ROOT = Path(__file__).parents[2]
 OTHER = 65_534
