@@ -18,14 +18,14 @@ from driver.backlog.tracker import rewrite_items
 from driver.domain.ownership import OwnershipError, parse_owned
 from driver.domain.work_item import check_item
 from driver.limits.admission import GateClosedError, check_halt
-from state_store import journal
-from state_store.errors import CannotRunError, InputError
-from state_store.item_id import id_of
+from state_store.documents import journal
+from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.item_id import id_of
 from tools import cost_ceiling
 
 _HERE = __name__
 WAVE_LOOP = {
-    "_safe_slug": ("state_store.journal", "safe_slug"),
+    "_safe_slug": ("state_store.documents.journal", "safe_slug"),
     "_quote_arg": ("shlex", "quote"),
     "_write_journal_entry": (_HERE, "_write_journal_entry"),
     "_load_journal_state": (_HERE, "_load_journal_state"),

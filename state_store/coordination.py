@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
 from state_store.leases import Lease, LeaseLostError, LeaseRow, grant, required
 from state_store.store import EventStore, Transaction
 

@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from state_store.errors import CannotRunError
-from state_store.failpoints import active, failpoint
-from state_store.locks import QUEUE_PATIENCE_S, LockHeld, LockQueue
+from state_store.documents.errors import CannotRunError
+from state_store.documents.failpoints import active, failpoint
+from state_store.documents.locks import QUEUE_PATIENCE_S, LockHeld, LockQueue
 from state_store.schema import (
     check_ours,
     has_wal,

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from state_store.api import StateAPI
+from state_store.documents.files import write_text_atomic
+from state_store.documents.item_status import ARCHIVED, BLOCKED, CLAIMED, DONE, IN_PROGRESS, TODO
 from state_store.events import WAVE_PREFIX
-from state_store.files import write_text_atomic
 from state_store.ingest import export_tracker
-from state_store.item_status import ARCHIVED, BLOCKED, CLAIMED, DONE, IN_PROGRESS, TODO
 
 __all__ = [
     "buildlog",

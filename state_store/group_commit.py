@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
-from state_store.errors import CannotRunError, TidegateError
+from state_store.documents.errors import CannotRunError, TidegateError
 
 Session = TypeVar("Session")
 Job = Callable[[Session], int]

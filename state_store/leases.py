@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from state_store.clock import Instant
-from state_store.errors import StoppedByPolicyError
+from state_store.documents.errors import StoppedByPolicyError
 
 
 @dataclass(frozen=True, slots=True)

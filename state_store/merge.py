@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from state_store.item_status import ARCHIVED, CLAIMED
+from state_store.documents.item_status import ARCHIVED, CLAIMED
 
 Item = Mapping[str, Any]
 Items = Mapping[str, Item]

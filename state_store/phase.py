@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store import events as names
-from state_store.files import read_text, write_text_atomic
+from state_store.documents.files import read_text, write_text_atomic
 from state_store.projections import project_orchestrator_status
 from state_store.store import EventStore
 

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from state_store import events as names
-from state_store.item_id import id_of
-from state_store.item_status import ARCHIVED
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import ARCHIVED
 
 Row = Mapping[str, Any]
 View = dict[str, Any]

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from state_store.errors import InputError
-from state_store.files import read_json, read_text
+from state_store.documents.errors import InputError
+from state_store.documents.files import read_json, read_text
 
 _MAX_AHEAD_S = 120.0  # a stamp further in the future is a broken clock, not a fresh sign of life
 _LEDGER = ("ts", "agent_type", "model", "duration_sec", "tokens_in", "tokens_out")

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from state_store import events, journal
+from state_store import events
 from state_store.anchors import REBUILDS, STORE_REBUILT, Anchor, in_journal, lost
 from state_store.api import StateAPI
-from state_store.errors import CannotRunError
+from state_store.documents import journal
+from state_store.documents.errors import CannotRunError
 from state_store.ingest import ingest_tracker_json
 from state_store.integrity import Problem
 from state_store.schema import lock_path

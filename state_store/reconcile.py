@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from state_store import events as names
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
+from state_store.documents.item_id import id_of
 from state_store.events import Event
 from state_store.ingest import HasStore
-from state_store.item_id import id_of
 from state_store.merge import ABSENT, Items, MergeConflict, merge_item, same
 from state_store.projections import project_items
 from state_store.store import EventStore

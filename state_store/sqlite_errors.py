@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from state_store.errors import CannotRunError
-from state_store.locks import LockHeld
+from state_store.documents.errors import CannotRunError
+from state_store.documents.locks import LockHeld
 
 
 def rebuild_command(state_dir: Path) -> str:

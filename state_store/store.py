@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 
 from state_store.clock import Clock, SystemClock
 from state_store.database import Database
+from state_store.documents.locks import QUEUE_PATIENCE_S
 from state_store.event_rows import COLUMNS, Event, decode, decode_rows, to_event, warn
 from state_store.events import ITEM_CREATED, ITEM_UPDATED
 from state_store.group_commit import GroupCommit
@@ -27,7 +28,6 @@ from state_store.integrity import Head, Problem, compare, examine, head, heads
 from state_store.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
 from state_store.kept_spend import SpendBook
 from state_store.leases import Lease, LeaseLostError, LeaseRow
-from state_store.locks import QUEUE_PATIENCE_S
 from state_store.projections import apply_tracker
 from state_store.sqlite_errors import DamagedStoreError, StoreBusyError, translated
 from state_store.transaction import ConcurrencyConflict, Draft, Transaction, drafted, lease_row

@@ -12,9 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from state_store.errors import InputError
-from state_store.item_id import id_of
-from state_store.json_document import item_spans, list_with, object_text, object_with, read_json
+from state_store.documents.errors import InputError
+from state_store.documents.item_id import id_of
+from state_store.documents.json_document import (
+    item_spans,
+    list_with,
+    object_text,
+    object_with,
+    read_json,
+)
 from state_store.merge import Change, Item
 
 _IN_ERRORS = ("tracker", "write it as README.md shows, or name yours with --tracker")

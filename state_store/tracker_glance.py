@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from state_store import strict_json
-from state_store.item_status import ARCHIVED, DONE
+from state_store.documents import strict_json
+from state_store.documents.item_status import ARCHIVED, DONE
 from state_store.tracker_file import ids_twice, read_listed, strays_of
 
 Item = Mapping[str, Any]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from state_store.clock import Instant
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import sync_folder
 from state_store.event_rows import START, decode, encode, row_hash, to_event
-from state_store.files import sync_folder
 from state_store.kept_items import Fold, keep, one
 from state_store.kept_spend import SpendBook
 from state_store.leases import Lease, LeaseRow, required

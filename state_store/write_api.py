@@ -16,10 +16,10 @@ from typing import Any
 
 from state_store import events as names
 from state_store import tracker_base
-from state_store.errors import InputError, TidegateError
+from state_store.documents.errors import InputError, TidegateError
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import ARCHIVED, DONE, TODO
 from state_store.ingest import SyncReport, sync_tracker
-from state_store.item_id import id_of
-from state_store.item_status import ARCHIVED, DONE, TODO
 from state_store.projections import iso_time, tracker_document
 from state_store.store import EventStore
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from state_store.errors import InputError
-from state_store.files import read_text
-from state_store.item_status import is_finished
+from state_store.documents.errors import InputError
+from state_store.documents.files import read_text
+from state_store.documents.item_status import is_finished
 from state_store.tracker_file import read_tracker_file
 
 Item = Mapping[str, Any]

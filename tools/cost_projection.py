@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import ExitCode, InputError, TidegateError
+from state_store.documents.errors import ExitCode, InputError, TidegateError
 from tools import cost_ceiling, halt
 from tools.program import from_here
 
@@ -125,7 +125,7 @@ def filter_ledger_by_window(rows: Iterable[Row], window_minutes: float) -> list[
 
 def get_alert_flag_path(state_dir: str | Path, threshold: int, wave: str | int) -> Path:
     """The file that says that this alert was given."""
-    from state_store.journal import safe_slug
+    from state_store.documents.journal import safe_slug
 
     return Path(state_dir) / f".cost-alert-{threshold}-w{safe_slug(str(wave))}"
 
@@ -137,7 +137,7 @@ def check_alert_already_fired(state_dir: str | Path, threshold: int, wave: str |
 
 def mark_alert_fired(state_dir: str | Path, threshold: int, wave: str | int) -> None:
     """Note that it was given. Raises CannotRunError."""
-    from state_store.files import write_text_atomic
+    from state_store.documents.files import write_text_atomic
     from tools.fleet_ledger import now
 
     write_text_atomic(get_alert_flag_path(state_dir, threshold, wave), f"{now()}\n")

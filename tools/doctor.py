@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from state_store.errors import ExitCode
+    from state_store.documents.errors import ExitCode
 
     checks = []
     for check in _checks(args):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import ExitCode, InputError, TidegateError
+from state_store.documents.errors import ExitCode, InputError, TidegateError
 from tools.program import from_here
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def append_wave(
     A report whose dispatches are in the ledger one by one (`tokens.ledgered`) adds nothing to it,
     nor does a row with this time, phase and wave.
     """
-    from state_store.files import read_json
+    from state_store.documents.files import read_json
 
     try:
         report = read_json(Path(report_file))
@@ -163,7 +163,7 @@ def harvest(root: str | Path | None = None, state_dir: str | Path | None = None)
 
 def load_harvest_state(state_dir: str | Path | None = None) -> tuple[set[str], str | None]:
     """The names of the transcripts that were harvested, and when that was last."""
-    from state_store.files import BadFileError, read_json
+    from state_store.documents.files import BadFileError, read_json
 
     _, path, _ = get_ledger_paths(state_dir)
     try:
@@ -180,7 +180,7 @@ def save_harvest_state(
     seen: set[str], ts: str | None = None, *, state_dir: str | Path | None = None
 ) -> None:
     """Note what was harvested."""
-    from state_store.files import write_json_atomic
+    from state_store.documents.files import write_json_atomic
 
     _, path, _ = get_ledger_paths(state_dir)
     write_json_atomic(path, {"seen": sorted(seen), "timestamp": ts or now()})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import CannotRunError, ExitCode, InputError
+from state_store.documents.errors import CannotRunError, ExitCode, InputError
 from tools.program import told
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def halt(reason: str, state_dir: str | Path | None = None) -> dict[str, Any]:
 
     Raises CannotRunError when the switch could not be set, InputError for an empty reason.
     """
-    from state_store.files import write_json_atomic
+    from state_store.documents.files import write_json_atomic
 
     if not reason.strip():
         raise InputError("a halt needs a reason, so that others know when to end it")
@@ -56,7 +56,7 @@ def get_halt_info(state_dir: str | Path | None = None) -> dict[str, Any] | None:
 
 def clear_halt(state_dir: str | Path | None = None) -> bool:
     """End the halt; False when there was none. Raises CannotRunError when it cannot be ended."""
-    from state_store.files import remove_whatever
+    from state_store.documents.files import remove_whatever
 
     return remove_whatever(_halt_path(state_dir))
 
@@ -143,7 +143,7 @@ def _lies_there(path: Path, *, otherwise: bool = False) -> bool:
 
 
 def _info(path: Path) -> dict[str, Any]:
-    from state_store.files import BadFileError, read_json
+    from state_store.documents.files import BadFileError, read_json
 
     try:
         held = read_json(path, _MAX_BYTES)
@@ -159,7 +159,7 @@ def _info(path: Path) -> dict[str, Any]:
 
 def _by_hand(path: Path) -> str:
     """What somebody wrote who set the switch with `touch` or `echo`; "" where it is no text."""
-    from state_store.files import BadFileError, read_text
+    from state_store.documents.files import BadFileError, read_text
 
     try:
         text = read_text(path, _MAX_BYTES).strip()

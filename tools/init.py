@@ -57,7 +57,7 @@ def _run(args: argparse.Namespace) -> int:
 def _steps(args: argparse.Namespace) -> Iterator[Step]:
     from driver.maintenance.reproduce import surroundings
     from driver.run_state.state_folder import check_state_dir, prepare_state_dir
-    from state_store.errors import InputError
+    from state_store.documents.errors import InputError
     from tools import starter
 
     place = surroundings(args.repo, args.state_dir)

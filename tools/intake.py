@@ -79,8 +79,8 @@ def _drafts(kind: str, path: str) -> Drafts:
 
 
 def _text(path: str) -> str:
-    from state_store.errors import InputError
-    from state_store.files import BadFileError, read_text
+    from state_store.documents.errors import InputError
+    from state_store.documents.files import BadFileError, read_text
 
     try:
         if path == "-":
@@ -93,8 +93,8 @@ def _text(path: str) -> str:
 
 
 def _json(path: str, text: str) -> object:
-    from state_store import strict_json
-    from state_store.errors import InputError
+    from state_store.documents import strict_json
+    from state_store.documents.errors import InputError
 
     try:
         return strict_json.parse(text)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import ExitCode, InputError
+from state_store.documents.errors import ExitCode, InputError
 from tools.program import told
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def set_status(
 
     Raises InputError for an empty activity or phase, CannotRunError when it cannot be written.
     """
-    from state_store.files import write_json_atomic
+    from state_store.documents.files import write_json_atomic
 
     for name, text in (("activity", activity), ("phase", phase)):
         if not text.strip():
@@ -53,7 +53,7 @@ def set_status(
 
 def clear_status(state_dir: str | Path | None = None) -> bool:
     """Remove the status; False when there was none. Raises CannotRunError when it stays."""
-    from state_store.files import remove_file
+    from state_store.documents.files import remove_file
 
     return remove_file(_path(state_dir))
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from state_store.errors import CannotRunError, ExitCode, TidegateError
+from state_store.documents.errors import CannotRunError, ExitCode, TidegateError
 
 
 def told(program: str, work: Callable[[], int]) -> int:

@@ -96,7 +96,7 @@ def _line(one: Leftover) -> str:
 
 def _show(one: Leftover, *, as_json: bool) -> None:
     from driver.terminal.safe_text import safe_text
-    from state_store.files import read_bytes
+    from state_store.documents.files import read_bytes
 
     if as_json:
         _print_json(one.to_json())

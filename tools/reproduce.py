@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.reproduce import find, reproduce, surroundings
-    from state_store.errors import ExitCode, InputError
+    from state_store.documents.errors import ExitCode, InputError
 
     place = surroundings(args.repo, args.state_dir, args.config)
     if place.repository is None:

@@ -207,7 +207,7 @@ def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
 
 
 def _read(path: Path) -> bytes:
-    from state_store.files import BadFileError, read_bytes
+    from state_store.documents.files import BadFileError, read_bytes
 
     try:
         return read_bytes(path, LARGEST_BYTES)
@@ -223,7 +223,7 @@ def _shelf(repo: str | Path) -> Shelf:
 
 
 def _contents(shelf: Shelf, held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
-    from state_store.errors import TidegateError
+    from state_store.documents.errors import TidegateError
 
     try:
         yield from shelf.contents(held)
@@ -232,7 +232,7 @@ def _contents(shelf: Shelf, held: Sequence[Held]) -> Iterator[tuple[Held, bytes]
 
 
 def _asked(ask: Callable[[], list[T]]) -> list[T]:
-    from state_store.errors import TidegateError
+    from state_store.documents.errors import TidegateError
 
     try:
         return ask()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 
 CI_TEMPLATES = Path(__file__).resolve().parent / "ci_templates"
 # Where each file of a workflow goes: into the repository, or beside the state what is a machine's.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.errors import ExitCode, InputError
+from state_store.documents.errors import ExitCode, InputError
 from tools.program import told
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.reproduce import existing_state, surroundings
-    from state_store.errors import ExitCode
+    from state_store.documents.errors import ExitCode
     from state_store.rebuild import examine
     from state_store.write_api import STATE_DB_FILENAME
 
@@ -79,7 +79,7 @@ def _mend(
     anchors: set[Anchor],
 ) -> Rebuilt:
     from driver.maintenance.past_waves import live_waves
-    from state_store.errors import StoppedByPolicyError
+    from state_store.documents.errors import StoppedByPolicyError
     from state_store.rebuild import rebuild
 
     if live := sorted(live_waves(place.state_dir)):

@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _phases(report_file: str) -> tuple[str, ...]:
-    from state_store.files import BadFileError, read_json
+    from state_store.documents.files import BadFileError, read_json
 
     try:
         report = read_json(Path(report_file))

@@ -59,8 +59,8 @@ def _looks(top: Path, folder: Path) -> Iterator[tuple[str, bool, str]]:
 
 def load_config(root_dir: str | Path) -> dict[str, Any]:
     """`aesop.config.json` of a project; {} when there is none. Raises InputError for a bad one."""
-    from state_store.errors import InputError
-    from state_store.files import MissingFileError, read_json
+    from state_store.documents.errors import InputError
+    from state_store.documents.files import MissingFileError, read_json
 
     path = Path(root_dir) / "aesop.config.json"
     try:
@@ -84,7 +84,7 @@ def resolve_state_dir(root_dir: str | Path, config: Mapping[str, Any] | None = N
 
 def parse_state_md_phase(path: str | Path) -> str | None:
     """The phase in the heading of a STATE.md; None when it has none or cannot be read."""
-    from state_store.errors import InputError
+    from state_store.documents.errors import InputError
     from state_store.phase import read_git_phase
 
     try:
@@ -236,8 +236,8 @@ def _drift(top: Path, folder: Path) -> str:
 
 
 def _heartbeat(path: Path, s: float) -> tuple[bool, str]:
-    from state_store.errors import InputError
-    from state_store.files import read_text
+    from state_store.documents.errors import InputError
+    from state_store.documents.files import read_text
 
     if not path.exists():
         return True, "there is no watchdog"
@@ -256,7 +256,7 @@ def _aged(at: float, s: float) -> tuple[bool, str]:
 
 
 def _tracker(path: Path) -> tuple[bool, str]:
-    from state_store.errors import InputError
+    from state_store.documents.errors import InputError
     from state_store.tracker_file import read_tracker_file
 
     try:
@@ -266,8 +266,8 @@ def _tracker(path: Path) -> tuple[bool, str]:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    from state_store.errors import InputError
-    from state_store.files import read_json
+    from state_store.documents.errors import InputError
+    from state_store.documents.files import read_json
 
     try:
         found = read_json(path)

@@ -28,8 +28,8 @@ def preset_names() -> tuple[str, ...]:
 
 def load_preset(name: str) -> dict[str, Any]:
     """A preset as it is, with its placeholders. Raises InputError for a name that is none."""
-    from state_store.errors import InputError
-    from state_store.files import read_json
+    from state_store.documents.errors import InputError
+    from state_store.documents.files import read_json
 
     if name not in preset_names():
         raise InputError(f"there is no preset {name!r}; there is {', '.join(preset_names())}")
@@ -44,7 +44,7 @@ def instantiate_template(
 
     Raises InputError for a project or folder that cannot be one, and a manifest nobody can run.
     """
-    from state_store.errors import InputError
+    from state_store.documents.errors import InputError
 
     _check_names(project_name, base_dir)
     template = load_preset(preset) if isinstance(preset, str) else preset
@@ -122,7 +122,7 @@ def _validate(args: argparse.Namespace) -> int:
 
 
 def _checked(template: str) -> dict[str, list[str]]:
-    from state_store.json_document import read_json
+    from state_store.documents.json_document import read_json
 
     if template in preset_names():
         return {template: validate_manifest(load_preset(template))}
@@ -137,7 +137,7 @@ def _make(args: argparse.Namespace) -> int:
     if args.output is None:
         print(text)
         return 0
-    from state_store.files import write_text_where_named
+    from state_store.documents.files import write_text_where_named
 
     write_text_where_named(Path(args.output), f"{text}\n")
     return 0
@@ -147,7 +147,7 @@ def _check_names(project_name: str, base_dir: str) -> None:
     import re
 
     from driver.domain.ownership import OwnershipError, parse_owned
-    from state_store.errors import InputError
+    from state_store.documents.errors import InputError
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", project_name):
         raise InputError(f"project name {project_name!r}: use letters, digits, '.', '_' and '-'")

@@ -44,8 +44,8 @@ from driver.terminal.safe_text import without_remedy
 from driver.workspace.repository_context import Observed, Place
 from driver.workspace.root import WorkspaceError
 from driver.workspace.saved_patch import WORK, Origin, headed
-from state_store.errors import TidegateError
-from state_store.files import write_bytes_atomic
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import write_bytes_atomic
 
 UNPROVEN = "not tested yet"
 _ENDED_BADLY = (FAILURE_AGENT, FAILURE_TIMED_OUT, FAILURE_COULD_NOT_RUN)

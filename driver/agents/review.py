@@ -27,7 +27,7 @@ from driver.git.private_git import GitError
 from driver.limits.admission import BackendClosedError
 from driver.run_state.context import Performer, Planned, Wave
 from driver.workspace.repository_context import Place, ProvingPlace
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
 
 NONCE_BYTES = 16
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from driver.backend_api.driver import Usage
-from state_store import strict_json
+from state_store.documents import strict_json
 
 MAX_USAGE_BYTES = 65_536
 NOTHING_SPENT = Usage(0, 0, 0.0)

@@ -42,7 +42,7 @@ from driver.backends.http.request_shape import LIMITS, Shapes
 from driver.backends.http.server import OPENAI_URL, Server, complete, examine_server, usual_key_name
 from driver.filesystem.safe_file_access import NotPlainError, write_plain
 from driver.terminal.check_result import Check
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import process_environment
 
 # Names that callers of the source look up. What a server takes is asked of the server itself.

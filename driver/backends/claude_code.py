@@ -28,7 +28,7 @@ from driver.backends.cli.endings import not_run, printed_lines
 from driver.backends.cli.local_driver import AgentCall, LocalOptions, dispatch_folder
 from driver.execution.processes import child_environment
 from driver.terminal.check_result import Check, failed_as
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 PROGRAM = "claude"
 MODELS = {ROLE_WORKER: "haiku", ROLE_SETUP: "sonnet", ROLE_VERIFY: "haiku"}

@@ -47,7 +47,7 @@ from driver.backends.cli.local_driver import (
 )
 from driver.backends.cli.other_clis import READERS, CliReport, Printed
 from driver.execution.processes import Ending, Finished
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 LAST_LINES = 5
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from driver.backend_api.driver import AgentDriver
 from driver.backends.registry import FACTORIES, BackendConfigError, Environ, given, unknown
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 from tools.settings import load as tidegate_settings
 from tools.settings.schema import BackendSettings
 

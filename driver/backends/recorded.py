@@ -17,7 +17,7 @@ from typing import Any
 from driver.backend_api.driver import FAILURE_AGENT, FAILURE_NONE, Usage, WorkerResult
 from driver.backend_api.usage import amount, usage_from
 from driver.domain.results import MODE_FILE, MODE_LINK, MODE_PROGRAM
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 MODES = (MODE_FILE, MODE_PROGRAM, MODE_LINK)
 

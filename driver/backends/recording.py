@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.backends.recorded import Key, Recorded, from_json, to_json
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 
 FORMAT = "tidegate-recording"
 VERSION = 1

@@ -16,7 +16,7 @@ from driver.backend_api.driver import MODEL_ROLES, ROLE_WORKER, AgentDriver
 from driver.backend_api.models import own_prices
 from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
 from driver.backends.http.endpoint import endpoint
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tools.settings.kinds import TokenPrice
 from tools.settings.load import Settings
 from tools.settings.schema import BackendSettings

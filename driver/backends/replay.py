@@ -27,7 +27,7 @@ from driver.backends.recorded import (
 )
 from driver.backends.recording import load_recording
 from driver.domain.results import MODE_LINK, MODE_PROGRAM
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 MATCHES = ("prompt", "item")
 

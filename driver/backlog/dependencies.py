@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from driver.backlog.selection import UNKNOWN_DEPENDENCY, WAITS, Skipped
-from state_store.errors import InputError
-from state_store.item_id import id_of
-from state_store.item_status import is_finished, is_open
+from state_store.documents.errors import InputError
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import is_finished, is_open
 
 Item = Mapping[str, Any]
 

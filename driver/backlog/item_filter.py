@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from driver.backlog.selection import NOT_ASKED_FOR, Skipped, name_of
-from state_store.errors import InputError
-from state_store.item_id import id_of
-from state_store.item_status import TODO, is_open
+from state_store.documents.errors import InputError
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import TODO, is_open
 
 Item = Mapping[str, Any]
 

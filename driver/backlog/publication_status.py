@@ -14,7 +14,7 @@ from typing import Any
 
 from driver.domain.commit_message import ITEM_ID, ITEM_TASK, WAVE_ID
 from driver.terminal.safe_text import safe_line, with_note
-from state_store.item_status import DONE, IN_PROGRESS, TODO, is_open
+from state_store.documents.item_status import DONE, IN_PROGRESS, TODO, is_open
 
 Item = Mapping[str, Any]
 

@@ -16,8 +16,8 @@ from typing import Any
 from driver.backlog.selection import WAITS_FOR_ITS_TIME, Skipped, seconds_of
 from driver.domain.results import Verdict
 from driver.terminal.safe_text import with_note
-from state_store.item_id import id_of
-from state_store.item_status import BLOCKED, CLAIMED, TODO, is_open
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import BLOCKED, CLAIMED, TODO, is_open
 
 Item = Mapping[str, Any]
 

@@ -20,8 +20,8 @@ from driver.backlog.packing import EXACT_CANDIDATES, Packing, TooHardError
 from driver.domain.item_fields import is_absolute
 from driver.domain.ownership import Conflict, OwnedPath, OwnershipMap, parents_of, parse_owned
 from driver.domain.work_item import ItemProblem, ownership_problems
-from state_store.item_id import id_of
-from state_store.item_status import is_open
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import is_open
 
 Item = Mapping[str, Any]
 

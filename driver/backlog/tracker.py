@@ -15,11 +15,11 @@ from typing import Any
 
 from driver.domain.ownership import comparison_key
 from driver.domain.work_item import item_problems
-from state_store.errors import InputError
-from state_store.files import replace_unchanged
-from state_store.item_id import id_of
-from state_store.item_status import is_open
-from state_store.locks import locked
+from state_store.documents.errors import InputError
+from state_store.documents.files import replace_unchanged
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import is_open
+from state_store.documents.locks import locked
 from state_store.merge import Change, Item
 from state_store.tracker_file import read_tracker_file, real_path, rewritten
 

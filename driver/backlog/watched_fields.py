@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from driver.backlog.tracker import load_tracker_items
-from state_store.item_id import id_of
-from state_store.item_status import CLAIMED, is_open
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import CLAIMED, is_open
 
 _TERMS = (
     "testCmd",

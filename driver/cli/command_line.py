@@ -26,9 +26,9 @@ from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import WaveRequest, check, wave_id_of
 from driver.wave.report import to_json
 from driver.workspace.repository_info import Survey
-from state_store import failpoints
-from state_store.errors import InputError, TidegateError
-from state_store.json_document import read_json
+from state_store.documents import failpoints
+from state_store.documents.errors import InputError, TidegateError
+from state_store.documents.json_document import read_json
 from tools.program import require_current_folder
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings

@@ -23,7 +23,7 @@ from driver.domain.results import BUILD, MODE_FILE, REPAIR
 from driver.domain.work_item import check_item
 from driver.git.command import private_environment, run_git
 from driver.terminal.safe_text import typed
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import process_environment
 
 # What is text here becomes code there: with a suffix of its own no linter, type checker or test

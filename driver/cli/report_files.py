@@ -15,9 +15,9 @@ from typing import Any
 
 from driver.backends.recording import RecordingWriter
 from driver.terminal.progress import to_stderr
-from state_store.errors import CannotRunError, ExitCode, InputError, TidegateError
-from state_store.files import write_json_atomic, write_text_where_named
-from state_store.journal import safe_slug
+from state_store.documents.errors import CannotRunError, ExitCode, InputError, TidegateError
+from state_store.documents.files import write_json_atomic, write_text_where_named
+from state_store.documents.journal import safe_slug
 
 
 def keep_standard_files() -> None:

@@ -17,7 +17,7 @@ from driver.pipeline.prompt_files import unknown_variables
 from driver.pipeline.tables import parse
 from driver.terminal.check_result import Check, failed, failed_as, named, passed
 from driver.workspace.repository_info import Survey
-from state_store.errors import InputError, TidegateError
+from state_store.documents.errors import InputError, TidegateError
 from tools.settings.load import Settings
 from tools.settings.schema import BackendSettings
 

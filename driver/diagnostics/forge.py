@@ -13,7 +13,7 @@ from driver.execution.processes import Captured, capture
 from driver.git.private_git import Repository, find_remote
 from driver.pull_requests.forge import GH, NONE, environment_of, names_of
 from driver.terminal.check_result import Check, failed, passed, warned
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
 from tools.settings.load import Settings
 
 NAME = "pull_requests"

@@ -16,7 +16,7 @@ from pathlib import Path
 from driver.execution.sandbox_probe import BWRAP, LANDLOCK, Facts, choose, look
 from driver.git.repository import git_version
 from driver.terminal.check_result import Check, failed, failed_as, passed, warned
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
 
 MIB = 1 << 20
 SCARCE_BYTES, LITTLE_BYTES = 100 * MIB, 1024 * MIB

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from driver.backend_api.driver import EFFORT_LEVELS
-from state_store.item_id import MAX_NUMBER, id_of, is_unicode
+from state_store.documents.item_id import MAX_NUMBER, id_of, is_unicode
 
 Command = str | tuple[str, ...]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 MAX_COMPONENT_BYTES = 255
 MAX_PATH_BYTES = 4000

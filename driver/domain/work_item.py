@@ -21,8 +21,8 @@ from driver.domain.item_fields import Command, Wrong, is_absolute
 from driver.domain.ownership import OwnershipError, comparison_key, is_plain, parse_owned
 from driver.runners.counts import Allowance
 from driver.test_command.exit_code_rules import command_problems
-from state_store.errors import InputError
-from state_store.item_id import id_of
+from state_store.documents.errors import InputError
+from state_store.documents.item_id import id_of
 
 MAX_ITEMS = 10_000
 MAX_PROBLEMS_SHOWN = 100

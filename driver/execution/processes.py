@@ -31,7 +31,7 @@ from driver.execution.process_table import send_group
 from driver.execution.process_tree import RunningTree, why_not_started
 from driver.execution.streams import Streams, open_streams
 from driver.execution.supervised import Nursery, Supervised
-from state_store.failpoints import failpoint
+from state_store.documents.failpoints import failpoint
 
 __all__ = [
     "Captured",

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
 
 if sys.platform != "win32":
     import fcntl

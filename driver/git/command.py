@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from driver.execution.processes import Captured, capture
-from state_store.errors import CannotRunError, TidegateError
-from state_store.failpoints import failpoint
+from state_store.documents.errors import CannotRunError, TidegateError
+from state_store.documents.failpoints import failpoint
 
 LOCAL_TIMEOUT_S = 120.0
 BULK_TIMEOUT_S = 900.0  # checkouts and packs: bound by the disk

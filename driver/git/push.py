@@ -25,7 +25,7 @@ from driver.git.push_result import (
     statuses_in,
 )
 from driver.git.remote import Remote, access_environment, head_of, refs_on, talk
-from state_store import failpoints
+from state_store.documents import failpoints
 
 FENCE = "refs/tidegate/shipped"
 

@@ -25,7 +25,7 @@ from driver.git.command import (
 )
 from driver.git.push_result import INTERRUPTED, UNREACHABLE, PushResult, failure_of
 from driver.git.repository import Repository, configured
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 _FROZEN = re.compile(r"(credential|http|ssh)\..*|core\.(sshcommand|askpass|gitproxy)", re.DOTALL)
 _FETCHED = "refs/tidegate/target"

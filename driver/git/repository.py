@@ -28,7 +28,7 @@ from driver.git.command import (
     with_config,
 )
 from driver.terminal.safe_text import counted
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 
 _OLDEST_GIT = (2, 32)  # GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT: before it, nothing can be sealed off
 

@@ -21,7 +21,7 @@ from driver.git.command import (
 )
 from driver.git.commit_spec import Commit, CommitSpec
 from driver.git.repository import Repository, configured, lay_git_dir
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 
 ALWAYS, NEVER = "always", "never"
 SIGN_TIMEOUT_S = 30.0

@@ -16,7 +16,7 @@ from driver.filesystem.tree import Signature, snapshot
 from driver.git.command import raw, records, run_git, user_environment
 from driver.git.private_git import PrivateGit, Repository
 from driver.git.remote import Remote
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 
 PRE_COMMIT, COMMIT_MSG, PRE_PUSH = "pre-commit", "commit-msg", "pre-push"
 HOOKS = (PRE_COMMIT, COMMIT_MSG, PRE_PUSH)

@@ -19,7 +19,7 @@ from typing import Any
 from driver.backend_api.provider_fault import PARKING, FaultKind, ProviderFault
 from driver.execution.cancellation import InterruptedWaveError, Stop
 from driver.terminal.safe_text import GO_ON, typed
-from state_store.errors import ExitCode, StoppedByPolicyError, TidegateError
+from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
 from tools import cost_ceiling, halt
 from tools.budget import budget
 from tools.budget.ceilings import DAILY, TOKENS, Decision, Limits

@@ -14,8 +14,8 @@ from typing import Any
 from driver.git.private_git import is_ancestor, open_repository, tip_of
 from driver.maintenance.past_waves import REPORT, Json, PastWave, past_waves
 from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, origin_of
-from state_store import journal
-from state_store.errors import InputError, TidegateError
+from state_store.documents import journal
+from state_store.documents.errors import InputError, TidegateError
 
 BRANCH = "branch"
 PATCH = "patch"

@@ -12,7 +12,7 @@ from typing import Any
 
 from driver.run_state.run_registry import RECORD, dead_runs
 from driver.workspace.saved_patch import INTERRUPTED, WORK
-from state_store.files import BadFileError, read_json
+from state_store.documents.files import BadFileError, read_json
 
 Json = Mapping[str, Any]
 REPORT = "report.json"

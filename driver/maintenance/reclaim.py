@@ -27,10 +27,10 @@ from driver.publishing import wave_branches
 from driver.publishing.wave_branches import HEADS, forget, refs_on_the_way, refs_with
 from driver.run_state.run_registry import RUN_VARIABLE, clear_up, dead_runs
 from driver.workspace.run_folder import GIT, save_unfinished, sentence, sign_of
-from state_store import journal
-from state_store.errors import TidegateError
-from state_store.files import BadFileError, read_json
-from state_store.journal import safe_slug
+from state_store.documents import journal
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import BadFileError, read_json
+from state_store.documents.journal import safe_slug
 
 DAY_S = 86_400.0
 _MOMENT_S = 600.0  # longer than any of our writers needs between a file's birth and its renaming

@@ -37,7 +37,7 @@ from driver.wave.repositories import run_setup
 from driver.workspace.root import workspace_root
 from driver.workspace.setup import Preparation
 from driver.workspace.workspace import Workshop
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
 

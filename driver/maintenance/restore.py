@@ -15,8 +15,8 @@ from driver.git.commit_spec import CommitSpec
 from driver.git.private_git import GitError, PrivateGit, Repository, open_repository
 from driver.maintenance.leftovers import Leftover
 from driver.publishing.wave_branches import HEADS
-from state_store.errors import CannotRunError, InputError
-from state_store.files import read_bytes, write_bytes_atomic
+from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.files import read_bytes, write_bytes_atomic
 
 
 def restore_patch(one: Leftover, target: Path) -> None:

@@ -33,7 +33,7 @@ from driver.pipeline.definition import (
     Pipeline,
 )
 from driver.test_command.exit_code_rules import command_problems
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tools.settings import kinds as setting_kinds
 from tools.settings import schema as settings_schema
 from tools.settings.kinds import Kind

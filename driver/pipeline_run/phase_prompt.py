@@ -10,7 +10,7 @@ from driver.pipeline.definition import ADDRESS, Phase
 from driver.pipeline.prompt_files import Told, no_text, own_prompt, rendered, unknown_variables
 from driver.run_state.context import Planned, Wave
 from driver.workspace.repository_context import Place
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 
 
 def phase_prompt(

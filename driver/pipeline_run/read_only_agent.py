@@ -23,8 +23,8 @@ from driver.policy import judgement as verdicts
 from driver.policy.judgement import Judgement
 from driver.run_state.context import Placed, Planned, Wave
 from driver.terminal.safe_text import bounded, safe_text
-from state_store.errors import TidegateError
-from state_store.files import write_text_atomic
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import write_text_atomic
 
 MAX_CHARS = 60_000
 _ANSWER = "answer.md"

@@ -25,7 +25,7 @@ from driver.verification.test_run import Asked, prove
 from driver.workspace.base_branch import are_there, conflicts
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import of_step, origin_of
-from state_store.errors import CannotRunError, TidegateError
+from state_store.documents.errors import CannotRunError, TidegateError
 
 _NONE = nullcontext()
 

@@ -15,7 +15,7 @@ from driver.pipeline_run.resume_state import Remembered
 from driver.run_state.context import Planned, Wave
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import of_step
-from state_store.files import write_bytes_atomic
+from state_store.documents.files import write_bytes_atomic
 
 
 @dataclass(frozen=True, slots=True)

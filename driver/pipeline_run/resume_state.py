@@ -20,7 +20,7 @@ from driver.pipeline import position as course
 from driver.publishing.pending import Announcement, Owed, text_or_none
 from driver.run_state.context import Wave
 from driver.workspace.saved_patch import REVIEWED, WORK
-from state_store.journal import Key, entries_about, load_entries, safe_slug
+from state_store.documents.journal import Key, entries_about, load_entries, safe_slug
 
 Entries = Mapping[Key, dict[str, Any]]
 

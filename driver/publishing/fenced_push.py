@@ -20,7 +20,7 @@ from driver.git.remote import fetch_refs, refs_on
 from driver.publishing.published_history import sighted
 from driver.publishing.wave_branches import HEADS
 from driver.workspace.repository_context import RepositoryGround
-from state_store.errors import StoppedByPolicyError
+from state_store.documents.errors import StoppedByPolicyError
 
 WAVES = ("wave/", "wave-")
 _WAVES_ASKED = f"{HEADS}wave*"

@@ -29,7 +29,7 @@ from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.verification.test_run import test_environment
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.test_checkouts import ProvingTree
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 
 _MAX_TOLD, _MAX_SAID, _MAX_NAMED = 600, 4000, 20
 _MESSAGE = ".git/COMMIT_EDITMSG"

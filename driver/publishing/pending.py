@@ -24,8 +24,8 @@ from driver.git.repository import move_ahead
 from driver.publishing.fenced_push import Knows, Push, ShippedElsewhereError
 from driver.publishing.publish import PUSH_FAILED, is_sealed
 from driver.workspace.repository_context import RepositoryGround
-from state_store.errors import CannotRunError
-from state_store.journal import SHIPPING, entries_about, load_entries
+from state_store.documents.errors import CannotRunError
+from state_store.documents.journal import SHIPPING, entries_about, load_entries
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from driver.publishing.wave_branches import HEADS
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.repository_context import RepositoryGround
-from state_store.errors import StoppedByPolicyError
+from state_store.documents.errors import StoppedByPolicyError
 
 TARGET_ADVANCED = "target_advanced"
 _SEALED = "nothing can be written into the repository here: the branch is on the remote only"

@@ -19,8 +19,8 @@ from driver.domain.item_key import digest
 from driver.git.ancestry import is_in_history, written
 from driver.git.repository import Repository
 from driver.publishing.wave_branches import HEADS
-from state_store.errors import TidegateError
-from state_store.files import BadFileError, read_json, write_json_atomic
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import BadFileError, read_json, write_json_atomic
 from state_store.write_api import STATE_DB_FILENAME
 
 FOLDER = "histories"

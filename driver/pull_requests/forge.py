@@ -21,7 +21,7 @@ from driver.git.command import last_words, redacted, user_environment
 from driver.pull_requests.body import PullRequest
 from driver.pull_requests.outbox import Proposal
 from driver.terminal.safe_text import safe_line
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
 from tools.settings.schema import ShipSettings
 
 DRAFT, READY, NONE = "draft", "ready", "none"

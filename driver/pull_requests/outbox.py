@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from driver.pull_requests.body import PullRequest
-from state_store.errors import TidegateError
-from state_store.files import read_json, write_json_atomic
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import read_json, write_json_atomic
 
 FOLDER = "pull_requests"
 MAX_TRIES = 5

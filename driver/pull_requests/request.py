@@ -23,10 +23,10 @@ from driver.pull_requests.outbox import MAX_TRIES, Noted, Proposal, all_open, fi
 from driver.pull_requests.summary import Pairs, ShippedLine, shipment_told
 from driver.run_state.context import Wave
 from driver.workspace.repository_context import RepositoryGround
-from state_store.errors import StoppedByPolicyError, TidegateError
-from state_store.failpoints import failpoint
-from state_store.journal import entries_about, load_entries
-from state_store.locks import locked
+from state_store.documents.errors import StoppedByPolicyError, TidegateError
+from state_store.documents.failpoints import failpoint
+from state_store.documents.journal import entries_about, load_entries
+from state_store.documents.locks import locked
 from tools.secrets.known_values import scan_known_values, secrets_of
 from tools.settings.load import Settings
 

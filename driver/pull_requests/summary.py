@@ -18,8 +18,8 @@ from driver.limits.usage_sums import sum_usage, usages_of
 from driver.pull_requests.body import ItemTold, ShipmentTold
 from driver.run_state.context import Planned, Wave
 from driver.runners.result import Counts
-from state_store.errors import TidegateError
-from state_store.files import read_bytes
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import read_bytes
 
 NOTES = "pr.md"
 _MAX_NOTES_BYTES = 64_000

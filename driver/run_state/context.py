@@ -30,7 +30,7 @@ from driver.run_state.run_registry import run_mark
 from driver.terminal.progress import Ask, Progress
 from driver.workspace.repository_context import Ground, Place
 from driver.workspace.repository_info import Survey
-from state_store.journal import safe_slug
+from state_store.documents.journal import safe_slug
 from tools.settings.load import Settings
 
 SHIP_MODES = ("branch", "current")

@@ -11,7 +11,7 @@ from typing import Any
 
 from driver.domain import test_receipt as receipt
 from driver.domain.results import Attempt, ItemOutcome, Verdict
-from state_store.files import PreparedFile
+from state_store.documents.files import PreparedFile
 
 
 def phase_of(attempt: Attempt) -> str:

@@ -26,10 +26,10 @@ from driver.run_state.journal_entry import PendingEntry
 from driver.run_state.leases import LeasedElsewhereError
 from driver.terminal.progress import Progress
 from driver.terminal.safe_text import run_said, verdict_said
-from state_store import journal
-from state_store.errors import CannotRunError, TidegateError
-from state_store.failpoints import failpoint
-from state_store.files import PreparedFile
+from state_store.documents import journal
+from state_store.documents.errors import CannotRunError, TidegateError
+from state_store.documents.failpoints import failpoint
+from state_store.documents.files import PreparedFile
 
 Result = TypeVar("Result")
 

@@ -18,7 +18,7 @@ from driver.domain.item_key import digest
 from driver.execution.process_identity import Identity, end_marked, identity, lives
 from driver.filesystem.tree import remove_tree
 from driver.workspace.run_folder import save_unfinished, sentence
-from state_store.files import BadFileError, read_json, write_json_atomic
+from state_store.documents.files import BadFileError, read_json, write_json_atomic
 
 RECORD = "run.json"
 BASELINES = "baselines.json"

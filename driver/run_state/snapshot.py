@@ -15,8 +15,8 @@ from driver.pipeline.definition import Pipeline, digest_of, to_json
 from driver.pipeline.snapshot_shape import canonical, document
 from driver.run_state.context import Planned, Wave
 from driver.workspace.repository_context import RepositoryGround
-from state_store.errors import TidegateError
-from state_store.files import write_json_atomic
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import write_json_atomic
 
 FILE = "snapshot.json"
 

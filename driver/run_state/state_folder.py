@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from driver.git.private_git import exclude_from_status, open_repository, toplevel_of
-from state_store.errors import CannotRunError, InputError, TidegateError
+from state_store.documents.errors import CannotRunError, InputError, TidegateError
 
 
 def check_state_dir(state_dir: Path, repo: Path | None) -> None:

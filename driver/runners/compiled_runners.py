@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from driver.runners.result import CONTRADICTORY, Counts, Doubt, Found, Runner, total
-from state_store.strict_json import parse
+from state_store.documents.strict_json import parse
 
 _GO_PACKAGE = re.compile(r"^(?:ok  |FAIL|\?   |---)\t?.*$", re.M)
 _GO_EMPTY = re.compile(r"^(?:ok  \t.*\[no tests to run\]|\?   \t.*\[no test files\])$")

@@ -15,9 +15,9 @@ from driver.scheduler.audit_rules import Finding, Past, audit, red_alone
 from driver.scheduler.backlog import Backlog
 from state_store import coordination, events
 from state_store.api import StateAPI
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
+from state_store.documents.item_status import PROPOSED
 from state_store.findings import record_findings
-from state_store.item_status import PROPOSED
 from state_store.projections import iso_time, project_agent_traces
 
 WAVES = 20

@@ -14,9 +14,9 @@ from typing import Any
 
 from driver.domain.results import RunKind, Verdict
 from driver.terminal.safe_text import bounded, counted, safe_line
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import BLOCKED, CLAIMED, PROPOSED, TODO
 from state_store.findings import PREFIX
-from state_store.item_id import id_of
-from state_store.item_status import BLOCKED, CLAIMED, PROPOSED, TODO
 
 View = Mapping[str, Any]
 

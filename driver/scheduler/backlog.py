@@ -23,10 +23,10 @@ from driver.scheduler.context import Cycle, place_of
 from state_store import events
 from state_store.anchors import check_kept
 from state_store.api import StateAPI
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import CLAIMED, TODO
 from state_store.ingest import sync_tracker
-from state_store.item_id import id_of
-from state_store.item_status import CLAIMED, TODO
 from state_store.write_api import STATE_DB_FILENAME
 
 ACTOR = "scheduler"

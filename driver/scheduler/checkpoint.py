@@ -29,7 +29,7 @@ from driver.git.remote import Remote, fetch_head
 from driver.git.repository import checked_out_in
 from driver.scheduler.status import BUILDLOG_MD, STATE_MD
 from state_store.api import StateAPI
-from state_store.errors import CannotRunError, TidegateError
+from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.export import buildlog, state_md
 from tools.secrets.known_values import secrets_of
 from tools.secrets.publishing import objections

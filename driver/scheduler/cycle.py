@@ -52,9 +52,9 @@ from driver.scheduler.status import TRACKER, CycleStatus
 from driver.scheduler.tracker_update import Terms, update_tracker
 from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import check
-from state_store.errors import TidegateError
-from state_store.item_id import id_of
-from state_store.journal import Key, entries_about, load_entries
+from state_store.documents.errors import TidegateError
+from state_store.documents.item_id import id_of
+from state_store.documents.journal import Key, entries_about, load_entries
 
 RunWave = Callable[..., dict[str, Any]]
 Intake = tuple[Selection, dict[str, Any]]

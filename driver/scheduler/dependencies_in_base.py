@@ -20,8 +20,8 @@ from driver.git.private_git import Repository, open_repository, tip_of
 from driver.publishing.merged import Outlook, UnaskedError, landed_in
 from driver.publishing.published_history import History
 from driver.scheduler.context import Cycle, by_repository
-from state_store.item_id import id_of
-from state_store.item_status import IN_PROGRESS
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import IN_PROGRESS
 from tools.settings.load import Settings
 
 Item = Mapping[str, Any]

@@ -13,7 +13,7 @@ from driver.pull_requests.request import propose_left
 from driver.scheduler.backlog import ACTOR, Backlog
 from driver.scheduler.context import Cycle
 from driver.wave.report import proposed_json
-from state_store.errors import ExitCode
+from state_store.documents.errors import ExitCode
 from state_store.events import PULL_REQUEST, wave_stream
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from driver.backlog.publication_status import Shipped
 from driver.backlog.selection import LEASED_ELSEWHERE, Selection, Skipped
 from driver.limits.admission import CEILING, HALT, UNAVAILABLE, GateClosedError
-from state_store.errors import ExitCode, TidegateError
-from state_store.item_id import id_of
+from state_store.documents.errors import ExitCode, TidegateError
+from state_store.documents.item_id import id_of
 
 
 @dataclass(frozen=True, slots=True)

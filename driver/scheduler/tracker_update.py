@@ -19,8 +19,8 @@ from driver.domain.results import Verdict
 from driver.scheduler.backlog import Backlog
 from driver.scheduler.report import WaveResults
 from driver.terminal.safe_text import with_note, without_remedy
-from state_store.errors import TidegateError
-from state_store.item_status import IN_PROGRESS, is_open
+from state_store.documents.errors import TidegateError
+from state_store.documents.item_status import IN_PROGRESS, is_open
 
 # These say why even where nobody has worked.
 _TOLD = (Verdict.UNDECIDED, Verdict.OVER_BUDGET)

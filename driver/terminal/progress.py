@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from driver.terminal.safe_text import safe_line
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 
 class Progress:

@@ -24,9 +24,9 @@ from driver.run_state.run_registry import BASELINES, RUN_VARIABLE
 from driver.terminal.safe_text import run_said
 from driver.verification.test_run import run_test, test_environment
 from driver.workspace.repository_context import Ground, RepositoryGround
-from state_store import strict_json
-from state_store.errors import TidegateError
-from state_store.files import BadFileError, read_text, write_json_atomic
+from state_store.documents import strict_json
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import BadFileError, read_text, write_json_atomic
 
 OFF = "off"
 _KEPT = 500

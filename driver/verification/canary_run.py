@@ -28,7 +28,7 @@ from driver.runners.plan import (
 from driver.runners.result import Counts, Doubt
 from driver.verification.test_run import printed, run_test
 from driver.workspace.repository_context import Bench, ProvingPlace
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
 
 NOT_APPLICABLE = "not_applicable"
 _TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)

@@ -14,7 +14,7 @@ from driver.policy.judgement import Judgement, of_test
 from driver.run_state.context import Placed
 from driver.verification.assessment import Weighed, weigh
 from driver.verification.test_run import Asked, Test, prove, run_on
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
 from tools.settings.kinds import Command
 
 

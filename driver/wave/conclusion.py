@@ -23,7 +23,7 @@ from driver.wave.preflight import PreflightError
 from driver.wave.report import Base, ItemReport, WaveReport, is_done
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import STEPS
-from state_store.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError
+from state_store.documents.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError
 
 # Entries are flushed to disk one by one; side by side the disk joins the flushes.
 JOURNAL_WRITERS = 16

@@ -15,7 +15,7 @@ from driver.pipeline.tables import parse
 from driver.run_state.context import Planned
 from driver.wave.preflight import PreflightError, check_ready
 from driver.workspace.repository_info import Survey
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tools.settings.load import Settings
 
 

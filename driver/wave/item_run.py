@@ -23,7 +23,7 @@ from driver.run_state.attempt_history import Trail, outcome_of, settle
 from driver.run_state.context import Placed, Planned, Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.repository_context import Place
-from state_store.errors import TidegateError
+from state_store.documents.errors import TidegateError
 
 
 def walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> ItemOutcome:

@@ -23,7 +23,7 @@ from driver.domain.work_item import Manifest, WorkItem
 from driver.run_state.context import SHIP_MODES, Home, Planned, Shipping
 from driver.test_command.exit_code_rules import command_problems
 from driver.workspace.repository_info import Survey
-from state_store.errors import ExitCode, InputError
+from state_store.documents.errors import ExitCode, InputError
 
 
 class PreflightError(InputError):

@@ -30,7 +30,7 @@ from driver.pipeline import classic_receipts
 from driver.policy.test_files import is_test
 from driver.pull_requests.body import Proposed
 from driver.run_state.context import Planned
-from state_store.errors import ExitCode
+from state_store.documents.errors import ExitCode
 
 
 @dataclass(frozen=True, slots=True)

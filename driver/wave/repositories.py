@@ -40,8 +40,8 @@ from driver.workspace.root import workspace_root
 from driver.workspace.run_folder import sign
 from driver.workspace.setup import Preparation
 from driver.workspace.workspace import Workshop
-from state_store.errors import CannotRunError
-from state_store.journal import safe_slug
+from state_store.documents.errors import CannotRunError
+from state_store.documents.journal import safe_slug
 from tools.settings.load import Settings
 
 _FEW_FILES = 3000  # a further checkout of more takes longer than what it saves

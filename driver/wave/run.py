@@ -21,7 +21,7 @@ from driver.wave.opening import opened
 from driver.wave.planning import WaveRequest, wave_id_of
 from driver.wave.report import WaveReport
 from driver.workspace.repository_context import RepositoryGround
-from state_store.errors import StoppedByPolicyError, TidegateError
+from state_store.documents.errors import StoppedByPolicyError, TidegateError
 
 DEFAULT_WIDTH = 8
 HALT_LOOK_S = 0.1

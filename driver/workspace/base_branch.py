@@ -18,7 +18,7 @@ from driver.git.private_git import PrivateGit, Repository, find_remote, tip_of
 from driver.git.push_result import PushResult
 from driver.git.remote import Remote, fetch_head, head_of
 from driver.workspace.repository_context import RepositoryGround
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 
 
 @dataclass(frozen=True, slots=True)

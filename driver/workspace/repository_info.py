@@ -16,7 +16,7 @@ from driver.git.private_git import Repository, find_remote, open_repository, top
 from driver.git.repository import check_usable, is_git_dir
 from driver.git.signing import signer_of, why_it_cannot
 from driver.workspace.base_branch import check_target
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from driver.filesystem.temporary import temporary_folder
 from driver.git.repository import Repository, toplevel_of
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 
 
 class WorkspaceError(CannotRunError):

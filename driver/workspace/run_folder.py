@@ -16,8 +16,8 @@ from driver.execution.process_identity import Identity, identity, lives
 from driver.git.command import raw, text
 from driver.git.private_git import PrivateGit, Repository
 from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, headed
-from state_store.errors import TidegateError
-from state_store.files import (
+from state_store.documents.errors import TidegateError
+from state_store.documents.files import (
     BadFileError,
     read_bytes,
     read_json,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from driver.filesystem.tree import signature_of, snapshot
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 Command = str | tuple[str, ...]
 

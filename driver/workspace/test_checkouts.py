@@ -17,7 +17,7 @@ from pathlib import Path
 
 from driver.filesystem.tree import Signature, remove_tree, signature_at, snapshot
 from driver.git.private_git import PrivateGit
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 
 _TICK_LIMIT_S = 2.5  # the coarsest file system clock still in use counts in twos
 

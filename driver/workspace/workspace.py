@@ -23,7 +23,7 @@ from driver.git.repository import borrow_objects, lay_git_dir
 from driver.workspace.root import WorkspaceError, own_folder
 from driver.workspace.setup import Preparation, check_copies, signatures
 from driver.workspace.test_checkouts import ProvingTree, ProvingTrees
-from state_store.journal import safe_slug
+from state_store.documents.journal import safe_slug
 
 # The clone is the agent's, but the user's global settings reach into it: no monitor process per
 # clone, no hook of theirs on an agent's commit, no passphrase prompt, line ends as committed.

@@ -13,7 +13,7 @@ import pytest
 from driver.backlog.selection import filter_todo_items, select_disjoint
 from driver.backlog.tracker import load_tracker_items, tracker_problems, validate_item
 from driver.domain.work_item import Manifest, check_item, parse_manifest
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from state_store.tracker_file import read_tracker_file
 
 ITEM: dict[str, Any] = {

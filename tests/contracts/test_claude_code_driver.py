@@ -9,7 +9,7 @@ import pytest
 from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usage
 from driver.backend_api.provider_fault import FaultKind
 from driver.backends.claude_code import ClaudeCodeDriver
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,
     SECRET,

@@ -13,7 +13,7 @@ from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, Usag
 from driver.backend_api.provider_fault import FaultKind
 from driver.backends.cli.json_output import MAX_VERDICT_BYTES
 from driver.backends.command import CommandDriver
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,
     FaultContract,

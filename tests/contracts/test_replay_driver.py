@@ -12,7 +12,7 @@ from driver.backend_api.driver import FAILURE_COULD_NOT_RUN, Usage, WorkerResult
 from driver.backends.recorded import Recorded, RecordedFile
 from driver.backends.recording import RecordingWriter
 from driver.backends.replay import ReplayDriver
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tests.contracts.driver_contract import (
     PARENT,
     DriverContract,

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from state_store.files import write_text_atomic
+from state_store.documents.files import write_text_atomic
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be flushed there")
 SAMPLE, WHOLE = 50, 1000

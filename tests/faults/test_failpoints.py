@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from state_store import failpoints
+from state_store.documents import failpoints
 from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]

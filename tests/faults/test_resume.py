@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from state_store.journal import entry_path, load_entries
+from state_store.documents.journal import entry_path, load_entries
 from tests.support.beside import beside
 from tests.support.interpreter import IN_SHELL
 from tests.support.killing import AGENT, Yard

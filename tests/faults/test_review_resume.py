@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from state_store.journal import entry_path
+from state_store.documents.journal import entry_path
 from tests.support.beside import beside_each_other, selected
 from tests.support.killing import Yard
 from tests.support.pipelines import QUIET

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from state_store import coordination
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 from state_store.store import DamagedStoreError, EventStore, StoreBusyError
 from tests.support.interpreter import PYTHON
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tools import cost_ceiling, halt

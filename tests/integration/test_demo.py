@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from driver.cli import demo
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tests.support import warm
 from tests.support.interpreter import IN_SHELL, PYTHON
 

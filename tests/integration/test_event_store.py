@@ -19,7 +19,7 @@ import pytest
 
 from state_store import coordination
 from state_store.coordination import LeaseLostError
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 from state_store.group_commit import GroupCommit
 from state_store.kept_items import Fold
 from state_store.store import ConcurrencyConflict, EventStore

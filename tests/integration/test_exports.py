@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from state_store.api import StateAPI
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 from state_store.events import TRACKER, wave_stream
 from state_store.export import (
     export_buildlog,

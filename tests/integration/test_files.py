@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from state_store.errors import CannotRunError
-from state_store.files import (
+from state_store.documents.errors import CannotRunError
+from state_store.documents.files import (
     BadFileError,
     MissingFileError,
     read_json,
@@ -27,7 +27,7 @@ from state_store.files import (
     write_json_atomic,
     write_text_atomic,
 )
-from state_store.locks import LockHeld, LockQueue
+from state_store.documents.locks import LockHeld, LockQueue
 from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,7 +22,7 @@ from driver.git.private_git import (
     open_repository,
     toplevel_of,
 )
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 from tests.support.repos import (
     Checkout,
     checkout_fingerprint,

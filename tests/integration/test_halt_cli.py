@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tools import cost_ceiling, halt

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from driver.git.repository import check_usable, open_repository
-from state_store.errors import CannotRunError
+from state_store.documents.errors import CannotRunError
 from tests.support.programs import git
 from tests.support.repos import Checkout, make_repo, user_environ
 

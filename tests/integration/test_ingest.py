@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from state_store.api import StateAPI
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from state_store.events import ITEM_ARCHIVED, ITEM_CREATED, ITEM_UPDATED, TRACKER
 from state_store.ingest import SyncReport, export_tracker, ingest_tracker_json, sync_tracker
 from state_store.merge import FILE, STORE

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from state_store.errors import CannotRunError
-from state_store.journal import (
+from state_store.documents.errors import CannotRunError
+from state_store.documents.journal import (
     entry_of,
     entry_path,
     load_entries,

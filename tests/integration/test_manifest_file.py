@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from driver.domain.work_item import Manifest, parse_manifest
-from state_store.errors import InputError
-from state_store.json_document import read_json
+from state_store.documents.errors import InputError
+from state_store.documents.json_document import read_json
 
 ITEM = {"slug": "x", "prompt": "do it", "ownsFiles": ["a.py"], "testCmd": "true"}
 

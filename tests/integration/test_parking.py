@@ -16,7 +16,7 @@ from driver.backend_api.driver import FAILURE_COULD_NOT_RUN, AgentDriver, Usage,
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.command import CommandDriver
 from driver.wave_loop import run_wave
-from state_store.journal import load_entries
+from state_store.documents.journal import load_entries
 from tests.support.beside import beside, beside_on
 from tests.support.interpreter import PYTHON
 from tests.support.waves import Agent, Scene, ScriptedDriver, Step, built, item, verdicts, writes

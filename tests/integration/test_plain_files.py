@@ -18,7 +18,7 @@ from driver.filesystem.safe_file_access import (
     read_plain,
     write_plain,
 )
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 
 needs_links = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
 

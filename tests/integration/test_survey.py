@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from driver.workspace.repository_info import Survey
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tests.support.programs import Project, environment, git, item, make_template
 
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="puts a shell script before git")

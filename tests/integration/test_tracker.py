@@ -24,10 +24,10 @@ from driver.backlog.tracker import (
     tracker_problems,
     validate_item,
 )
-from state_store.errors import CannotRunError, InputError
-from state_store.files import replace_unchanged
-from state_store.item_id import id_of
-from state_store.locks import locked
+from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.files import replace_unchanged
+from state_store.documents.item_id import id_of
+from state_store.documents.locks import locked
 from state_store.merge import Item
 from state_store.tracker_file import read_tracker_file
 from tests.support.interpreter import PYTHON

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tests.support.repos import Checkout, make_repo, user_environ
 from tools import wave_preflight
 from tools.halt import halt

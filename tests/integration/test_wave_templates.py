@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tests.support.interpreter import PYTHON
 from tools import wave_templates
 from tools.wave_templates import (

@@ -19,7 +19,7 @@ from driver.workspace.root import WorkspaceError, workspace_root
 from driver.workspace.setup import Preparation
 from driver.workspace.test_checkouts import ProvingTree
 from driver.workspace.workspace import Workshop, Workspace
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.repos import (
     Checkout,

@@ -15,7 +15,7 @@ from driver.backends.config import build_driver, describe_backend, load_backend_
 from driver.backends.http.server import Server
 from driver.backends.recording import RecordingWriter
 from driver.backends.registry import FACTORIES, driver_from, review_driver_from
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tools.settings.kinds import TokenPrice
 from tools.settings.load import Settings, load
 from tools.settings.schema import BackendSettings

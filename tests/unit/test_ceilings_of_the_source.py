@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tools.settings.load import load
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driver.backlog.dependencies import waiting
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 
 def an_item(name: str, status: str = "todo", **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from driver.domain.tiers import policy_for
 from driver.domain.work_item import check_item
 from driver.run_state.context import Home, Planned
 from driver.wave.report import ItemReport, WaveReport
-from state_store.errors import ExitCode
+from state_store.documents.errors import ExitCode
 
 DONE, STOPPED, LEFT = ExitCode.DONE, ExitCode.STOPPED_BY_POLICY, ExitCode.NOT_ALL_SHIPPED
 

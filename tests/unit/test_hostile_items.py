@@ -13,8 +13,8 @@ from driver.backlog.retry_policy import Patience, after_try
 from driver.domain.results import Verdict
 from driver.pull_requests.forge import NotMadeError, found_in
 from driver.terminal.safe_text import with_note
-from state_store.files import write_text_atomic
-from state_store.item_id import id_of
+from state_store.documents.files import write_text_atomic
+from state_store.documents.item_id import id_of
 
 HALF = "\ud800"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

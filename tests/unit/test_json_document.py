@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from state_store.errors import InputError
-from state_store.json_document import item_spans, list_with, members, object_with, parse_json
+from state_store.documents.errors import InputError
+from state_store.documents.json_document import (
+    item_spans,
+    list_with,
+    members,
+    object_with,
+    parse_json,
+)
 
 
 def a_value(chance: random.Random, depth: int = 0) -> Any:

@@ -14,7 +14,7 @@ from driver.domain.work_item import (
     check_item,
     parse_manifest,
 )
-from state_store.errors import ExitCode
+from state_store.documents.errors import ExitCode
 
 
 def an_item(**changes: Any) -> dict[str, Any]:

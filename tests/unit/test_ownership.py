@@ -15,7 +15,7 @@ from driver.domain.ownership import (
     name_problem,
     parse_owned,
 )
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 ABSOLUTE = ["/etc/passwd", "/", "//host/share", "///x", "\\x", "\\\\host\\share\\x", "C:x", "C:\\x"]
 ABSOLUTE += ["c:/x", "C:", "d:..\\x", "\\\\?\\C:\\x"]

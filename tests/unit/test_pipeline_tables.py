@@ -9,7 +9,7 @@ import pytest
 
 from driver.pipeline.definition import CLASSIC, Pipeline
 from driver.pipeline.tables import MAX_PHASES, parse
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 IMPLEMENT: Mapping[str, Any] = {"name": "implement", "kind": "agent"}
 GATE: Mapping[str, Any] = {"name": "gate", "kind": "gate"}

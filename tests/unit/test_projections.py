@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from state_store.item_id import id_of
+from state_store.documents.item_id import id_of
 from state_store.projections import (
     apply_tracker,
     project_agent_lifecycle,

@@ -19,7 +19,7 @@ from driver.backends.recorded import (
     to_json,
 )
 from driver.backends.recording import RecordingWriter, load_recording
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 
 FULL = Recorded(
     item="item-1",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tools.settings import load as settings
 from tools.settings.kinds import TokenPrice
 from tools.settings.schema import KINDS, REVIEW_BACKEND, SECTIONS, BackendSettings

@@ -14,7 +14,7 @@ from driver.execution.cancellation import (
     exit_code_of,
     listening,
 )
-from state_store.errors import ExitCode, StoppedByPolicyError
+from state_store.documents.errors import ExitCode, StoppedByPolicyError
 
 
 def test_a_signal_sets_the_switch_and_runs_the_callbacks() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driver.backlog.item_filter import Wanted
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 
 ITEMS: list[dict[str, Any]] = [
     {"id": 1, "slug": "a", "status": "todo", "labels": ["ui", "fast"], "lane": "web"},

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from state_store import events
-from state_store.errors import StoppedByPolicyError, TidegateError
-from state_store.failpoints import failpoint
+from state_store.documents.errors import StoppedByPolicyError, TidegateError
+from state_store.documents.failpoints import failpoint
 from state_store.kept_spend import (
     Charge,
     OpenUse,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from state_store.errors import InputError
-from state_store.files import BadFileError, read_text
+from state_store.documents.errors import InputError
+from state_store.documents.files import BadFileError, read_text
 from tools.importers.drafts import (
     Draft,
     Drafts,

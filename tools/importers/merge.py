@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from state_store.errors import InputError
-from state_store.files import make_folder, replace_unchanged, write_json_atomic
-from state_store.item_id import id_of
-from state_store.item_status import PROPOSED, TODO
-from state_store.locks import locked
+from state_store.documents.errors import InputError
+from state_store.documents.files import make_folder, replace_unchanged, write_json_atomic
+from state_store.documents.item_id import id_of
+from state_store.documents.item_status import PROPOSED, TODO
+from state_store.documents.locks import locked
 from state_store.merge import Change
 from state_store.tracker_file import read_tracker_file, real_path, with_changes
 from tools.importers.drafts import Draft, slug_of

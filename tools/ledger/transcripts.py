@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from state_store.errors import InputError
-from state_store.files import BadFileError, read_text
+from state_store.documents.errors import InputError
+from state_store.documents.files import BadFileError, read_text
 from tools.settings.load import process_environment
 
 VARIABLE = "AESOP_TEMP_ROOT"

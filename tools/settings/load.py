@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tools.settings.kinds import ARGV, PHASES, TokenPrice
 from tools.settings.schema import (
     KINDS,

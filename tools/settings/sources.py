@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from state_store.errors import InputError
+from state_store.documents.errors import InputError
 from tools.settings.schema import KINDS, SECTIONS, STATE_DIR
 
 PROJECT_FILE = "tidegate.toml"
@@ -151,7 +151,7 @@ def _read_pyproject(path: Path, found: Found) -> None:
 
 
 def _text_of(path: Path, found: Found) -> str | None:
-    from state_store.files import MissingFileError, read_text
+    from state_store.documents.files import MissingFileError, read_text
 
     try:
         return read_text(path)
@@ -205,7 +205,7 @@ def _keys(section: str, table: Mapping[str, Any]) -> Iterator[tuple[str, Any, Ma
 
 
 def _read_source_file(path: Path, found: Found) -> bool:
-    from state_store.files import MissingFileError, read_json
+    from state_store.documents.files import MissingFileError, read_json
 
     try:
         document = read_json(path)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from state_store import strict_json
+from state_store.documents import strict_json
 
 
 def object_in(text: str) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from typing import Any
 from driver.backends.http.json_schema import Schema, shape_problem
 from driver.backends.http.reply import first_choice
 from driver.terminal.safe_text import safe_line
-from state_store import strict_json
+from state_store.documents import strict_json
 
 _MAX_STARTS = 5000  # of objects in one text; an answer of braces only must not cost a minute
 _THOUGHTS = "</think>"

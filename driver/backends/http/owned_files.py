@@ -7,7 +7,7 @@ from pathlib import Path
 from driver.backends.http.patch_protocol import Shown, file_line, size_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
 from driver.filesystem.safe_file_access import NotPlainError, list_plain, read_plain
-from state_store.errors import CannotRunError, InputError
+from state_store.documents.errors import CannotRunError, InputError
 
 
 def show_owned(root: Path, names: tuple[str, ...], budget: int) -> Shown:

@@ -17,7 +17,7 @@ from typing import Any
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.http.error_body import Complaint, complaint_in, fault_kind
 from driver.terminal.safe_text import safe_line
-from state_store import strict_json
+from state_store.documents import strict_json
 
 MAX_RETRY_AFTER_S = 3600.0
 _JSON_TYPES = re.compile(

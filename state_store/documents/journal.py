@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from state_store.errors import CannotRunError
-from state_store.files import BadFileError, PreparedFile, read_json, write_json_atomic
+from state_store.documents.errors import CannotRunError
+from state_store.documents.files import BadFileError, PreparedFile, read_json, write_json_atomic
 
 FOLDER = "journal"
 SHIPPING = "shipping"  # the phase of what is announced and not yet said to be published

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from state_store import strict_json
-from state_store.errors import InputError
-from state_store.files import BadFileError, MissingFileError, read_bytes
+from state_store.documents import strict_json
+from state_store.documents.errors import InputError
+from state_store.documents.files import BadFileError, MissingFileError, read_bytes
 
 MAX_BYTES = 100_000_000
 

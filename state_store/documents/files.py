@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from state_store import strict_json
-from state_store.errors import CannotRunError, InputError
-from state_store.failpoints import failpoint
+from state_store.documents import strict_json
+from state_store.documents.errors import CannotRunError, InputError
+from state_store.documents.failpoints import failpoint
 
 MAX_BYTES = 64 * 2**20
 _REPLACE_WAITS_S = (0.01, 0.05, 0.2, 0.5)

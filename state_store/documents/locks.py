@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from state_store.errors import CannotRunError, StoppedByPolicyError
+from state_store.documents.errors import CannotRunError, StoppedByPolicyError
 
 LOCK_PATIENCE_S = 30.0
 QUEUE_PATIENCE_S = 60.0

@@ -1,0 +1,1 @@
+"""Files that are whole or absent, locks, the journal, the error tree."""
