@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from state_store.database.errors import rebuild_command
+from state_store.database.integrity import Head, Problem
+from state_store.database.store import EventStore
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError
-from state_store.integrity import Head, Problem
-from state_store.sqlite_errors import rebuild_command
-from state_store.store import EventStore
 
 TRAILER = "State-Anchor"
 REBUILDS = "rebuilds"

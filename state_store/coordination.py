@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from state_store.database.leases import Lease, LeaseLostError, LeaseRow, grant, required
+from state_store.database.store import EventStore, Transaction
 from state_store.documents.errors import TidegateError
-from state_store.leases import Lease, LeaseLostError, LeaseRow, grant, required
-from state_store.store import EventStore, Transaction
 
 __all__ = ["Lease", "LeaseLostError"]
 

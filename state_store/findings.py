@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from state_store import events as names
 from state_store.api import StateAPI
+from state_store.database import events as names
 
 PREFIX = "audit-"
 _KEPT = "view:findings"  # the snapshot of those that hold

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from state_store import events as names
 from state_store import tracker_base
+from state_store.database import events as names
+from state_store.database.kept_items import collector_paused
+from state_store.database.projections import tracker_document
+from state_store.database.store import ConcurrencyConflict, EventStore
 from state_store.documents.files import replace_unchanged, write_json_atomic
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import ARCHIVED
 from state_store.documents.locks import locked
-from state_store.kept_items import collector_paused
 from state_store.merge import Item, Items, Merge, MergeConflict, agreed, merge
-from state_store.projections import tracker_document
-from state_store.store import ConcurrencyConflict, EventStore
 from state_store.tracker_base import Seen
 from state_store.tracker_file import (
     TrackerFile,

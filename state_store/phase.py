@@ -9,10 +9,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from state_store import events as names
+from state_store.database import events as names
+from state_store.database.projections import project_orchestrator_status
+from state_store.database.store import EventStore
 from state_store.documents.files import read_text, write_text_atomic
-from state_store.projections import project_orchestrator_status
-from state_store.store import EventStore
 
 GIT, STORE = "git", "store"
 NOOP, RESOLVED, REFUSED, UNSUPPORTED = "noop", "resolved", "refused", "unsupported"

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from state_store import events
 from state_store.anchors import REBUILDS, STORE_REBUILT, Anchor, in_journal, lost
 from state_store.api import StateAPI
+from state_store.database import events
+from state_store.database.integrity import Problem
+from state_store.database.schema import lock_path
+from state_store.database.store import DamagedStoreError, EventStore
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError
 from state_store.ingest import ingest_tracker_json
-from state_store.integrity import Problem
-from state_store.schema import lock_path
-from state_store.store import DamagedStoreError, EventStore
 from state_store.tracker_file import read_tracker_file
 
 _BESIDE = ("", "-wal", "-shm", "-journal")

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from state_store import events as names
+from state_store.database import events as names
+from state_store.database.events import Event
+from state_store.database.projections import project_items
+from state_store.database.store import EventStore
 from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
-from state_store.events import Event
 from state_store.ingest import HasStore
 from state_store.merge import ABSENT, Items, MergeConflict, merge_item, same
-from state_store.projections import project_items
-from state_store.store import EventStore
 
 STREAM = "reconcile"
 EVENTS_ADOPTED = "events_adopted"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from state_store.database.projections import Row, View, project_items, tracker_document
+from state_store.database.store import EventStore
 from state_store.documents.item_id import id_of
-from state_store.projections import Row, View, project_items, tracker_document
-from state_store.store import EventStore
 
 
 def save_snapshot(

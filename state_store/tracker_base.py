@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from state_store.database.store import EventStore
 from state_store.merge import Items
-from state_store.store import EventStore
 
 _BASE = "tracker_base:"
 _SEEN = "tracker_seen:"

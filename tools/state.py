@@ -160,7 +160,7 @@ def _with_running(api: StateAPI, living: set[str]) -> dict[str, Any]:
 
 def _running(api: StateAPI, wave: str, told: dict[str, Any] | None) -> dict[str, Any]:
     """A wave under way; one without a scheduler tells no phase."""
-    from state_store.projections import iso_time
+    from state_store.database.projections import iso_time
 
     if told is None:
         since = api.project(f"wave:{wave}")["started"]

@@ -23,11 +23,11 @@ from driver.backlog.publication_status import is_shipped
 from driver.backlog.retry_policy import NEXT
 from driver.backlog.selection import Ranked, filter_todo_items, ranked
 from driver.backlog.tracker import tracker_problems, validate_item
+from state_store.database.kept_items import collector_paused
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.files import read_bytes, write_bytes_atomic
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import FINISHED, IN_PROGRESS
-from state_store.kept_items import collector_paused
 from state_store.tracker_base import digest_of
 from state_store.tracker_file import real_path
 from state_store.tracker_glance import Glance, glance_at

@@ -23,9 +23,9 @@ from driver.scheduler.context import repository_in_sight
 from driver.terminal.check_result import Check, failed, failed_as, passed, warned
 from driver.terminal.safe_text import typed
 from driver.workspace.root import workspace_root
+from state_store.database.schema import look
 from state_store.documents.errors import CannotRunError, InputError, TidegateError
 from state_store.documents.item_status import is_open
-from state_store.schema import look
 from state_store.tracker_file import read_tracker_file
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
 from tools.halt import get_halt_info

@@ -12,7 +12,7 @@ from driver.backend_api.driver import Usage
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.reviews import Review
 from driver.runners.result import Counts, Doubt
-from state_store import events
+from state_store.database import events
 
 BUILD = "build"
 REPAIR = "repair"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from state_store.clock import SystemClock
+from state_store.database.clock import SystemClock
 from state_store.instance import get_instance_id
 
 _BOOT_CHARS = 8

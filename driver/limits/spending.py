@@ -28,8 +28,8 @@ from driver.backends.pricing import price
 from driver.execution.process_identity import holder_name, is_gone, is_living
 from driver.limits.admission import Gates
 from state_store.api import StateAPI
+from state_store.database.spend import Purpose, Reserved
 from state_store.documents.errors import InputError, TidegateError
-from state_store.kept_spend import Purpose, Reserved
 from tools.budget import budget, ceilings, charges
 from tools.budget.budget import Budget, OverBudgetError
 from tools.budget.charges import Used

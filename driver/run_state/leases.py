@@ -15,9 +15,9 @@ from typing import Any
 from driver.execution.process_identity import holder_name, is_gone
 from driver.execution.worker_pool import repeating
 from state_store import coordination
+from state_store.database.leases import Lease, LeaseLostError
+from state_store.database.store import EventStore, Note, Transaction
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
-from state_store.leases import Lease, LeaseLostError
-from state_store.store import EventStore, Note, Transaction
 
 
 class LeasedElsewhereError(StoppedByPolicyError):

@@ -13,12 +13,13 @@ from typing import Any
 from driver.execution.process_identity import is_gone
 from driver.scheduler.audit_rules import Finding, Past, audit, red_alone
 from driver.scheduler.backlog import Backlog
-from state_store import coordination, events
+from state_store import coordination
 from state_store.api import StateAPI
+from state_store.database import events
+from state_store.database.projections import iso_time, project_agent_traces
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_status import PROPOSED
 from state_store.findings import record_findings
-from state_store.projections import iso_time, project_agent_traces
 
 WAVES = 20
 STATUS_EVENTS, TRACE_EVENTS, CLAIM_EVENTS = 200, 2000, 1000

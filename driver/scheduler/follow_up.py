@@ -39,11 +39,11 @@ from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler.backlog import Backlog, resource
 from driver.scheduler.context import Cycle, by_repository
+from state_store.database.events import wave_stream
+from state_store.database.store import EventStore
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, is_open
-from state_store.events import wave_stream
-from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 
 Item = Mapping[str, Any]

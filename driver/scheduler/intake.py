@@ -34,9 +34,9 @@ from driver.scheduler.dependencies_in_base import absent
 from driver.terminal.safe_text import counted
 from driver.wave.planning import check
 from driver.wave.preflight import PreflightError
+from state_store.database.kept_items import collector_paused
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.item_id import id_of
-from state_store.kept_items import collector_paused
 from state_store.tracker_file import read_tracker_file
 
 

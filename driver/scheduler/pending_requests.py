@@ -13,8 +13,8 @@ from driver.pull_requests.request import propose_left
 from driver.scheduler.backlog import ACTOR, Backlog
 from driver.scheduler.context import Cycle
 from driver.wave.report import proposed_json
+from state_store.database.events import PULL_REQUEST, wave_stream
 from state_store.documents.errors import ExitCode
-from state_store.events import PULL_REQUEST, wave_stream
 
 
 def requests_left(cycle: Cycle, report: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from driver.scheduler.backlog import ACTOR
 from driver.terminal.progress import Progress
-from state_store import events
 from state_store.api import StateAPI
+from state_store.database import events
 from state_store.documents.errors import TidegateError
 from state_store.export import export_buildlog, export_state_md
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from state_store import coordination
-from state_store.event_rows import encode, row_hash
-from state_store.schema import INSERT_EVENT
-from state_store.store import EventStore
+from state_store.database.event_rows import encode, row_hash
+from state_store.database.schema import INSERT_EVENT
+from state_store.database.store import EventStore
 from tests.bench.store_writers import SUBJECTS, TABLES, connect, one_transaction
 
 pytestmark = pytest.mark.bench

@@ -22,7 +22,7 @@ from typing import Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 
 Append = Callable[[], None]
 PAYLOAD = {"id": "item-1", "status": "in_progress", "note": "x" * 60}

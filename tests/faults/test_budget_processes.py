@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from driver.execution.process_identity import is_gone
-from state_store.kept_spend import SpendBook, Total, utc_day
-from state_store.store import EventStore
+from state_store.database.spend import SpendBook, Total, utc_day
+from state_store.database.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.beside import beside
 from tests.support.interpreter import PYTHON

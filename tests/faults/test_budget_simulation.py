@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from state_store.kept_spend import Purpose, Reserved, SpendBook, Total, utc_day
-from state_store.store import EventStore
+from state_store.database.spend import Purpose, Reserved, SpendBook, Total, utc_day
+from state_store.database.store import EventStore
 from tests.support.manual_clock import ManualClock
 from tools.budget.budget import Budget, OverBudgetError
 from tools.budget.ceilings import MICRO, Ceilings, Limits

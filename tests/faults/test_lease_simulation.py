@@ -17,7 +17,7 @@ import pytest
 
 from state_store import coordination
 from state_store.coordination import Lease, LeaseLostError
-from state_store.store import EventStore, Transaction
+from state_store.database.store import EventStore, Transaction
 from tests.support.manual_clock import ManualClock
 
 TTL_S = 10.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from state_store.kept_spend import Purpose, Total
-from state_store.store import EventStore
+from state_store.database.spend import Purpose, Total
+from state_store.database.store import EventStore
 
 
 def older(path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from state_store.store import EventStore, StoreBusyError
+from state_store.database.store import EventStore, StoreBusyError
 from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from state_store import coordination
+from state_store.database.store import DamagedStoreError, EventStore, StoreBusyError
 from state_store.documents.errors import CannotRunError
-from state_store.store import DamagedStoreError, EventStore, StoreBusyError
 from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from state_store.api import StateAPI
-from state_store.events import ITEM_CREATED, ITEM_UPDATED, TRACKER
+from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, TRACKER
 from state_store.ingest import SyncReport, sync_tracker
 from tests.support.interpreter import PYTHON
 

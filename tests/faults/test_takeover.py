@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 from tests.support.beside import beside
 from tests.support.killing import AGENT, Yard
 from tests.support.processes import eventually, is_stopped

@@ -13,8 +13,9 @@ from driver.execution.process_identity import holder_name, is_gone
 from driver.run_state.leases import Leases
 from driver.scheduler.audit import WAVES, audited, past_of
 from driver.scheduler.backlog import Backlog
-from state_store import coordination, events
+from state_store import coordination
 from state_store.api import StateAPI
+from state_store.database import events
 from state_store.export import state_md
 from state_store.findings import record_findings
 from tests.support.programs import Project, item, writes

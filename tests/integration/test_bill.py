@@ -21,7 +21,7 @@ import pytest
 
 from driver.backends.registry import driver_of
 from state_store.api import StateAPI
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 from tests.support.model_script import (
     Action,
     Asked,

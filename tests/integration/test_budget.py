@@ -15,8 +15,8 @@ from driver.scheduler.context import CycleRequest
 from driver.scheduler.cycle import run
 from driver.wave_loop import result_to_report, run_wave
 from state_store.api import StateAPI
-from state_store.kept_spend import Purpose, Reserved, Total
-from state_store.store import EventStore
+from state_store.database.spend import Purpose, Reserved, Total
+from state_store.database.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.beside import beside
 from tests.support.raw_server import Act, Call, RawServer, completion, error, patch, response, says

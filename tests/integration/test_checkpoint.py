@@ -11,8 +11,8 @@ import pytest
 
 from driver.git.private_git import open_repository
 from driver.scheduler.checkpoint import checkpointed, published
-from state_store import events
 from state_store.api import StateAPI
+from state_store.database import events
 from state_store.documents.errors import CannotRunError
 from tests.support.repos import Checkout, checkout_fingerprint, frozen
 from tests.support.waves import Scene

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from driver.execution.sandbox_probe import BWRAP, choose, look, program_outside
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 from tests.support.programs import ROOT, Project, call, git, run
 from tools.doctor import main
 

@@ -20,8 +20,8 @@ from driver.scheduler.backlog import Backlog
 from driver.scheduler.report import WaveResults
 from driver.scheduler.tracker_update import Terms, edits_for
 from state_store.api import StateAPI
-from state_store.events import TRACKER
-from state_store.store import EventStore
+from state_store.database.events import TRACKER
+from state_store.database.store import EventStore
 
 OURS = ("status", "notes", "attempts", "lastError", "nextAttemptAt", "shipped")
 TERMS = Terms("0123456789", {}, Patience(3, 60, 3600), datetime(2026, 1, 31, tzinfo=UTC))

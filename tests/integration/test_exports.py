@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 
 from state_store.api import StateAPI
+from state_store.database.events import TRACKER, wave_stream
+from state_store.database.projections import (
+    project_orchestrator_status,
+    project_tracker,
+    project_wave,
+)
 from state_store.documents.errors import CannotRunError
-from state_store.events import TRACKER, wave_stream
 from state_store.export import (
     export_buildlog,
     export_state_md,
@@ -21,7 +26,6 @@ from state_store.export import (
     render_state_md,
 )
 from state_store.phase import read_git_phase
-from state_store.projections import project_orchestrator_status, project_tracker, project_wave
 
 AT = "2026-01-02T03:04:05Z"
 

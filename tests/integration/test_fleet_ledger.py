@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from state_store.database.spend import Charge, Purpose, Use
 from state_store.documents.errors import InputError
-from state_store.kept_spend import Charge, Purpose, Use
 from tools import cost_ceiling, cost_projection, fleet_ledger, wave_ledger_hook
 from tools.ledger import writer as ledger_writer
 from tools.ledger.rows import HEADER, LEDGER, all_rows, archives, use_line

@@ -18,7 +18,7 @@ from driver.backend_api.driver import (
     FAILURE_REFUSED,
     WorkerResult,
 )
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tests.support.pipelines import (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from state_store.api import StateAPI
-from state_store.events import ATTEMPT_JUDGED, wave_stream
+from state_store.database.events import ATTEMPT_JUDGED, wave_stream
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.beside import beside, beside_on
 from tests.support.interpreter import PYTHON

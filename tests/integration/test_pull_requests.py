@@ -14,7 +14,7 @@ from driver.execution.cancellation import Stop
 from driver.pull_requests.body import Proposed, PullRequest
 from driver.pull_requests.outbox import MAX_TRIES, Noted, Proposal, note
 from driver.pull_requests.request import propose_left
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 from tests.support.forges import FakeGh, fake_gh
 from tests.support.interpreter import PYTHON
 from tests.support.programs import Project, git

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from state_store.api import StateAPI
+from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, TRACKER, Event
 from state_store.documents.errors import InputError
-from state_store.events import ITEM_CREATED, ITEM_UPDATED, TRACKER, Event
 from state_store.phase import (
     decide_resolution,
     detect_drift,

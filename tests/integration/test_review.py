@@ -21,7 +21,7 @@ from driver.execution.cancellation import Stop
 from driver.terminal.progress import Progress
 from driver.wave_loop import run_wave
 from state_store.api import StateAPI
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support import pipelines
 from tests.support.beside import beside, beside_on

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from driver.wave_scheduler import run_wave_scheduler
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 from tests.support.interpreter import PYTHON
 from tests.support.repos import Checkout, hook, make_bare, make_repo
 from tests.support.waves import Scene, ScriptedDriver, writes

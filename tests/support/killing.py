@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 from tests.support import warm
 from tests.support.interpreter import PYTHON
 from tests.support.processes import MARKER, Marked, eventually

@@ -69,7 +69,7 @@ def keep(pid: int, status: socket.socket) -> None:
 def arm() -> None:
     """What two modules have asked of the environment when they were loaded, they ask again."""
     failpoints = importlib.reload(sys.modules["state_store.documents.failpoints"])
-    vars(sys.modules["state_store.database"]).update(_IS_ARMED=failpoints.active())
+    vars(sys.modules["state_store.database.connections"]).update(_IS_ARMED=failpoints.active())
 
 
 def become(order: Order, streams: list[int]) -> None:

@@ -8,9 +8,9 @@ from driver.backend_api.driver import AgentDriver, Usage, WorkerResult
 from driver.execution.cancellation import Stop
 from driver.limits.admission import Gates
 from driver.limits.spending import Spending
+from state_store.database.spend import Charge, Reserved
+from state_store.database.store import EventStore
 from state_store.documents.errors import CannotRunError
-from state_store.kept_spend import Charge, Reserved
-from state_store.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import ScriptedDriver
 from tools.budget.budget import Budget

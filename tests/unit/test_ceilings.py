@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from state_store.kept_spend import Purpose, Reserved, Total
+from state_store.database.spend import Purpose, Reserved, Total
 from tools.budget.ceilings import (
     DAILY,
     WAVE,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from driver.execution.process_identity import holder_name, is_gone, is_living
-from state_store.kept_spend import Purpose, Reserved
-from state_store.store import EventStore
+from state_store.database.spend import Purpose, Reserved
+from state_store.database.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.manual_clock import ManualClock
 from tools.budget.budget import Budget, OverBudgetError

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from state_store.event_rows import encode, without_ids
+from state_store.database.event_rows import encode, without_ids
 
 
 def test_payloads_that_begin_with_an_id_are_what_they_say() -> None:

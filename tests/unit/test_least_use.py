@@ -16,7 +16,7 @@ from driver.backends.cli.claude_stream import read_stream
 from driver.backends.command import read_usage
 from driver.backends.http.chat_usage import Bill
 from driver.backends.pricing import sound
-from state_store.kept_spend import Purpose, Reserved
+from state_store.database.spend import Purpose, Reserved
 from tests.support.raw_server import completion
 from tools.budget.charges import Used, charge_of
 

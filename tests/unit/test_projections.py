@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from state_store.documents.item_id import id_of
-from state_store.projections import (
+from state_store.database.projections import (
     apply_tracker,
     project_agent_lifecycle,
     project_agent_traces,
@@ -15,6 +14,7 @@ from state_store.projections import (
     project_tracker,
     project_wave,
 )
+from state_store.documents.item_id import id_of
 
 T0 = 1_000_000_000.0
 AT = "2001-09-09T01:46:40Z"

@@ -11,7 +11,7 @@ from driver.backend_api.driver import DriverCapabilities, Usage, WorkerResult
 from driver.execution.cancellation import Stop
 from driver.limits.admission import Gates
 from driver.limits.spending import Spending, told_in_this_wave
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import ScriptedDriver
 from tools.budget.budget import Budget

@@ -15,10 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from state_store import events
-from state_store.documents.errors import StoppedByPolicyError, TidegateError
-from state_store.documents.failpoints import failpoint
-from state_store.kept_spend import (
+from state_store.database import events
+from state_store.database.spend import (
     Charge,
     OpenUse,
     Purpose,
@@ -28,7 +26,9 @@ from state_store.kept_spend import (
     Use,
     utc_day,
 )
-from state_store.store import EventStore, Transaction
+from state_store.database.store import EventStore, Transaction
+from state_store.documents.errors import StoppedByPolicyError, TidegateError
+from state_store.documents.failpoints import failpoint
 from state_store.write_api import STATE_DB_FILENAME
 from tools.budget import ceilings
 from tools.budget.ceilings import DAILY, MICRO, WAVE, Decision, Estimate, Fit, Limits, Period

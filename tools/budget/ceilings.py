@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from state_store.kept_spend import Total
+from state_store.database.spend import Total
 from tools.settings.schema import LimitsSettings
 
 MICRO = 1_000_000

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from state_store import events
-from state_store.kept_spend import Charge, OpenUse, Overrun, Reserved
+from state_store.database import events
+from state_store.database.spend import Charge, OpenUse, Overrun, Reserved
 from tools.budget import ceilings
 from tools.budget.ceilings import MICRO
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from state_store.database.spend import Use
 from state_store.documents.errors import InputError
 from state_store.documents.files import MissingFileError, read_text
-from state_store.kept_spend import Use
 
 LEDGER = Path("ledger") / "OUTCOMES-LEDGER.md"
 ARCHIVES = "archives"

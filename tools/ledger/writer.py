@@ -11,11 +11,11 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from state_store.database.errors import disk_errors
+from state_store.database.spend import Use
+from state_store.database.store import EventStore
 from state_store.documents.files import MissingFileError, make_folder, read_text, write_text_atomic
 from state_store.documents.locks import locked
-from state_store.kept_spend import Use
-from state_store.sqlite_errors import disk_errors
-from state_store.store import EventStore
 from tools.ledger.rows import ARCHIVES, HEADER, LEDGER, archives, line_of, rows_in, use_line
 
 MOST_ROWS = 200

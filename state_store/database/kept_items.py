@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from state_store.documents.item_id import id_of
-from state_store.event_rows import (
+from state_store.database.event_rows import (
     COLUMNS,
     Event,
     Payload,
@@ -24,6 +23,7 @@ from state_store.event_rows import (
     to_event,
     without_ids,
 )
+from state_store.documents.item_id import id_of
 
 Item = dict[str, Any]
 _BLOCK = 250  # more of them at once do not stay in the processor's cache

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 
 Callback = Callable[[dict[str, Any]], None]
 

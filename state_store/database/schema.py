@@ -10,10 +10,10 @@ import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
+from state_store.database.errors import DamagedStoreError, disk_errors, translated
+from state_store.database.event_rows import START, row_hash
 from state_store.documents.errors import CannotRunError
 from state_store.documents.locks import LockQueue
-from state_store.event_rows import START, row_hash
-from state_store.sqlite_errors import DamagedStoreError, disk_errors, translated
 
 APPLICATION_ID = 0x54494447  # "TIDG"
 VERSION = 2

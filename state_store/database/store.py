@@ -18,19 +18,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from state_store.clock import Clock, SystemClock
-from state_store.database import Database
+from state_store.database.clock import Clock, SystemClock
+from state_store.database.connections import Database
+from state_store.database.errors import DamagedStoreError, StoreBusyError, translated
+from state_store.database.event_rows import COLUMNS, Event, decode, decode_rows, to_event, warn
+from state_store.database.events import ITEM_CREATED, ITEM_UPDATED
+from state_store.database.group_commit import GroupCommit
+from state_store.database.integrity import Head, Problem, compare, examine, head, heads
+from state_store.database.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
+from state_store.database.leases import Lease, LeaseLostError, LeaseRow
+from state_store.database.projections import apply_tracker
+from state_store.database.spend import SpendBook
+from state_store.database.transaction import (
+    ConcurrencyConflict,
+    Draft,
+    Transaction,
+    drafted,
+    lease_row,
+)
 from state_store.documents.locks import QUEUE_PATIENCE_S
-from state_store.event_rows import COLUMNS, Event, decode, decode_rows, to_event, warn
-from state_store.events import ITEM_CREATED, ITEM_UPDATED
-from state_store.group_commit import GroupCommit
-from state_store.integrity import Head, Problem, compare, examine, head, heads
-from state_store.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
-from state_store.kept_spend import SpendBook
-from state_store.leases import Lease, LeaseLostError, LeaseRow
-from state_store.projections import apply_tracker
-from state_store.sqlite_errors import DamagedStoreError, StoreBusyError, translated
-from state_store.transaction import ConcurrencyConflict, Draft, Transaction, drafted, lease_row
 
 __all__ = [
     "ConcurrencyConflict",

@@ -12,10 +12,8 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from state_store.documents.errors import CannotRunError
-from state_store.documents.failpoints import active, failpoint
-from state_store.documents.locks import QUEUE_PATIENCE_S, LockHeld, LockQueue
-from state_store.schema import (
+from state_store.database.errors import primary_code, translated
+from state_store.database.schema import (
     check_ours,
     has_wal,
     is_older,
@@ -24,7 +22,9 @@ from state_store.schema import (
     take_over,
     upgrade,
 )
-from state_store.sqlite_errors import primary_code, translated
+from state_store.documents.errors import CannotRunError
+from state_store.documents.failpoints import active, failpoint
+from state_store.documents.locks import QUEUE_PATIENCE_S, LockHeld, LockQueue
 
 _IS_ARMED = active()  # asked once, for every event passes here
 

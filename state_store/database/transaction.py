@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from state_store.clock import Instant
+from state_store.database.clock import Instant
+from state_store.database.event_rows import START, decode, encode, row_hash, to_event
+from state_store.database.kept_items import Fold, keep, one
+from state_store.database.leases import Lease, LeaseRow, required
+from state_store.database.schema import INSERT_EVENT
+from state_store.database.spend import SpendBook
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import sync_folder
-from state_store.event_rows import START, decode, encode, row_hash, to_event
-from state_store.kept_items import Fold, keep, one
-from state_store.kept_spend import SpendBook
-from state_store.leases import Lease, LeaseRow, required
-from state_store.schema import INSERT_EVENT
 
 Draft = tuple[str, str]  # type, payload as JSON
 Head = tuple[int, bytes]  # version, link

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from state_store import events as names
+from state_store.database import events as names
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import ARCHIVED
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from state_store.clock import Instant
+from state_store.database.clock import Instant
 from state_store.documents.errors import StoppedByPolicyError
 
 

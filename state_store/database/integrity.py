@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from state_store.event_rows import COLUMNS, START, Row, decode_rows, row_hash
-from state_store.kept_items import Fold, Kept, collector_paused, every, fetch, replay
+from state_store.database.event_rows import COLUMNS, START, Row, decode_rows, row_hash
+from state_store.database.kept_items import Fold, Kept, collector_paused, every, fetch, replay
 
 Head = tuple[int, str]  # version, link in hex
 _BLOCK = 1000

@@ -1,0 +1,1 @@
+"""Events, leases, items and spend in one SQLite file."""
