@@ -14,8 +14,8 @@ from state_store.database import events as names
 from state_store.database import projections
 from state_store.database.store import EventStore
 from state_store.database.subscribe import Callback, Subscription
-from state_store.ingest import export_tracker, ingest_tracker_json, sync_tracker
 from state_store.read_api import ReadAPI
+from state_store.tracker.ingest import export_tracker, ingest_tracker_json, sync_tracker
 from state_store.write_api import WriteAPI, WriteConflict
 
 __all__ = [

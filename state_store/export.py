@@ -14,7 +14,7 @@ from state_store.api import StateAPI
 from state_store.database.events import WAVE_PREFIX
 from state_store.documents.files import write_text_atomic
 from state_store.documents.item_status import ARCHIVED, BLOCKED, CLAIMED, DONE, IN_PROGRESS, TODO
-from state_store.ingest import export_tracker
+from state_store.tracker.ingest import export_tracker
 
 __all__ = [
     "buildlog",

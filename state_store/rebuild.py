@@ -20,8 +20,8 @@ from state_store.database.schema import lock_path
 from state_store.database.store import DamagedStoreError, EventStore
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError
-from state_store.ingest import ingest_tracker_json
-from state_store.tracker_file import read_tracker_file
+from state_store.tracker.file import read_tracker_file
+from state_store.tracker.ingest import ingest_tracker_json
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
 ACTOR = "rebuild"

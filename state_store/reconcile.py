@@ -17,8 +17,8 @@ from state_store.database.projections import project_items
 from state_store.database.store import EventStore
 from state_store.documents.errors import InputError
 from state_store.documents.item_id import id_of
-from state_store.ingest import HasStore
-from state_store.merge import ABSENT, Items, MergeConflict, merge_item, same
+from state_store.tracker.ingest import HasStore
+from state_store.tracker.merge import ABSENT, Items, MergeConflict, merge_item, same
 
 STREAM = "reconcile"
 EVENTS_ADOPTED = "events_adopted"

@@ -14,14 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from state_store import tracker_base
 from state_store.database import events as names
 from state_store.database.projections import iso_time, tracker_document
 from state_store.database.store import EventStore
 from state_store.documents.errors import InputError, TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import ARCHIVED, DONE, TODO
-from state_store.ingest import SyncReport, sync_tracker
+from state_store.tracker import base as tracker_base
+from state_store.tracker.ingest import SyncReport, sync_tracker
 
 STATE_DB_FILENAME = "tracker_events.db"
 TRACKER_FILENAME = "tracker.json"

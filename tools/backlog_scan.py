@@ -13,7 +13,7 @@ from typing import Any
 from state_store.documents.errors import InputError
 from state_store.documents.files import read_text
 from state_store.documents.item_status import is_finished
-from state_store.tracker_file import read_tracker_file
+from state_store.tracker.file import read_tracker_file
 
 Item = Mapping[str, Any]
 # (position of the later item, position of the earlier one, what both write) for each clash.

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from driver.backlog.tracker import validate_item
-    from state_store.tracker_file import read_tracker_file
+    from state_store.tracker.file import read_tracker_file
     from tools.importers.merge import Item, Plan, plan, write
     from tools.settings.load import resolve_state_dir
 

@@ -58,7 +58,7 @@ def sync(api: StateAPI, asked: argparse.Namespace) -> int:
     """Bring tracker file and store together; conflicts go as `--prefer` says."""
     from dataclasses import asdict
 
-    from state_store.ingest import sync_tracker
+    from state_store.tracker.ingest import sync_tracker
 
     tracker = Path(asked.tracker) if asked.tracker else api.store.path.parent / "tracker.json"
     report = sync_tracker(api, tracker, "state", dict(map(_preference, asked.prefer)))

@@ -257,7 +257,7 @@ def _aged(at: float, s: float) -> tuple[bool, str]:
 
 def _tracker(path: Path) -> tuple[bool, str]:
     from state_store.documents.errors import InputError
-    from state_store.tracker_file import read_tracker_file
+    from state_store.tracker.file import read_tracker_file
 
     try:
         return True, f"{len(read_tracker_file(path).entries)} items"

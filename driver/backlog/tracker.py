@@ -20,8 +20,8 @@ from state_store.documents.files import replace_unchanged
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import is_open
 from state_store.documents.locks import locked
-from state_store.merge import Change, Item
-from state_store.tracker_file import read_tracker_file, real_path, rewritten
+from state_store.tracker.file import read_tracker_file, real_path, rewritten
+from state_store.tracker.merge import Change, Item
 
 Edit = Callable[[Item], Mapping[str, Any]]
 

@@ -28,9 +28,9 @@ from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.files import read_bytes, write_bytes_atomic
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import FINISHED, IN_PROGRESS
-from state_store.tracker_base import digest_of
-from state_store.tracker_file import real_path
-from state_store.tracker_glance import Glance, glance_at
+from state_store.tracker.base import digest_of
+from state_store.tracker.file import real_path
+from state_store.tracker.light_read import Glance, glance_at
 from state_store.write_api import STATE_DB_FILENAME
 
 Item = Mapping[str, Any]

@@ -26,7 +26,7 @@ from driver.workspace.root import workspace_root
 from state_store.database.schema import look
 from state_store.documents.errors import CannotRunError, InputError, TidegateError
 from state_store.documents.item_status import is_open
-from state_store.tracker_file import read_tracker_file
+from state_store.tracker.file import read_tracker_file
 from state_store.write_api import STATE_DB_FILENAME, TRACKER_FILENAME
 from tools.halt import get_halt_info
 from tools.settings.load import Settings

@@ -26,7 +26,7 @@ from state_store.database import events
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, TODO
-from state_store.ingest import sync_tracker
+from state_store.tracker.ingest import sync_tracker
 from state_store.write_api import STATE_DB_FILENAME
 
 ACTOR = "scheduler"

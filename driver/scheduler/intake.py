@@ -37,7 +37,7 @@ from driver.wave.preflight import PreflightError
 from state_store.database.kept_items import collector_paused
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.item_id import id_of
-from state_store.tracker_file import read_tracker_file
+from state_store.tracker.file import read_tracker_file
 
 
 @collector_paused()  # neither a docket nor a choice makes cycles to be looked for

@@ -14,7 +14,7 @@ from driver.backlog.selection import filter_todo_items, select_disjoint
 from driver.backlog.tracker import load_tracker_items, tracker_problems, validate_item
 from driver.domain.work_item import Manifest, check_item, parse_manifest
 from state_store.documents.errors import InputError
-from state_store.tracker_file import read_tracker_file
+from state_store.tracker.file import read_tracker_file
 
 ITEM: dict[str, Any] = {
     "id": "T-1",

@@ -75,7 +75,7 @@ def imports() -> Work:
 
 def sync() -> Work:
     from state_store.api import StateAPI
-    from state_store.ingest import sync_tracker
+    from state_store.tracker.ingest import sync_tracker
 
     def work(tracker: Path, state: Path) -> None:
         with StateAPI(state / "tracker_events.db") as api:

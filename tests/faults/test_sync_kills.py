@@ -15,7 +15,7 @@ import pytest
 
 from state_store.api import StateAPI
 from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, TRACKER
-from state_store.ingest import SyncReport, sync_tracker
+from state_store.tracker.ingest import SyncReport, sync_tracker
 from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]

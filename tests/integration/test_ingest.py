@@ -17,8 +17,8 @@ from state_store.api import StateAPI
 from state_store.database.events import ITEM_ARCHIVED, ITEM_CREATED, ITEM_UPDATED, TRACKER
 from state_store.database.store import EventStore, StoreBusyError
 from state_store.documents.errors import InputError
-from state_store.ingest import SyncReport, export_tracker, ingest_tracker_json, sync_tracker
-from state_store.merge import FILE, STORE
+from state_store.tracker.ingest import SyncReport, export_tracker, ingest_tracker_json, sync_tracker
+from state_store.tracker.merge import FILE, STORE
 from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tests.support.trackers import HAND_WRITTEN

@@ -12,8 +12,8 @@ import pytest
 from driver.backlog.tracker_index import FILE_NAME, Docket, TrackerReader
 from state_store.api import StateAPI
 from state_store.documents.errors import InputError
-from state_store.tracker_file import read_tracker_file
-from state_store.tracker_glance import glance_at
+from state_store.tracker.file import read_tracker_file
+from state_store.tracker.light_read import glance_at
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.programs import Project, item
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from state_store.api import StateAPI
-from state_store.ingest import sync_tracker
 from state_store.read_api import ReadAPI
+from state_store.tracker.ingest import sync_tracker
 from tests.support.programs import ROOT, Ran, run, run_here
 from tools import orchestrator_status, reconcile
 

@@ -28,8 +28,8 @@ from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.files import replace_unchanged
 from state_store.documents.item_id import id_of
 from state_store.documents.locks import locked
-from state_store.merge import Item
-from state_store.tracker_file import read_tracker_file
+from state_store.tracker.file import read_tracker_file
+from state_store.tracker.merge import Item
 from tests.support.interpreter import PYTHON
 from tests.support.trackers import HAND_WRITTEN
 

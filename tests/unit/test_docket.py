@@ -22,8 +22,8 @@ from driver.backlog.tracker_index import docket_of
 from driver.domain.ownership import OwnershipError, is_plain, parse_owned
 from driver.domain.work_item import check_item, item_problems
 from state_store.documents.errors import InputError
-from state_store.tracker_file import ids_twice
-from state_store.tracker_glance import Glance
+from state_store.tracker.file import ids_twice
+from state_store.tracker.light_read import Glance
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 

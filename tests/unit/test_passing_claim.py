@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from state_store.merge import merge_item
+from state_store.tracker.merge import merge_item
 
 
 @pytest.mark.parametrize("status", ["done", "blocked", "mine", None])

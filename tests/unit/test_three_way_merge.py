@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from state_store.merge import (
+from state_store.tracker.merge import (
     ABSENT,
     FILE,
     STORE,

@@ -20,8 +20,8 @@ from state_store.documents.files import make_folder, replace_unchanged, write_js
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import PROPOSED, TODO
 from state_store.documents.locks import locked
-from state_store.merge import Change
-from state_store.tracker_file import read_tracker_file, real_path, with_changes
+from state_store.tracker.file import read_tracker_file, real_path, with_changes
+from state_store.tracker.merge import Change
 from tools.importers.drafts import Draft, slug_of
 
 Item = Mapping[str, Any]

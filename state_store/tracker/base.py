@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.database.store import EventStore
-from state_store.merge import Items
+from state_store.tracker.merge import Items
 
 _BASE = "tracker_base:"
 _SEEN = "tracker_seen:"

@@ -13,7 +13,7 @@ from typing import Any
 
 from state_store.documents import strict_json
 from state_store.documents.item_status import ARCHIVED, DONE
-from state_store.tracker_file import ids_twice, read_listed, strays_of
+from state_store.tracker.file import ids_twice, read_listed, strays_of
 
 Item = Mapping[str, Any]
 _PAST = (DONE, ARCHIVED)  # a tuple: a status may be anything, also what has no hash

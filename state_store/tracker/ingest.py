@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from state_store import tracker_base
 from state_store.database import events as names
 from state_store.database.kept_items import collector_paused
 from state_store.database.projections import tracker_document
@@ -22,15 +21,16 @@ from state_store.documents.files import replace_unchanged, write_json_atomic
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import ARCHIVED
 from state_store.documents.locks import locked
-from state_store.merge import Item, Items, Merge, MergeConflict, agreed, merge
-from state_store.tracker_base import Seen
-from state_store.tracker_file import (
+from state_store.tracker import base as tracker_base
+from state_store.tracker.base import Seen
+from state_store.tracker.file import (
     TrackerFile,
     TrackerShapeError,
     read_tracker_file,
     real_path,
     with_changes,
 )
+from state_store.tracker.merge import Item, Items, Merge, MergeConflict, agreed, merge
 
 Draft = tuple[str, dict[str, Any]]
 _TRIES = 3

@@ -21,7 +21,7 @@ from state_store.documents.json_document import (
     object_with,
     read_json,
 )
-from state_store.merge import Change, Item
+from state_store.tracker.merge import Change, Item
 
 _IN_ERRORS = ("tracker", "write it as README.md shows, or name yours with --tracker")
 

@@ -1,0 +1,1 @@
+"""The tracker file: read, merge, ingest."""
