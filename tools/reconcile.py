@@ -15,7 +15,7 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from state_store.documents.errors import ExitCode, InputError
-from state_store.phase import (
+from state_store.views.phase import (
     GIT,
     NOOP,
     RESOLVED,
@@ -78,7 +78,7 @@ def _phases(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:
 
 def _merged(asked: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     from state_store.api import StateAPI
-    from state_store.reconcile import reconcile_stores
+    from state_store.views.reconcile import reconcile_stores
 
     db, other = _db(asked), Path(asked.merge)
     for path in (db, other):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from driver.maintenance.reproduce import Surroundings
-    from state_store.anchors import Anchor
-    from state_store.rebuild import Health, Rebuilt
+    from state_store.views.anchors import Anchor
+    from state_store.views.rebuild import Health, Rebuilt
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.reproduce import existing_state, surroundings
     from state_store.documents.errors import ExitCode
-    from state_store.rebuild import examine
+    from state_store.views.rebuild import examine
     from state_store.write_api import STATE_DB_FILENAME
 
     place = surroundings(args.repo, args.state_dir)
@@ -62,7 +62,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _anchors(place: Surroundings, *, with_repository: bool) -> set[Anchor]:
     from driver.publishing.wave_branches import wave_branches
-    from state_store.anchors import in_journal
+    from state_store.views.anchors import in_journal
 
     anchors = in_journal(place.state_dir)
     if with_repository and place.repository is not None:
@@ -80,7 +80,7 @@ def _mend(
 ) -> Rebuilt:
     from driver.maintenance.past_waves import live_waves
     from state_store.documents.errors import StoppedByPolicyError
-    from state_store.rebuild import rebuild
+    from state_store.views.rebuild import rebuild
 
     if live := sorted(live_waves(place.state_dir)):
         raise StoppedByPolicyError(f"wave {live[0]} is under way: rebuild when it has ended")
@@ -93,7 +93,7 @@ def _tell(
 ) -> None:
     import json
 
-    from state_store.anchors import rebuild_hint
+    from state_store.views.anchors import rebuild_hint
 
     remedy = None if health.is_whole or rebuilt else rebuild_hint(database.parent, args.repo)
     if args.json:

@@ -85,7 +85,7 @@ def resolve_state_dir(root_dir: str | Path, config: Mapping[str, Any] | None = N
 def parse_state_md_phase(path: str | Path) -> str | None:
     """The phase in the heading of a STATE.md; None when it has none or cannot be read."""
     from state_store.documents.errors import InputError
-    from state_store.phase import read_git_phase
+    from state_store.views.phase import read_git_phase
 
     try:
         return read_git_phase(path)

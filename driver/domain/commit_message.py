@@ -14,7 +14,7 @@ from itertools import count
 from driver.domain.prompts import command_text
 from driver.domain.work_item import WorkItem
 from driver.terminal.safe_text import safe_line
-from state_store.anchors import TRAILER
+from state_store.views.anchors import TRAILER
 
 WAVE_ID = "Wave-Id"
 ITEM_ID = "Item-Id"

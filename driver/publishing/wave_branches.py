@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from driver.domain.commit_message import ON_THE_WAY, PROVED_TREE, WAVE_ID, is_branch_of
 from driver.git.command import private_environment, run_git, text, user_environment
 from driver.git.private_git import Repository, is_ancestor, tip_of
-from state_store.anchors import TRAILER, Anchor, parsed
+from state_store.views.anchors import TRAILER, Anchor, parsed
 
 HEADS = "refs/heads/"
 _PREFIXES = (f"{HEADS}wave/", f"{HEADS}wave-*")

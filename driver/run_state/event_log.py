@@ -16,10 +16,10 @@ from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import Review
 from driver.run_state.leases import Leases
-from state_store.anchors import Anchor
 from state_store.api import StateAPI
 from state_store.database import events
 from state_store.database.store import Note
+from state_store.views.anchors import Anchor
 
 
 class Memory(Protocol):

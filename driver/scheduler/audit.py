@@ -19,7 +19,7 @@ from state_store.database import events
 from state_store.database.projections import iso_time, project_agent_traces
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_status import PROPOSED
-from state_store.findings import record_findings
+from state_store.views.findings import record_findings
 
 WAVES = 20
 STATUS_EVENTS, TRACE_EVENTS, CLAIM_EVENTS = 200, 2000, 1000

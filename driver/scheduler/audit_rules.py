@@ -16,7 +16,7 @@ from driver.domain.results import RunKind, Verdict
 from driver.terminal.safe_text import bounded, counted, safe_line
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import BLOCKED, CLAIMED, PROPOSED, TODO
-from state_store.findings import PREFIX
+from state_store.views.findings import PREFIX
 
 View = Mapping[str, Any]
 

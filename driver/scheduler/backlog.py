@@ -20,13 +20,13 @@ from driver.domain.item_key import resource_of
 from driver.run_state.leases import LeasedElsewhereError, Leases
 from driver.run_state.run_registry import clear_up
 from driver.scheduler.context import Cycle, place_of
-from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.database import events
 from state_store.documents.errors import TidegateError
 from state_store.documents.item_id import id_of
 from state_store.documents.item_status import CLAIMED, TODO
 from state_store.tracker.ingest import sync_tracker
+from state_store.views.anchors import check_kept
 from state_store.write_api import STATE_DB_FILENAME
 
 ACTOR = "scheduler"

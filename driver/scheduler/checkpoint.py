@@ -30,7 +30,7 @@ from driver.git.repository import checked_out_in
 from driver.scheduler.status import BUILDLOG_MD, STATE_MD
 from state_store.api import StateAPI
 from state_store.documents.errors import CannotRunError, TidegateError
-from state_store.export import buildlog, state_md
+from state_store.views.export import buildlog, state_md
 from tools.secrets.known_values import secrets_of
 from tools.secrets.publishing import objections
 from tools.settings.load import Settings

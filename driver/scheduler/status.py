@@ -15,7 +15,7 @@ from driver.terminal.progress import Progress
 from state_store.api import StateAPI
 from state_store.database import events
 from state_store.documents.errors import TidegateError
-from state_store.export import export_buildlog, export_state_md
+from state_store.views.export import export_buildlog, export_state_md
 
 TRACKER, IDLE = "tracker", "idle"  # beside those that a report can end in
 STATE_MD, BUILDLOG_MD = "STATE.md", "BUILDLOG.md"

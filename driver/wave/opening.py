@@ -29,10 +29,10 @@ from driver.wave.planning import Plan, WaveRequest, check_able, plan_of, reviewi
 from driver.wave.repositories import GroundWork, SideProcesses, parallel_tests
 from driver.workspace.repository_context import RepositoryGround
 from driver.workspace.saved_patch import WORK
-from state_store.anchors import check_kept
 from state_store.api import StateAPI
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
+from state_store.views.anchors import check_kept
 from state_store.write_api import STATE_DB_FILENAME
 from tools import cost_ceiling
 from tools.settings.load import Settings

@@ -16,8 +16,8 @@ from driver.scheduler.backlog import Backlog
 from state_store import coordination
 from state_store.api import StateAPI
 from state_store.database import events
-from state_store.export import state_md
-from state_store.findings import record_findings
+from state_store.views.export import state_md
+from state_store.views.findings import record_findings
 from tests.support.programs import Project, item, writes
 
 

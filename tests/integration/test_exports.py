@@ -18,14 +18,14 @@ from state_store.database.projections import (
     project_wave,
 )
 from state_store.documents.errors import CannotRunError
-from state_store.export import (
+from state_store.views.export import (
     export_buildlog,
     export_state_md,
     export_tracker,
     render_buildlog,
     render_state_md,
 )
-from state_store.phase import read_git_phase
+from state_store.views.phase import read_git_phase
 
 AT = "2026-01-02T03:04:05Z"
 

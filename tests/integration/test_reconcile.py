@@ -13,7 +13,7 @@ import pytest
 from state_store.api import StateAPI
 from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, TRACKER, Event
 from state_store.documents.errors import InputError
-from state_store.phase import (
+from state_store.views.phase import (
     decide_resolution,
     detect_drift,
     read_git_phase,
@@ -21,7 +21,7 @@ from state_store.phase import (
     resolve_drift,
     write_store_phase,
 )
-from state_store.reconcile import STREAM, identified, merge_events, reconcile_stores
+from state_store.views.reconcile import STREAM, identified, merge_events, reconcile_stores
 from tools.reconcile import main
 
 

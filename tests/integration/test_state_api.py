@@ -17,7 +17,7 @@ import state_store
 from state_store.api import VIEWS, ReadAPI, StateAPI, WriteAPI, WriteConflict
 from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, TRACKER
 from state_store.database.projections import project_tracker
-from state_store.snapshots import project_tracker_with_snapshot, save_snapshot
+from state_store.views.snapshots import project_tracker_with_snapshot, save_snapshot
 from tests.support.interpreter import PYTHON
 
 ROOT = Path(__file__).resolve().parents[2]

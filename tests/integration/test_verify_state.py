@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from driver.run_state.run_registry import noted
-from state_store.anchors import Anchor, lost
 from state_store.api import StateAPI
+from state_store.views.anchors import Anchor, lost
 from tests.support.programs import ROOT, Project, Ran, call, item, run
 from tools.verify_state import main
 

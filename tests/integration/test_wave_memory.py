@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from state_store.api import StateAPI
-from state_store.export import export_buildlog, export_state_md
 from state_store.tracker.ingest import ingest_tracker_json
+from state_store.views.export import export_buildlog, export_state_md
 from tests.support.beside import beside_on
 from tests.support.interpreter import PYTHON
 from tests.support.programs import ROOT, Project

@@ -22,7 +22,7 @@ from driver.scheduler.audit_rules import (
     audit,
     red_alone,
 )
-from state_store.findings import apply_findings
+from state_store.views.findings import apply_findings
 
 Json = dict[str, Any]
 KINDS = (

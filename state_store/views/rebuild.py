@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from state_store.anchors import REBUILDS, STORE_REBUILT, Anchor, in_journal, lost
 from state_store.api import StateAPI
 from state_store.database import events
 from state_store.database.integrity import Problem
@@ -22,6 +21,7 @@ from state_store.documents import journal
 from state_store.documents.errors import CannotRunError
 from state_store.tracker.file import read_tracker_file
 from state_store.tracker.ingest import ingest_tracker_json
+from state_store.views.anchors import REBUILDS, STORE_REBUILT, Anchor, in_journal, lost
 
 _BESIDE = ("", "-wal", "-shm", "-journal")
 ACTOR = "rebuild"

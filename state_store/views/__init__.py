@@ -1,0 +1,1 @@
+"""Folds of events, and the files exported from them."""
