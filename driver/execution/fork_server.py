@@ -21,7 +21,7 @@ import time
 from _collections_abc import Callable  # so does the public module
 
 if not __package__:  # run as a file, isolated: import from the checkout, after what Python has
-    sys.path.append(os.path.abspath(__file__ + "/../../.."))  # noqa: PTH100, PTH120
+    sys.path.append(os.path.abspath(__file__ + "/../../.."))  # noqa: PTH100
 
 from driver.execution import supervisor
 from driver.execution.process_table import children, descendants, send, stop_all

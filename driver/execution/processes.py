@@ -2,7 +2,7 @@
 
 `capture` is for short trusted helpers such as git. `Processes.run` is for agents and tests: it
 ends the whole tree on time-out, cancel or our own death, and never blocks on what the tree prints.
-What happens below the leader is the business of `driver/execution/supervisor.py`. Nothing here judges.
+What happens below the leader is the business of `supervisor`. Nothing here judges.
 """
 
 from __future__ import annotations
