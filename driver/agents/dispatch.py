@@ -23,9 +23,9 @@ from driver.backend_api.models import own_prices
 from driver.backends.duck_typed import as_ours
 from driver.backends.pricing import sound
 from driver.domain.results import BUILD, REPAIR, REVIEW
+from driver.execution.process_identity import RUN_VARIABLE
 from driver.filesystem.tree import remove_tree
 from driver.run_state.context import Performer, Planned, Wave
-from driver.run_state.run_registry import RUN_VARIABLE
 from driver.workspace.repository_context import Place
 
 TEXT_SCHEMA: Mapping[str, Any] = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -197,12 +196,10 @@ def _made_from(path: Path) -> dict[str, Any]:
 def _program() -> str:
     """Tells this program from any other version of it: what is wrong with an item is for the code
     to say, and whoever changes that must not have to remember that answers are kept."""
-    here = Path(__file__).parent
-    folders = (here, here.parent / "state_store")
+    root = Path(__file__).parents[2]
     files = sorted(
-        (entry.name, found.st_size, found.st_mtime_ns)
-        for folder in folders
-        for entry in os.scandir(folder)
-        if entry.name.endswith(".py") and (found := entry.stat())
+        (str(path), path.stat().st_size, path.stat().st_mtime_ns)
+        for folder in ("driver", "state_store")
+        for path in (root / folder).rglob("*.py")
     )
     return hashlib.sha256(repr((sys.version, files)).encode()).hexdigest()

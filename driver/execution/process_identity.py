@@ -16,6 +16,7 @@ from pathlib import Path
 from state_store.database.clock import SystemClock
 from state_store.instance import get_instance_id
 
+RUN_VARIABLE = "TIDEGATE_RUN"  # environment variable that marks the processes of a wave
 _BOOT_CHARS = 8
 _PROC = Path("/proc")
 

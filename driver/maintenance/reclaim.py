@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from driver.execution.process_identity import marked, users_of
+from driver.execution.process_identity import RUN_VARIABLE, marked, users_of
 from driver.filesystem.temporary import scratch_folders
 from driver.filesystem.tree import remove_tree
 from driver.git.private_git import Repository, is_ancestor
@@ -25,7 +25,7 @@ from driver.maintenance.leftovers import BRANCH, leftovers
 from driver.maintenance.past_waves import live_waves, past_waves
 from driver.publishing import wave_branches
 from driver.publishing.wave_branches import HEADS, forget, refs_on_the_way, refs_with
-from driver.run_state.run_registry import RUN_VARIABLE, clear_up, dead_runs
+from driver.run_state.run_registry import clear_up, dead_runs
 from driver.workspace.run_folder import GIT, save_unfinished, sentence, sign_of
 from state_store.documents import journal
 from state_store.documents.errors import TidegateError

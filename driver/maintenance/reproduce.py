@@ -33,9 +33,8 @@ from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.maintenance.past_waves import objects_in, past_waves
 from driver.scheduler.context import repository_in_sight
 from driver.verification.test_run import Test, run_of, test_environment
-from driver.wave.repositories import run_setup
 from driver.workspace.root import workspace_root
-from driver.workspace.setup import Preparation
+from driver.workspace.setup import Preparation, run_setup
 from driver.workspace.workspace import Workshop
 from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import Settings, process_environment

@@ -18,7 +18,7 @@ from driver.pipeline.definition import Phase
 from driver.pipeline_run.step_log import Started
 from driver.policy.judgement import Judgement
 from driver.run_state.context import Placed
-from driver.wave.repositories import run_setup
+from driver.workspace.setup import run_setup
 
 
 def set_up(at: Placed, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]:

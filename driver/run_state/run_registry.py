@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from driver.domain.item_key import digest
-from driver.execution.process_identity import Identity, end_marked, identity, lives
+from driver.execution.process_identity import RUN_VARIABLE, Identity, end_marked, identity, lives
 from driver.filesystem.tree import remove_tree
 from driver.workspace.run_folder import save_unfinished, sentence
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
 
 RECORD = "run.json"
 BASELINES = "baselines.json"
-RUN_VARIABLE = "TIDEGATE_RUN"
 
 
 def run_mark(run_dir: Path, wave_id: str) -> str:

@@ -18,9 +18,10 @@ from driver.domain import test_receipt as receipt
 from driver.domain.item_key import digest
 from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, Evidence, RunKind, TestRun
+from driver.execution.process_identity import RUN_VARIABLE
 from driver.execution.worker_pool import Beside
 from driver.run_state.context import Planned, Wave
-from driver.run_state.run_registry import BASELINES, RUN_VARIABLE
+from driver.run_state.run_registry import BASELINES
 from driver.terminal.safe_text import run_said
 from driver.verification.test_run import run_test, test_environment
 from driver.workspace.repository_context import Ground, RepositoryGround

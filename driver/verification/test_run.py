@@ -13,11 +13,11 @@ from driver.agents.dispatch import run_test_command
 from driver.backend_api.driver import CommandLimits, CommandResult
 from driver.domain.prompts import command_text
 from driver.domain.results import PROOF, TestRun
+from driver.execution.process_identity import RUN_VARIABLE
 from driver.execution.processes import child_environment
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
 from driver.run_state.context import Planned, Wave
-from driver.run_state.run_registry import RUN_VARIABLE
 from driver.runners.counts import count_tests
 from driver.runners.result import Counts, Doubt
 from driver.terminal.safe_text import bounded

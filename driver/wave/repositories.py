@@ -19,7 +19,7 @@ from driver.checkout_guard.own_writes import is_own_part
 from driver.domain.commit_message import on_the_way
 from driver.domain.prompts import command_text
 from driver.execution.cancellation import Stop
-from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
+from driver.execution.processes import Processes
 from driver.git.private_git import (
     PrivateGit,
     Remote,
@@ -31,14 +31,13 @@ from driver.git.private_git import (
 from driver.git.signing import signer_of
 from driver.git.user_hooks import take_hooks
 from driver.run_state.context import Planned
-from driver.run_state.run_registry import RUN_VARIABLE
 from driver.test_command.invocations import programs
 from driver.workspace.base_branch import start
 from driver.workspace.in_place import FolderGround
 from driver.workspace.repository_context import Ground, RepositoryGround
 from driver.workspace.root import workspace_root
 from driver.workspace.run_folder import sign
-from driver.workspace.setup import Preparation
+from driver.workspace.setup import Preparation, run_setup
 from driver.workspace.workspace import Workshop
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
@@ -176,24 +175,3 @@ def _fresh_folder(root: Path, prefix: str) -> Path:
     except OSError as trouble:
         why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
         raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
-
-
-def run_setup(
-    settings: Settings,
-    processes: Processes,
-    mark: str,
-    command: str | tuple[str, ...],
-    folder: Path,
-) -> str:
-    """Run one set-up command in a fresh place: "" or the sentence that says what went wrong."""
-    extra = {RUN_VARIABLE: mark}
-    environment = child_environment(settings.environ, settings.verify.env, extra)
-    limit = settings.workspace.setup_timeout_s
-    done = processes.run(Command(command, folder, environment, limit))
-    if done.exit_code == 0:
-        return ""
-    if could_not_run := could_not_run_reason(done):
-        return could_not_run
-    why = done.reason or f"it ended with exit {done.exit_code}"
-    said = (done.stderr or done.stdout)[-500:].strip()
-    return f"{why}: {said}" if said else why

@@ -10,13 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from driver.execution.process_identity import RUN_VARIABLE
+from driver.execution.processes import Command, Processes, child_environment, could_not_run_reason
 from driver.filesystem.tree import signature_of, snapshot
 from state_store.documents.errors import InputError
+from tools.settings.load import Settings
 
-Command = str | tuple[str, ...]
+SetupCommand = str | tuple[str, ...]
 
 
-def _no_commands(command: Command, folder: Path) -> str:
+def _no_commands(command: SetupCommand, folder: Path) -> str:
     return f"nothing runs {command!r} in {folder}"
 
 
@@ -29,8 +32,29 @@ class Preparation:
     """
 
     copy: tuple[str, ...] = ()
-    setup: tuple[Command, ...] = ()
-    run: Callable[[Command, Path], str] = _no_commands
+    setup: tuple[SetupCommand, ...] = ()
+    run: Callable[[SetupCommand, Path], str] = _no_commands
+
+
+def run_setup(
+    settings: Settings,
+    processes: Processes,
+    mark: str,
+    command: SetupCommand,
+    folder: Path,
+) -> str:
+    """Run one set-up command in a fresh place: "" or the sentence that says what went wrong."""
+    extra = {RUN_VARIABLE: mark}
+    environment = child_environment(settings.environ, settings.verify.env, extra)
+    limit = settings.workspace.setup_timeout_s
+    done = processes.run(Command(command, folder, environment, limit))
+    if done.exit_code == 0:
+        return ""
+    if could_not_run := could_not_run_reason(done):
+        return could_not_run
+    why = done.reason or f"it ended with exit {done.exit_code}"
+    said = (done.stderr or done.stdout)[-500:].strip()
+    return f"{why}: {said}" if said else why
 
 
 def check_copies(top: Path, paths: Sequence[str], tracked: frozenset[str]) -> None:

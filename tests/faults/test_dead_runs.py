@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from driver.execution.process_identity import end_marked, identity
-from driver.run_state.run_registry import RUN_VARIABLE, clear_up, noted, run_mark
+from driver.execution.process_identity import RUN_VARIABLE, end_marked, identity
+from driver.run_state.run_registry import clear_up, noted, run_mark
 from tests.support.interpreter import PYTHON
 
 
