@@ -109,9 +109,9 @@ def _wave(api: StateAPI, asked: argparse.Namespace) -> View:
 
 
 def _traces(api: StateAPI, _: argparse.Namespace) -> View:
-    from driver.run_state.run_registry import living_waves
+    from driver.run_state.run_registry import waves_alive
 
-    found = _with_lost(api.project("agent_traces"), living_waves(api.store.path.parent))
+    found = _with_lost(api.project("agent_traces"), waves_alive(api.store.path.parent))
 
     def lines() -> Iterator[str]:
         for a in found["agents"]:
@@ -133,9 +133,9 @@ def _with_lost(found: dict[str, Any], living: set[str]) -> dict[str, Any]:
 
 
 def _status(api: StateAPI, _: argparse.Namespace) -> View:
-    from driver.run_state.run_registry import living_waves
+    from driver.run_state.run_registry import waves_alive
 
-    found = _with_running(api, living_waves(api.store.path.parent))
+    found = _with_running(api, waves_alive(api.store.path.parent))
     return found, (f"{key}: {json.dumps(value)}" for key, value in found.items())
 
 

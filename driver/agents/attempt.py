@@ -11,7 +11,7 @@ from pathlib import Path
 from driver.agents import dispatch as dispatching
 from driver.agents.dispatch import Call
 from driver.agents.guarded import Strays, watched
-from driver.agents.secret_check import disclosed
+from driver.agents.secret_check import check_secrets
 from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_CANCELLED,
@@ -23,7 +23,7 @@ from driver.backend_api.driver import (
 )
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.recorded import Recorded, RecordedFile, prompt_sha256
-from driver.checkout_guard.guard import Stray, accusation
+from driver.checkout_guard.guard import CheckoutChange, attribution
 from driver.domain.results import (
     MODE_NESTED,
     REPAIRABLE,
@@ -39,7 +39,7 @@ from driver.policy import judgement as verdicts
 from driver.policy.acceptance import of_no_change
 from driver.policy.judgement import Judgement
 from driver.policy.protected_paths import refusal
-from driver.run_state.context import Performer, Planned, Wave
+from driver.run_state.context import AssignedBackend, Planned, Wave
 from driver.terminal.safe_text import without_remedy
 from driver.workspace.repository_context import Observed, Place
 from driver.workspace.root import WorkspaceError
@@ -82,7 +82,7 @@ def worked(planned: Planned, place: Place, wave: Wave, call: Call) -> Attempt:
     call.performer.gates.check_backend()
     with watched(planned, wave) as strays:
         sent = dispatched(planned, wave, call, partial(dispatching.dispatch, planned, place, wave))
-        seen, found, blamed = Observed(()), Evidence(), tuple[Stray, ...]()
+        seen, found, blamed = Observed(()), Evidence(), tuple[CheckoutChange, ...]()
         judgement = Judgement(Verdict.UNDECIDED, UNPROVEN)
         try:
             seen = place.observe()
@@ -93,7 +93,7 @@ def worked(planned: Planned, place: Place, wave: Wave, call: Call) -> Attempt:
                 blamed = strays()
         except (TidegateError, OSError) as trouble:
             judgement = of_trouble(trouble, wave)
-    judgement, final = weighed_with(wave, judgement, blamed)
+    judgement, final = assessed_with(wave, judgement, blamed)
     return replace(_attempt(sent, seen, judgement), evidence=found, final=final)
 
 
@@ -102,15 +102,15 @@ def is_unproven(work: Attempt) -> bool:
     return work.verdict is Verdict.UNDECIDED and work.reason == UNPROVEN
 
 
-def weighed_with(
-    wave: Wave, judgement: Judgement, blamed: Sequence[Stray]
+def assessed_with(
+    wave: Wave, judgement: Judgement, blamed: Sequence[CheckoutChange]
 ) -> tuple[Judgement, bool]:
     """The judgement with why the wave stops and what is held against the item, if so; whether it
     is the last."""
     if judgement.verdict is Verdict.HALTED and (cause := wave.gates.stop.cause):
         judgement = replace(judgement, reason=without_remedy(str(cause)))
     if blamed:
-        judgement = verdicts.of_strays(judgement, accusation(blamed))
+        judgement = verdicts.of_checkout_changes(judgement, attribution(blamed))
     return judgement, any(stray.grave for stray in blamed)
 
 
@@ -190,7 +190,9 @@ def _dispatched_once(
     return result
 
 
-def _of_its_own_model(performer: Performer, model: str | None, fault: ProviderFault | None) -> bool:
+def _of_its_own_model(
+    performer: AssignedBackend, model: str | None, fault: ProviderFault | None
+) -> bool:
     """A model that only this item asks for is not known: the others fare better."""
     if fault is None or fault.kind is not FaultKind.UNKNOWN_MODEL or not model:
         return False
@@ -246,7 +248,7 @@ def against(planned: Planned, wave: Wave, seen: Observed) -> Judgement | None:
     )
     if changes is not None and changes.verdict is Verdict.REFUSED:
         return changes
-    secrets = disclosed(wave.ground_of(planned), seen.changes, planned.item, wave.settings)
+    secrets = check_secrets(wave.ground_of(planned), seen.changes, planned.item, wave.settings)
     return verdicts.of_ignored(seen.ignored) or verdicts.of_secrets(secrets) or changes
 
 

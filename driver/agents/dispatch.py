@@ -25,7 +25,7 @@ from driver.backends.pricing import sound
 from driver.domain.results import BUILD, REPAIR, REVIEW
 from driver.execution.process_identity import RUN_VARIABLE
 from driver.filesystem.tree import remove_tree
-from driver.run_state.context import Performer, Planned, Wave
+from driver.run_state.context import AssignedBackend, Planned, Wave
 from driver.workspace.repository_context import Place
 
 TEXT_SCHEMA: Mapping[str, Any] = {
@@ -45,7 +45,7 @@ class Call:
     number: int
     phase: str
     prompt: str
-    performer: Performer
+    performer: AssignedBackend
     model: str | None = None
     told: str = ""
     effort: str | None = None
@@ -117,7 +117,7 @@ def _request(planned: Planned, wave: Wave, call: Call) -> WorkerRequest:
 
 
 def dispatch_reviewer(
-    planned: Planned, copy: Path, reviewer: Performer, wave: Wave, call: ReviewCall
+    planned: Planned, copy: Path, reviewer: AssignedBackend, wave: Wave, call: ReviewCall
 ) -> WorkerResult:
     """Have a reviewer read a copy of the item's work. One that raises gave no answer at all."""
     item = planned.item

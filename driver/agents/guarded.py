@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from driver.checkout_guard.fingerprint import STATE
-from driver.checkout_guard.guard import Stray
+from driver.checkout_guard.guard import CheckoutChange
 from driver.run_state.context import Planned, Wave
 
-Strays = Callable[[], tuple[Stray, ...]]
+Strays = Callable[[], tuple[CheckoutChange, ...]]
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def watched(planned: Planned, wave: Wave) -> Iterator[Strays]:
         yield lambda: ()
         return
 
-    def strays() -> tuple[Stray, ...]:
+    def strays() -> tuple[CheckoutChange, ...]:
         if entry := wave.recorder.altered_entry(wave.subject(planned)):
             tripwire.report(f"{STATE}{entry.parent.name}/{entry.name}")
         return tripwire.strays(planned.slug)

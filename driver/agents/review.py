@@ -16,16 +16,22 @@ from functools import partial
 from driver.agents.dispatch import ReviewCall, dispatch_reviewer
 from driver.agents.guarded import Strays, watched
 from driver.agents.review_prompt import UnderReview, review_prompt, shown_diff
-from driver.agents.review_verdict import VERDICT_SCHEMA, Said, said_by, too_long, undecided
+from driver.agents.review_verdict import (
+    VERDICT_SCHEMA,
+    ReviewerAnswer,
+    said_by,
+    too_long,
+    undecided,
+)
 from driver.backend_api.driver import WorkerResult
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.recorded import Recorded, prompt_sha256, without_nonce
-from driver.checkout_guard.guard import accusation
+from driver.checkout_guard.guard import attribution
 from driver.domain.results import REVIEW, Attempt
 from driver.domain.reviews import Review, ReviewWord
 from driver.git.private_git import GitError
 from driver.limits.admission import BackendClosedError
-from driver.run_state.context import Performer, Planned, Wave
+from driver.run_state.context import AssignedBackend, Planned, Wave
 from driver.workspace.repository_context import Place, ProvingPlace
 from state_store.documents.errors import TidegateError
 
@@ -97,7 +103,12 @@ def _shown(place: Place, work: Attempt, tree: str, past: Sequence[Review]) -> Un
 
 
 def _ask(
-    planned: Planned, place: Place, wave: Wave, reviewer: Performer, tree: str, call: ReviewCall
+    planned: Planned,
+    place: Place,
+    wave: Wave,
+    reviewer: AssignedBackend,
+    tree: str,
+    call: ReviewCall,
 ) -> _Answered:
     """Raises BackendClosedError where the reviewer's backend takes no work."""
     wave.gates.check_money()
@@ -129,13 +140,17 @@ def _edited(copy: ProvingPlace) -> tuple[str, ...]:
 
 def _strayed(strays: Strays) -> str:
     try:
-        return accusation(strays())
+        return attribution(strays())
     except TidegateError as error:
         return str(error)
 
 
 def _review(
-    shown: UnderReview, tree: str, reviewer: Performer, said: Said, answered: _Answered | None
+    shown: UnderReview,
+    tree: str,
+    reviewer: AssignedBackend,
+    said: ReviewerAnswer,
+    answered: _Answered | None,
 ) -> Review:
     result = answered.result if answered else None
     return Review(

@@ -53,7 +53,7 @@ VERDICT_SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReviewerAnswer:
     """What an answer says; `reason` is why it is undecided, "" where it is not."""
 
     word: ReviewWord
@@ -62,12 +62,12 @@ class Said:
     reason: str = ""
 
 
-def undecided(reason: str) -> Said:
+def undecided(reason: str) -> ReviewerAnswer:
     """No approval, and why not."""
-    return Said(ReviewWord.UNDECIDED, reason=reason)
+    return ReviewerAnswer(ReviewWord.UNDECIDED, reason=reason)
 
 
-def said_by(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> Said:
+def said_by(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> ReviewerAnswer:
     """What a dispatch of the reviewer came to; `edited` are files of its copy that it changed."""
     if not result.ok:
         return undecided(f"the reviewer gave no verdict: {result.error or 'no reason given'}")
@@ -80,7 +80,7 @@ def said_by(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> S
     return read_verdict(result.structured, nonce)
 
 
-def read_verdict(answer: object, nonce: str) -> Said:
+def read_verdict(answer: object, nonce: str) -> ReviewerAnswer:
     """What an object says that should be a verdict on the call with this `nonce`."""
     if problem := shape_problem(answer, VERDICT_SCHEMA, "the verdict"):
         return undecided(safe_line(f"the reviewer's verdict cannot be used: {problem}")[:500])
@@ -93,15 +93,15 @@ def read_verdict(answer: object, nonce: str) -> Said:
         return _approval(summary, findings)
     if not findings and not summary.strip():
         return undecided("the reviewer asks for changes and does not say which")
-    return Said(ReviewWord.CHANGES_REQUESTED, summary, findings)
+    return ReviewerAnswer(ReviewWord.CHANGES_REQUESTED, summary, findings)
 
 
-def _approval(summary: str, findings: tuple[Finding, ...]) -> Said:
+def _approval(summary: str, findings: tuple[Finding, ...]) -> ReviewerAnswer:
     grave = next((one for one in findings if one.severity in (CRITICAL, MAJOR)), None)
     if grave is not None:
         reason = f"the reviewer approves and contradicts itself: {grave}"
-        return Said(ReviewWord.UNDECIDED, summary, findings, reason)
-    return Said(ReviewWord.APPROVED, summary, findings)
+        return ReviewerAnswer(ReviewWord.UNDECIDED, summary, findings, reason)
+    return ReviewerAnswer(ReviewWord.APPROVED, summary, findings)
 
 
 def judge(review: Review, *, gate_green: bool, number: int, repair_cap: int) -> Judgement | None:
@@ -122,7 +122,7 @@ def judge(review: Review, *, gate_green: bool, number: int, repair_cap: int) -> 
     return Judgement(Verdict.FAILED, f"{ROUND_CAP}: no round is left, and {told}")
 
 
-def too_long(size: int, limit: int) -> Said:
+def too_long(size: int, limit: int) -> ReviewerAnswer:
     """A change that nobody could be shown in full, so nobody is asked."""
     return undecided(
         f"its diff of {size} bytes is longer than [review] max_diff_bytes = {limit}, and what is"

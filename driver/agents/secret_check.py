@@ -8,7 +8,7 @@ from driver.domain.commit_message import commit_message
 from driver.domain.results import MODE_NESTED, Change
 from driver.domain.work_item import WorkItem
 from driver.git.private_git import PrivateGit
-from driver.workspace.repository_context import Ground, RepositoryGround
+from driver.workspace.repository_context import CloneContext, RepositoryContext
 from tools.secrets.known_values import secrets_of
 from tools.secrets.publishing import objections
 from tools.settings.load import Settings
@@ -17,15 +17,15 @@ _AT_ONCE = 64
 _MESSAGE = "the message of the commit"
 
 
-def disclosed(
-    ground: Ground, changes: Sequence[Change], item: WorkItem, settings: Settings
+def check_secrets(
+    ground: RepositoryContext, changes: Sequence[Change], item: WorkItem, settings: Settings
 ) -> list[str]:
     """A sentence for each secret, with its line and without its value; the item's commit says its
     title and its test command.
 
     In a folder that is in no repository nothing is published, so there is none.
     """
-    if not isinstance(ground, RepositoryGround):
+    if not isinstance(ground, CloneContext):
         return []
     known = _known(settings)
     message = commit_message(item, "", "").encode()

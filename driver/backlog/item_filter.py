@@ -15,7 +15,7 @@ Item = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ItemFilter:
     """`only`: slugs or ids; `labels`: any of them will do; `lane`: the team's. All that are given
     must hold; what is empty asks for nothing in particular."""
 
@@ -33,7 +33,7 @@ class Wanted:
 
     def split(self, items: Sequence[Item]) -> tuple[Sequence[int], list[Skipped]]:
         """The numbers of the items asked for, and the others."""
-        if self == Wanted():
+        if self == ItemFilter():
             return range(len(items)), []
         asked: list[int] = []
         others: list[Skipped] = []

@@ -66,13 +66,13 @@ def _can_be(key: str, value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class Merged:
     """What a history has of shipments: by item id, as messages spell it, (wave, commit) each."""
 
     of_item: Mapping[str, Sequence[tuple[str, str]]]
 
     @classmethod
-    def of(cls, sightings: Iterable[Sighting]) -> Landed:
+    def of(cls, sightings: Iterable[PublishedItem]) -> Merged:
         """Of shipments that were seen in the history."""
         found: dict[str, list[tuple[str, str]]] = {}
         for one in sightings:
@@ -94,7 +94,7 @@ def _is(wave: str, commit: str, shipped: Shipped) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class PublishedItem:
     """A shipment as a commit tells of it; `task` is `ship_names.task_of`, "" where it is not told,
     `branch` where the commit was found."""
 
@@ -105,25 +105,25 @@ class Sighting:
     branch: str = ""
 
 
-def sightings_in(message: str, commit: str = "", branch: str = "") -> list[Sighting]:
+def published_items_in(message: str, commit: str = "", branch: str = "") -> list[PublishedItem]:
     """Every shipment that a commit message tells of, wherever in it: who squashes commits puts
     their messages one below the other, perhaps indented."""
-    found, wave = list[Sighting](), ""
+    found, wave = list[PublishedItem](), ""
     for line in message.splitlines():
         name, _, value = line.strip().partition(": ")
         if name == WAVE_ID:
             wave = value
         elif name == ITEM_ID and wave:
-            found.append(Sighting(wave, value, "", commit, branch))
+            found.append(PublishedItem(wave, value, "", commit, branch))
         elif name == ITEM_TASK and found:
             found[-1] = replace(found[-1], task=value)
     return found
 
 
-def by_task(sightings: Iterable[Sighting]) -> dict[tuple[str, str], list[Sighting]]:
+def by_task(sightings: Iterable[PublishedItem]) -> dict[tuple[str, str], list[PublishedItem]]:
     """The shipments by item and task. One that does not tell its task may be of an item that had
     the id before, and is left out."""
-    found: dict[tuple[str, str], list[Sighting]] = {}
+    found: dict[tuple[str, str], list[PublishedItem]] = {}
     for one in sightings:
         if one.task:
             found.setdefault((one.item, one.task), []).append(one)
@@ -139,7 +139,7 @@ def is_noted(item: Item, wave: str) -> bool:
     )
 
 
-def taken_over(item: Item, one: Sighting, target: str, merged: str) -> dict[str, Any]:
+def taken_over(item: Item, one: PublishedItem, target: str, merged: str) -> dict[str, Any]:
     """The fields that say of an open item that another state folder's wave has shipped it: it is on
     `one.branch`, or in the target as `merged`."""
     if not is_open(item):

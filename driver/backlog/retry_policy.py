@@ -52,7 +52,7 @@ _COSTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often an item is tried, and how many seconds lie between: `pause_s` after the first
     time, twice as many after each further one, `longest_s` at most; 0 is no wait."""
 
@@ -67,7 +67,7 @@ class Patience:
 
 
 def after_try(
-    item: Item, verdict: object, why: str | None, patience: Patience, now: datetime
+    item: Item, verdict: object, why: str | None, patience: RetryPolicy, now: datetime
 ) -> dict[str, Any]:
     """The fields to set in an item that a wave had and did not ship. An unknown verdict, of
     somebody else's wave, counts as a failure."""
@@ -100,7 +100,7 @@ def attempts_of(item: Item) -> int:
     return int(value or 0) if counts else 0
 
 
-def resting(items: Iterable[Item], now: datetime) -> dict[str, Skipped]:
+def in_backoff(items: Iterable[Item], now: datetime) -> dict[str, Skipped]:
     """The open items, by id, that must not be tried yet, each with the time that it waits for."""
     told = {id_of(i): _rest(i, now) for i in items if i.get(NEXT) is not None and is_open(i)}
     return {name: skipped for name, skipped in told.items() if name is not None and skipped}

@@ -27,19 +27,19 @@ Item = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class OrderedQueue:
     """Items, what each is called (`selection.name_of`) and its level, which is of its priority."""
 
     items: Sequence[Item]
     names: Sequence[str]
     levels: Sequence[int]
 
-    def part(self, numbers: Sequence[int]) -> Ranked:
+    def part(self, numbers: Sequence[int]) -> OrderedQueue:
         """Those of some numbers, which rise."""
         if len(numbers) == len(self.names):
             return self
         names, levels = self.names, self.levels
-        return Ranked(
+        return OrderedQueue(
             Part(self.items, numbers), [names[n] for n in numbers], [levels[n] for n in numbers]
         )
 
@@ -131,17 +131,17 @@ def select_disjoint(
     levelled.sort(key=lambda pair: (pair[0], order_key(pair[1])))
     line = [item for _, item in levelled]
     names, levels = [name_of(item) for item in line], [level for level, _ in levelled]
-    return select_ranked(Ranked(line, names, levels), max_count, default_repo, real)
+    return select_ranked(OrderedQueue(line, names, levels), max_count, default_repo, real)
 
 
-def ranked(items: Iterable[Item]) -> Ranked:
+def ranked(items: Iterable[Item]) -> OrderedQueue:
     """The items, which must be in order, with their names and levels."""
     line = tuple(items)
-    return Ranked(line, tuple(map(name_of, line)), tuple(map(_level, line)))
+    return OrderedQueue(line, tuple(map(name_of, line)), tuple(map(_level, line)))
 
 
 def select_ranked(
-    line: Ranked, max_count: int, default_repo: str | None, real: Callable[[str], str]
+    line: OrderedQueue, max_count: int, default_repo: str | None, real: Callable[[str], str]
 ) -> Selection:
     """`select_disjoint` of items that are in order already, none of them before its turn."""
     queue = _Queue(line.items, line.names, line.levels, default_repo, real)

@@ -20,7 +20,7 @@ from typing import Any
 from driver.backlog.dependencies import linked
 from driver.backlog.publication_status import is_shipped
 from driver.backlog.retry_policy import NEXT
-from driver.backlog.selection import Ranked, filter_todo_items, ranked
+from driver.backlog.selection import OrderedQueue, filter_todo_items, ranked
 from driver.backlog.tracker import tracker_problems, validate_item
 from state_store.database.kept_items import collector_paused
 from state_store.documents.errors import CannotRunError, InputError
@@ -29,7 +29,7 @@ from state_store.documents.item_id import id_of
 from state_store.documents.item_status import FINISHED, IN_PROGRESS
 from state_store.tracker.base import digest_of
 from state_store.tracker.file import real_path
-from state_store.tracker.light_read import Glance, glance_at
+from state_store.tracker.light_read import TrackerSummary, read_summary
 from state_store.write_api import STATE_DB_FILENAME
 
 Item = Mapping[str, Any]
@@ -37,7 +37,7 @@ _FINISHED = tuple(FINISHED)  # a status may be anything, also what has no hash
 
 
 @dataclass(frozen=True, slots=True)
-class Docket:
+class TrackerIndex:
     """A tracker whose bytes have the SHA-256 `digest`.
 
     `todo` are its open items, most urgent first; `faults` say, by number in that line, why some
@@ -48,7 +48,7 @@ class Docket:
     """
 
     digest: str
-    todo: Ranked
+    todo: OrderedQueue
     faults: Mapping[int, tuple[str, ...]]
     linked: tuple[Item, ...]
     shipped: tuple[Item, ...]
@@ -65,30 +65,30 @@ class Docket:
         ]
 
 
-def docket_of(tracker: Glance) -> Docket:
+def index_of(tracker: TrackerSummary) -> TrackerIndex:
     """The docket of a tracker as read."""
     # Most of a long tracker is done, and all that it costs is this.
     unfinished = [item for item in tracker.entries if item.get("status") not in _FINISHED]
     todo = filter_todo_items(unfinished)
     judged = enumerate(map(validate_item, todo))
-    on_the_way = [item for item in tracker.entries if item.get("status") == IN_PROGRESS]
-    return Docket(
+    pending_ref = [item for item in tracker.entries if item.get("status") == IN_PROGRESS]
+    return TrackerIndex(
         digest=tracker.digest,
         todo=ranked(todo),
         faults={number: problems for number, problems in judged if problems},
         linked=_linked(tracker, unfinished),
-        shipped=tuple(i for i in on_the_way if is_shipped(i) and _is_own(id_of(i), tracker)),
+        shipped=tuple(i for i in pending_ref if is_shipped(i) and _is_own(id_of(i), tracker)),
         problems=tracker_problems(todo, tracker.ambiguous),
         strays=tracker.strays,
         twice=tracker.ambiguous,
     )
 
 
-def _is_own(name: str | None, tracker: Glance) -> bool:
+def _is_own(name: str | None, tracker: TrackerSummary) -> bool:
     return name is not None and name not in tracker.ambiguous
 
 
-def _linked(tracker: Glance, unfinished: Sequence[Item]) -> tuple[Item, ...]:
+def _linked(tracker: TrackerSummary, unfinished: Sequence[Item]) -> tuple[Item, ...]:
     timed = {id(item) for item in unfinished if item.get(NEXT) is not None}
     kept = timed.union(map(id, linked(tracker.entries, unfinished)))
     return tuple(item for item in tracker.entries if id(item) in kept) if kept else ()
@@ -117,18 +117,18 @@ class TrackerReader:
 
     def forget(self) -> None:
         """Keep nothing of it in memory: a long tracker is large."""
-        self._docket: Docket | None = None
+        self._docket: TrackerIndex | None = None
         self._is_kept = False
 
-    def read(self, path: Path, state_dir: Path) -> Docket:
-        """What is in the file now. Raises InputError, as `glance_at`."""
+    def read(self, path: Path, state_dir: Path) -> TrackerIndex:
+        """What is in the file now. Raises InputError, as `read_summary`."""
         if self._docket is None or digest_of(path) != self._docket.digest:
             self.forget()
             self._docket = _found(path, state_dir)
             self._is_kept = self._docket is not None
         if self._docket is None:
             with collector_paused():  # of a million objects it would look at each, many times
-                self._docket = docket_of(glance_at(path))
+                self._docket = index_of(read_summary(path))
         return self._docket
 
     def keep(self, path: Path, state_dir: Path) -> None:
@@ -138,7 +138,7 @@ class TrackerReader:
             _keep(path, state_dir, self._docket)
 
 
-def _keep(path: Path, state_dir: Path, docket: Docket) -> None:
+def _keep(path: Path, state_dir: Path, docket: TrackerIndex) -> None:
     # A folder that is not ours to write, a full disk, items nested as deep as can be: so be it.
     with suppress(OSError, CannotRunError, RecursionError):
         if path.stat().st_size < _WORTH_KEEPING:
@@ -149,7 +149,7 @@ def _keep(path: Path, state_dir: Path, docket: Docket) -> None:
         write_bytes_atomic(state_dir / FILE_NAME, f"{head}\n".encode() + body)
 
 
-def _plain(docket: Docket) -> list[Any]:
+def _plain(docket: TrackerIndex) -> list[Any]:
     todo = docket.todo
     return [
         *(todo.items, todo.names, todo.levels),
@@ -158,7 +158,7 @@ def _plain(docket: Docket) -> list[Any]:
     ]
 
 
-def _found(path: Path, state_dir: Path) -> Docket | None:
+def _found(path: Path, state_dir: Path) -> TrackerIndex | None:
     """What was kept of the tracker as it is now; None where that is nothing that can be used."""
     try:
         head, _, body = read_bytes(state_dir / FILE_NAME).partition(b"\n")
@@ -172,12 +172,12 @@ def _found(path: Path, state_dir: Path) -> Docket | None:
         return None
 
 
-def _docket(digest: str, kept: Any) -> Docket:
+def _docket(digest: str, kept: Any) -> TrackerIndex:
     """The way back from `_plain`."""
     items, names, levels, faults, linked, shipped, problems, strays, twice = kept
-    return Docket(
+    return TrackerIndex(
         digest=digest,
-        todo=Ranked(tuple(items), tuple(names), tuple(levels)),
+        todo=OrderedQueue(tuple(items), tuple(names), tuple(levels)),
         faults={number: tuple(told) for number, told in faults},
         linked=tuple(linked),
         shipped=tuple(shipped),

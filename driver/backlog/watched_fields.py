@@ -31,7 +31,7 @@ _ASKED = ("slug", "title", "prompt")
 Terms = Mapping[str, Mapping[str, str]]
 
 
-def proof_terms(tracker: Path) -> Terms:
+def watched_fields(tracker: Path) -> Terms:
     """By item id: the text of each key that says how an item that is to do is proven, and of one
     that is claimed what it asks for."""
     return {
@@ -45,7 +45,7 @@ def _keys(item: Mapping[str, Any]) -> tuple[str, ...]:
     return (*_ASKED, *_TERMS) if item.get("status") == CLAIMED else _TERMS
 
 
-def changed_terms(before: Terms, now: Terms) -> str:
+def changed_fields(before: Terms, now: Terms) -> str:
     """A warning that names what changed in items that are still to do; "" for nothing."""
     changed = ", ".join(_changes(before, now))
     if not changed:

@@ -37,7 +37,7 @@ _BUILD_SETTINGS = (
 _PACKAGES = ("site-packages", "dist-packages")
 
 
-class Neighbourhood:
+class EnvironmentFingerprint:
     """Of the proving trees in `folder`, a wave's own one, and the programs that its tests are
     `called` by; `may_install` says that set-up or tests install programs and Python modules at any
     time, so these are not looked at."""

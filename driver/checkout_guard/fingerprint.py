@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
-from driver.filesystem.change_detector import Stillness
+from driver.filesystem.change_detector import ChangeDetector
 from driver.filesystem.tree import Signature, signature_of
 from driver.git.command import (
     BULK_TIMEOUT_S,
@@ -56,7 +56,7 @@ _OURS = ("refs/tidegate/", "refs/heads/wave/", "refs/heads/wave-", "refs/heads/t
 _NOT_WATCHED = ("refs/remotes/", *_OURS)
 
 
-def is_grave(name: str) -> bool:
+def can_execute_code(name: str) -> bool:
     """Whether a change of this part can have a program run later, or change what git shows: not
     files, index, branches, tags, stashes, worktrees and what git itself notes of branches."""
     if name.startswith(CONFIG):
@@ -102,7 +102,7 @@ class CheckoutWatch:
         lay_git_dir(scratch, repo, head=repo.head)
         exclude = repo.common_dir / "info" / "exclude"
         own = (repo.git_dir / "index", repo.common_dir / "config", exclude)
-        self._stillness = Stillness(
+        self._stillness = ChangeDetector(
             repo.top, (*own, Path(self._ignored_everywhere())), apart, now_ns
         )
 

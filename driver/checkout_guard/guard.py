@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from driver.checkout_guard.fingerprint import AROUND, FILE, TAG, CheckoutFingerprint, is_grave
+from driver.checkout_guard.fingerprint import (
+    AROUND,
+    FILE,
+    TAG,
+    CheckoutFingerprint,
+    can_execute_code,
+)
 from driver.domain.ownership import OwnedPath, covers
 
 # What is not an item, but runs what items wrote: their tests on one tree.
@@ -21,7 +27,7 @@ _MAX_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Stray:
+class CheckoutChange:
     """A change in the user's checkout: of which part, and who was at work when it was made.
 
     `blamed` are those of the suspects that it is held against.
@@ -34,16 +40,16 @@ class Stray:
     @property
     def grave(self) -> bool:
         """Whether it can have a program run later, or change what git shows."""
-        return is_grave(self.name)
+        return can_execute_code(self.name)
 
 
 @dataclass(slots=True)
 class _AtWork:
     owned: tuple[OwnedPath, ...]
-    strays: list[Stray] = field(default_factory=list)
+    strays: list[CheckoutChange] = field(default_factory=list)
 
 
-class Tripwire:
+class CheckoutGuard:
     """Watches one checkout; `is_ours` says of a part's name whether Tidegate itself writes it.
 
     Safe to use from many threads: who asks while another one looks shares the next look.
@@ -59,7 +65,7 @@ class Tripwire:
         self._seen = look()
         self._at_work: dict[str, _AtWork] = {}
         self._told: set[str] = set()
-        self._strays: list[Stray] = []
+        self._strays: list[CheckoutChange] = []
 
     @contextmanager
     def at_work(self, who: str, owned: tuple[OwnedPath, ...] = ()) -> Iterator[None]:
@@ -72,7 +78,7 @@ class Tripwire:
             with self._lock:
                 self._at_work.pop(who, None)
 
-    def strays(self, who: str) -> tuple[Stray, ...]:
+    def strays(self, who: str) -> tuple[CheckoutChange, ...]:
         """What is held against somebody since the work began."""
         with self._looking():
             at_work = self._at_work.get(who)
@@ -84,7 +90,7 @@ class Tripwire:
             if name not in self._told:
                 self._note(name)
 
-    def all_strays(self) -> tuple[Stray, ...]:
+    def all_strays(self) -> tuple[CheckoutChange, ...]:
         """Every change so far, whoever made it."""
         with self._looking():
             return tuple(self._strays)
@@ -117,7 +123,7 @@ class Tripwire:
             self._note(name)
 
     def _note(self, name: str) -> None:
-        stray = Stray(name, tuple(sorted(self._at_work)), self._blamed(name))
+        stray = CheckoutChange(name, tuple(sorted(self._at_work)), self._blamed(name))
         self._strays.append(stray)
         for who in stray.blamed:
             self._at_work[who].strays.append(stray)
@@ -130,7 +136,7 @@ class Tripwire:
         come with what editors fetch in the background.
         """
         suspects = tuple(sorted(self._at_work))
-        if is_grave(name):
+        if can_execute_code(name):
             return suspects
         if name in self._told or name.startswith(TAG):
             return ()
@@ -144,14 +150,14 @@ class Tripwire:
         )
 
 
-def told(strays: Iterable[Stray]) -> str:
+def told(strays: Iterable[CheckoutChange]) -> str:
     """The names of what changed, in order, each once."""
     names = list(dict.fromkeys(stray.name for stray in strays))
     rest = len(names) - _MAX_NAMED
     return ", ".join(names[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def accusation(strays: Iterable[Stray]) -> str:
+def attribution(strays: Iterable[CheckoutChange]) -> str:
     """Why an item's work is refused; "" when nothing is held against it."""
     found = list(strays)
     if not found:
@@ -165,7 +171,7 @@ def accusation(strays: Iterable[Stray]) -> str:
     return f"{what} changed {alone}: {told(found)}"
 
 
-def warning(strays: Iterable[Stray]) -> str | None:
+def warning(strays: Iterable[CheckoutChange]) -> str | None:
     """What people are told of changes that stop nothing; None when there were none."""
     found = list(strays)
     if not found:

@@ -11,10 +11,10 @@ from typing import Any
 
 from driver.backends.recording import RecordingWriter
 from driver.backends.registry import driver_of
-from driver.backlog.item_filter import Wanted
+from driver.backlog.item_filter import ItemFilter
 from driver.cli.report_files import check_places, keep_standard_files, kept_beside_run, write_report
-from driver.cli.summary_lines import closing_lines
-from driver.execution.cancellation import Stop, listening
+from driver.cli.summary_lines import summary_lines
+from driver.execution.cancellation import CancellationToken, listening
 from driver.git.private_git import open_repository
 from driver.run_state.context import Planned, Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
@@ -25,7 +25,7 @@ from driver.wave.conclusion import aborted
 from driver.wave.dry_run import describe_dry_run
 from driver.wave.planning import WaveRequest, check, wave_id_of
 from driver.wave.report import to_json
-from driver.workspace.repository_info import Survey
+from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents import failpoints
 from state_store.documents.errors import InputError, TidegateError
 from state_store.documents.json_document import read_json
@@ -33,7 +33,7 @@ from tools.program import require_current_folder
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
 
-Job = Callable[[argparse.Namespace, cycle.RunWave, Stop], dict[str, Any]]
+Job = Callable[[argparse.Namespace, cycle.RunWave, CancellationToken], dict[str, Any]]
 
 
 def run_manifest(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
@@ -48,11 +48,13 @@ def run_cycle(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
 
 def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int:
     keep_standard_files()
-    with listening(Stop()) as stop:  # until the report is written, so that it is whole
+    with listening(CancellationToken()) as stop:  # until the report is written, so that it is whole
         return _told(args, run_wave, job, stop)
 
 
-def _told(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: Stop) -> int:
+def _told(
+    args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: CancellationToken
+) -> int:
     output = None  # until it is known to be a place for a report
     lines: tuple[str, ...] = ()
     try:
@@ -72,17 +74,17 @@ def _told(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: Sto
 
 
 def _done(
-    args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: Stop
+    args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: CancellationToken
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The report, and what people are told after it."""
     if args.demo is not None:
         return _demo_done(args, run_wave, stop)
     report = job(args, run_wave, stop)
-    return report, closing_lines(report)
+    return report, summary_lines(report)
 
 
 def _demo_done(
-    args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop
+    args: argparse.Namespace, run_wave: cycle.RunWave, stop: CancellationToken
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     from driver.cli import demo  # noqa: PLC0415 - only the demo needs its files
 
@@ -92,13 +94,13 @@ def _demo_done(
 
 
 def _manifest_report(
-    args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop
+    args: argparse.Namespace, run_wave: cycle.RunWave, stop: CancellationToken
 ) -> dict[str, Any]:
     if not args.manifest:
         raise InputError("--manifest is missing: name the JSON file with the wave's items")
     repo = _repository(args, ())
     settings = _settings(args, repo)
-    survey = Survey(settings.environ)
+    survey = RepositoryInfo(settings.environ)
     options = WaveOptions(
         settings,
         repo,
@@ -179,7 +181,9 @@ def _planned(
         return (), to_json(aborted(wave_id_of(request.manifest), error))
 
 
-def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop) -> dict[str, Any]:
+def _cycle_report(
+    args: argparse.Namespace, run_wave: cycle.RunWave, stop: CancellationToken
+) -> dict[str, Any]:
     repo = _repository(args, [Path(args.tracker).parent] if args.tracker else [])
     settings = _settings(args, repo)
     report = cycle.run(
@@ -191,7 +195,7 @@ def _cycle_report(args: argparse.Namespace, run_wave: cycle.RunWave, stop: Stop)
             state_dir=settings.state_dir,
             options=WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop),
             record=Path(args.record) if args.record else None,
-            wanted=Wanted(tuple(args.only or ()), tuple(args.label or ()), args.lane),
+            wanted=ItemFilter(tuple(args.only or ()), tuple(args.label or ()), args.lane),
         ),
         run_wave,
     )

@@ -14,7 +14,7 @@ from driver.terminal.safe_text import counted, typed, verdict_said, without_reme
 Json = Mapping[str, Any]
 
 
-def closing_lines(report: Json) -> tuple[str, ...]:
+def summary_lines(report: Json) -> tuple[str, ...]:
     """For a wave's or a cycle's report; none where a run found nothing to do."""
     wave = report.get("wave") or report
     built: Sequence[Json] = wave.get("built") or ()
@@ -76,13 +76,13 @@ def _left_out(report: Json) -> Iterator[str]:
     skipped: Sequence[Json] = report.get("items_skipped") or ()
     skipped = [one for one in skipped if one["reason"] != NOT_ASKED_FOR]
     broken = [one for one in skipped if one["reason"] not in PATIENT]
-    resting = [one for one in skipped if one["reason"] == WAITS_FOR_ITS_TIME]
+    in_backoff = [one for one in skipped if one["reason"] == WAITS_FOR_ITS_TIME]
     for one in broken:
         yield f"item {one['id']} is left out: {one.get('detail') or one['reason']}"
-    if resting:
-        first = min(resting, key=lambda one: str(one.get("detail")))
-        yield f"waiting for another attempt: {len(resting)}; {first['id']} {first['detail']}"
-    if waiting := len(skipped) - len(broken) - len(resting):
+    if in_backoff:
+        first = min(in_backoff, key=lambda one: str(one.get("detail")))
+        yield f"waiting for another attempt: {len(in_backoff)}; {first['id']} {first['detail']}"
+    if waiting := len(skipped) - len(broken) - len(in_backoff):
         yield f"left for a later wave: {waiting}"
 
 

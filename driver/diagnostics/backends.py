@@ -16,7 +16,7 @@ from driver.pipeline.definition import Pipeline
 from driver.pipeline.prompt_files import unknown_variables
 from driver.pipeline.tables import parse
 from driver.terminal.check_result import Check, failed, failed_as, named, passed
-from driver.workspace.repository_info import Survey
+from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.errors import InputError, TidegateError
 from tools.settings.load import Settings
 from tools.settings.schema import BackendSettings
@@ -76,7 +76,7 @@ def _phase_backend(table: BackendSettings, settings: Settings) -> tuple[Check, .
 
 
 def _prompt_problems(pipeline: Pipeline, settings: Settings, top: Path) -> Iterator[str]:
-    survey = Survey(settings.environ)
+    survey = RepositoryInfo(settings.environ)
     for phase in (phase for phase in pipeline.phases if phase.prompt):
         text = survey.committed_text(top, phase.prompt or "", settings.ship.target)
         if text is None:

@@ -117,7 +117,7 @@ def _subject(text: str) -> str:
 ON_THE_WAY = "refs/tidegate/"
 
 
-def on_the_way(tip: str) -> str:
+def pending_ref(tip: str) -> str:
     """The ref that keeps a line of commits in the user's repository until its branch does."""
     return f"{ON_THE_WAY}{tip}"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ItemKey:
     """An item of a wave. `place` is its repository's top or its folder, `repo` what the item
     itself names, `content` the digest of everything that decides what its result is worth, `task`
     that of what was asked for, on whatever base it is built."""

@@ -34,7 +34,7 @@ def exit_code_of(signal_number: int) -> ExitCode:
     return ExitCode.INTERRUPTED if signal_number == signal.SIGINT else ExitCode.TERMINATED
 
 
-class Stop:
+class CancellationToken:
     """Set by the first signal, or closed by whoever watches a gate; a signal has the last word."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Stop:
 
 
 @contextmanager
-def listening(stop: Stop) -> Iterator[Stop]:
+def listening(stop: CancellationToken) -> Iterator[CancellationToken]:
     """Route the ending signals into `stop`; a second signal leaves at once.
 
     A signal that was ignored when we were started, by `nohup` say, stays ignored. Leaving at once

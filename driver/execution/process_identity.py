@@ -22,7 +22,7 @@ _PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProcessIdentity:
     """A process that no other can be taken for: number, start in clock ticks, boot, and which
     numbering of processes the number is from, "" where that was not written down."""
 
@@ -32,16 +32,16 @@ class Identity:
     numbered_by: str = field(default="", compare=False)
 
 
-def identity(pid: int) -> Identity | None:
+def identity(pid: int) -> ProcessIdentity | None:
     """The process with this number, None when there is none."""
     if (_PROC / "self").exists():
         started = _start_of(pid)
         boot = SystemClock().now().boot_id
-        return None if started is None else Identity(pid, started, boot, _numbered_by())
-    return Identity(pid, None, "") if _answers(pid) else None
+        return None if started is None else ProcessIdentity(pid, started, boot, _numbered_by())
+    return ProcessIdentity(pid, None, "") if _answers(pid) else None
 
 
-def lives(noted: Identity) -> bool | None:
+def lives(noted: ProcessIdentity) -> bool | None:
     """Whether a process that was noted has not ended; None where its number is another container's
     and says nothing here."""
     me = identity(os.getpid())

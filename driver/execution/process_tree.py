@@ -20,7 +20,7 @@ STUCK_AFTER_S = 3.0
 POLL_S = 1.0  # how late a waiting thread may notice that its supervisor is stuck
 
 
-class RunningTree(ABC):
+class ProcessTree(ABC):
     """One running command: its time limit, its end, and what became known of it."""
 
     def __init__(self, command: Command, streams: Streams, name: str) -> None:

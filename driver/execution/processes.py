@@ -28,9 +28,9 @@ from driver.execution.command import (
     unusable,
 )
 from driver.execution.process_table import send_group
-from driver.execution.process_tree import RunningTree, why_not_started
+from driver.execution.process_tree import ProcessTree, why_not_started
 from driver.execution.streams import Streams, open_streams
-from driver.execution.supervised import Nursery, Supervised
+from driver.execution.supervised import ForkServer, Supervised
 from state_store.documents.failpoints import failpoint
 
 __all__ = [
@@ -134,8 +134,8 @@ class Processes:
     """
 
     def __init__(self, *, supervised: bool = not ON_WINDOWS) -> None:
-        self._nursery = Nursery() if supervised else None
-        self._trees: dict[int, RunningTree] = {}
+        self._nursery = ForkServer() if supervised else None
+        self._trees: dict[int, ProcessTree] = {}
         self._cancelled = False
 
     def run(self, command: Command, *, name: str = "") -> Finished:
@@ -162,7 +162,7 @@ class Processes:
         if self._nursery is not None and not self._cancelled:
             self._nursery.make_ready()
 
-    def _started(self, command: Command, streams: Streams, name: str) -> RunningTree:
+    def _started(self, command: Command, streams: Streams, name: str) -> ProcessTree:
         if self._nursery is None:
             return _Unsupervised(command, streams, name)
         return Supervised(command, streams, name, self._nursery)
@@ -178,7 +178,7 @@ class Processes:
         seen = [tree.seen() for tree in tuple(self._trees.values())]
         return tuple(running for running in seen if running is not None)
 
-    def _follow(self, tree: RunningTree) -> None:
+    def _follow(self, tree: ProcessTree) -> None:
         self._trees[id(tree)] = tree
         try:
             if self._cancelled:  # since we looked above
@@ -189,7 +189,7 @@ class Processes:
             tree.close()
 
 
-class _Unsupervised(RunningTree):
+class _Unsupervised(ProcessTree):
     """A tree that is our own child: all that is possible on Windows."""
 
     def __init__(self, command: Command, streams: Streams, name: str) -> None:

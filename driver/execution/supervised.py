@@ -24,7 +24,7 @@ from pathlib import Path
 from driver.execution import fork_server as nursery
 from driver.execution import process_table, supervisor
 from driver.execution.command import Command
-from driver.execution.process_tree import STUCK_AFTER_S, RunningTree
+from driver.execution.process_tree import STUCK_AFTER_S, ProcessTree
 from driver.execution.streams import Streams
 from driver.terminal.safe_text import safe_line
 
@@ -38,7 +38,7 @@ _FACT = re.compile(
 _SURVIVOR = re.compile(rb"survivor (\d{1,10}) (-|(?:[0-9a-f]{2})+)")
 
 
-class Nursery:
+class ForkServer:
     """The program that starts the supervisors of one owner, started when it is first needed.
 
     Thread safe. It ends with this object, with the interpreter, and when the orchestrator is
@@ -142,10 +142,10 @@ def _nursery_environment() -> dict[str, str]:
     return {"LD_LIBRARY_PATH": str(library)} if found else {}
 
 
-class Supervised(RunningTree):
+class Supervised(ProcessTree):
     """A tree below a supervisor, which is told and tells through one socket."""
 
-    def __init__(self, command: Command, streams: Streams, name: str, starter: Nursery) -> None:
+    def __init__(self, command: Command, streams: Streams, name: str, starter: ForkServer) -> None:
         super().__init__(command, streams, name)
         self._starter = starter
         self._give_up_at = self.started + NURSERY_LIMIT_S

@@ -21,7 +21,7 @@ _TICK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving(Generic[Job, Result]):
+class ShutdownPolicy(Generic[Job, Result]):
     """How to leave early: once `is_stopped` says so, `insist` is called when half of `grace_s()`
     seconds is over, and a job not done after all of them gets `abandoned(job)` as its result."""
 
@@ -36,7 +36,7 @@ def run_all(
     work: Callable[[Job], Result],
     *,
     width: int,
-    leaving: Leaving[Job, Result] | None = None,
+    leaving: ShutdownPolicy[Job, Result] | None = None,
 ) -> list[Result]:
     """Run `work` on every job, at most `width` at once; results in the order of `jobs`.
 
@@ -92,7 +92,7 @@ class Turns:
             self._changed.wait_for(lambda: not self._asked)
 
 
-class Beside(Generic[Result]):
+class BackgroundTask(Generic[Result]):
     """A piece of work on a thread of its own, whose result is asked for later."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
@@ -149,7 +149,7 @@ class _Crew(Generic[Job, Result]):
                 self._errors[number] = error
             self._finished.release()
 
-    def wait(self, leaving: Leaving[Job, Result] | None) -> None:
+    def wait(self, leaving: ShutdownPolicy[Job, Result] | None) -> None:
         self._wait_until(lambda: leaving is not None and leaving.is_stopped())
         if leaving is not None and self._left:
             stopped = time.monotonic()
@@ -163,7 +163,7 @@ class _Crew(Generic[Job, Result]):
             if self._finished.acquire(timeout=_TICK_S):
                 self._left -= 1
 
-    def results(self, leaving: Leaving[Job, Result] | None) -> list[Result]:
+    def results(self, leaving: ShutdownPolicy[Job, Result] | None) -> list[Result]:
         for error in dict(self._errors).values():
             raise error
         done = dict(self._done)

@@ -16,7 +16,7 @@ _MOST = 3000  # of more, git tells as fast
 _TICK_NS = 2_500_000_000  # the coarsest file system clock still in use counts in twos
 
 
-class Stillness:
+class ChangeDetector:
     """Of one folder, but not of what is in the places `apart`, and of single files elsewhere;
     `now_ns` is the time that their clock shows."""
 

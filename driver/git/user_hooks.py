@@ -26,7 +26,7 @@ _NOT_COPIED = (".git", "node_modules")
 
 
 @dataclass(frozen=True, slots=True)
-class UsersHooks:
+class UserHooks:
     """Copies of hooks; `folder` is None where the user has none of those that a ship asks.
 
     `taken` is what was seen of all that was copied to `root`, right afterwards.
@@ -48,7 +48,7 @@ class UsersHooks:
 
 def take_hooks(
     repository: Repository, git: PrivateGit, environ: Mapping[str, str], into: Path
-) -> UsersHooks:
+) -> UserHooks:
     """Copy the hooks of a repository to `into`, with what lies beside them.
 
     Raises GitError, and CannotRunError for a folder that is too large to be copied.
@@ -57,16 +57,16 @@ def take_hooks(
     inside = _inside(repository, source)
     if inside is None:
         if not any((source / name).is_file() for name in HOOKS):
-            return UsersHooks()
+            return UserHooks()
         _copy(source, into / "hooks", repository, git)
-        return UsersHooks(into / "hooks", into, snapshot(into))
+        return UserHooks(into / "hooks", into, snapshot(into))
     # With all of the folder at the top: `.husky/_/pre-commit` goes on to `.husky/pre-commit`.
     first = inside.parts[0] if inside.parts else ""
     if tree := git.subtree(repository.head, first):
         git.checkout(tree, into / first, into.with_suffix(".index"))
     if source.is_dir() and inside.parts:
         _copy(source, into / inside, repository, git)
-    return UsersHooks(into / inside, into, snapshot(into)) if into.is_dir() else UsersHooks()
+    return UserHooks(into / inside, into, snapshot(into)) if into.is_dir() else UserHooks()
 
 
 def hooks_folder(repository: Repository, environ: Mapping[str, str]) -> Path:

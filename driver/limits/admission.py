@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.backend_api.provider_fault import PARKING, FaultKind, ProviderFault
-from driver.execution.cancellation import InterruptedWaveError, Stop
+from driver.execution.cancellation import CancellationToken, InterruptedWaveError
 from driver.terminal.safe_text import GO_ON, typed
 from state_store.documents.errors import ExitCode, StoppedByPolicyError, TidegateError
 from tools import cost_ceiling, halt
@@ -75,12 +75,12 @@ def _iso(at: float | None) -> str | None:
 
 
 @dataclass
-class Gates:
+class Admission:
     """Without a state folder only signals are asked: there is nowhere to keep a switch. `config`
     has the ceilings as `cost_ceiling.load_config` gives them; None is the current folder's."""
 
     state_dir: Path | None
-    stop: Stop
+    stop: CancellationToken
     tokens_spent: Callable[[], int | None]
     config: Mapping[str, Any]
     tokens_of_day: Callable[[], int | None] = lambda: None

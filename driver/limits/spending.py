@@ -26,7 +26,7 @@ from driver.backend_api.driver import (
 from driver.backend_api.models import own_prices
 from driver.backends.pricing import price
 from driver.execution.process_identity import holder_name, is_gone, is_living
-from driver.limits.admission import Gates
+from driver.limits.admission import Admission
 from state_store.api import StateAPI
 from state_store.database.spend import Purpose, Reserved
 from state_store.documents.errors import InputError, TidegateError
@@ -65,7 +65,7 @@ class Spending:
     """
 
     wave_id: str
-    gates: Gates
+    gates: Admission
     budget: Budget | None = None
     uses: list[tuple[str, Usage]] = field(default_factory=list)
     recorded: bool = False
@@ -85,7 +85,7 @@ class Spending:
         phase: str,
         number: int,
         model: str | None,
-        backend: Gates | None = None,
+        backend: Admission | None = None,
     ) -> Iterator[Dispatch]:
         """Room for one dispatch; what it used is booked when the block ends. `backend` are the
         gates of a backend that is not the wave's.
@@ -147,7 +147,7 @@ class Spending:
         """What a report says of it."""
         return self.budget.summary(self.wave_id) if self.budget else None
 
-    def _reserve(self, purpose: Purpose, backend: Gates) -> Reserved | None:
+    def _reserve(self, purpose: Purpose, backend: Admission) -> Reserved | None:
         if self.budget is None:
             return None
         while True:
@@ -203,7 +203,7 @@ def _named(driver: AgentDriver, model: str | None) -> str:
 def opened(
     api: StateAPI | None,
     wave_id: str,
-    gates: Gates,
+    gates: Admission,
     settings: Settings,
     drivers: Sequence[AgentDriver],
     longest_s: float | None = None,
@@ -225,7 +225,7 @@ def opened(
     )
     books.recover()
     found = Spending(wave_id, gates, books)
-    gates.tokens_spent = lambda: found.tokens(told_in_this_wave(drivers))
+    gates.tokens_spent = lambda: found.tokens(tokens_reported(drivers))
     gates.tokens_of_day = found.tokens_of_day
     try:
         yield found
@@ -237,7 +237,7 @@ def opened(
                 _told_before[_key(driver)] = _told(driver)
 
 
-def told_in_this_wave(drivers: Iterable[AgentDriver]) -> int:
+def tokens_reported(drivers: Iterable[AgentDriver]) -> int:
     """Tokens by the backends' own counts, without those of earlier waves of this process."""
     paid = (driver for driver in drivers if not is_replay(driver))
     return sum(max(0, _told(driver) - _before(driver)) for driver in paid)

@@ -24,7 +24,7 @@ from driver.git.private_git import Repository, is_ancestor
 from driver.maintenance.leftovers import BRANCH, leftovers
 from driver.maintenance.past_waves import live_waves, past_waves
 from driver.publishing import wave_branches
-from driver.publishing.wave_branches import HEADS, forget, refs_on_the_way, refs_with
+from driver.publishing.wave_branches import HEADS, forget, pending_refs, refs_with
 from driver.run_state.run_registry import clear_up, dead_runs
 from driver.workspace.run_folder import GIT, save_unfinished, sentence, sign_of
 from state_store.documents import journal
@@ -165,7 +165,7 @@ def _saved_and_removed(scope: Scope, folder: Path) -> list[str]:
 def _on_the_way(scope: Scope) -> Iterator[_Found]:
     repo, environ = scope.repository, scope.environ
     assert repo is not None
-    for ref, commit in refs_on_the_way(repo, environ):
+    for ref, commit in pending_refs(repo, environ):
         held = refs_with(repo, commit, environ)
         if held:
             drop = _forgetting(scope, ref, commit)

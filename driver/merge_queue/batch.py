@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from driver.domain.item_key import digest
 from driver.domain.prompts import command_text, one_after_the_other
 from driver.domain.results import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
-from driver.execution.worker_pool import Leaving, run_all
+from driver.execution.worker_pool import ShutdownPolicy, run_all
 from driver.git.private_git import CommitSpec
 from driver.merge_queue import batch_result as together
 from driver.merge_queue import bisect as guilty
-from driver.merge_queue.culprits import Answer, Blame, Items, Question
+from driver.merge_queue.culprits import Answer, Culprit, Items, Question
 from driver.policy.acceptance import ALLOW, NO_ANSWER
 from driver.run_state.context import Planned, Wave
 from driver.terminal.safe_text import run_said
 from driver.verification.test_run import Test, run_on
 from driver.workspace.base_branch import Head, are_there, conflicts
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 
 Entry = tuple[Planned, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and what runs on it
@@ -31,7 +31,7 @@ _TRIAL_DATE = "0 +0000"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Batch:
     """Items in the order of their commits, the tree of each commit, and what was left out."""
 
     entries: tuple[Entry, ...]
@@ -46,7 +46,7 @@ class Integration:
 
     def __init__(
         self,
-        ground: RepositoryGround,
+        ground: CloneContext,
         wave: Wave,
         head: Head,
         before: Integration | None = None,
@@ -72,13 +72,13 @@ class Integration:
         """Whether the items stand on another commit than the one they were built on."""
         return self.head.commit != self._ground.base
 
-    def line_up(self, entries: Sequence[Entry]) -> Line:
+    def build_batch(self, entries: Sequence[Entry]) -> Batch:
         """The longest line found that is green everywhere; `left_out` have their reasons."""
         fitting, left_out = self._fitting(entries)
         if not fitting:
-            return Line((), (), tuple(left_out))
+            return Batch((), (), tuple(left_out))
         trial = _Trial(self, fitting)
-        found = guilty.find_guilty(trial.owners, trial.ask)
+        found = guilty.find_culprits(trial.owners, trial.ask)
         left_out += [trial.blamed(blame, self.moved) for blame in found.blamed]
         kept = found.kept
         if doubted := self._after_all(trial, kept):
@@ -87,7 +87,7 @@ class Integration:
             self._wave.recorder.say(f"{outcome.slug}: left out: {outcome.reason}")
         told = [(fitting[item][0], trial.with_runs(item, kept)) for item in kept]
         trees = [trial.tree(frozenset(kept[: at + 1])) for at in range(len(told))]
-        return Line(tuple(told), tuple(trees), tuple(left_out))
+        return Batch(tuple(told), tuple(trees), tuple(left_out))
 
     def _after_all(self, trial: _Trial, kept: Sequence[int]) -> ItemOutcome | None:
         """The outcome of one who is left alone and whose only proof was made while others' agents
@@ -173,7 +173,9 @@ class Integration:
 
     def _run_all(self, keys: Sequence[_Key], *, again: bool) -> dict[_Key, TestRun]:
         stop = self._wave.gates.stop
-        leaving = Leaving(lambda: stop.is_set, stop.insist, _left_behind, lambda: stop.grace_s)
+        leaving = ShutdownPolicy(
+            lambda: stop.is_set, stop.insist, _left_behind, lambda: stop.grace_s
+        )
         runs = run_all(keys, lambda key: self._run(key, again), width=len(keys), leaving=leaving)
         stop.check()  # what was cut off says nothing of anybody
         self.receipts += runs
@@ -253,7 +255,7 @@ class _Trial:
         """The item's own test on the tree that has it alone, and its outcome."""
         return self._key(frozenset({item}), self._own[item]), self._entries[item][1]
 
-    def blamed(self, blame: Blame, moved: bool) -> ItemOutcome:
+    def blamed(self, blame: Culprit, moved: bool) -> ItemOutcome:
         """The outcome of an item that is left out."""
         run = self._run_of(blame.items, blame.test)
         if run is None:
@@ -292,7 +294,7 @@ def _misfit(branch: str | None, outcome: ItemOutcome, theirs: Sequence[Change]) 
     return together.moved_under(branch, paths) if paths else ""
 
 
-def _verdict(blame: Blame, *, surroundings: bool) -> Verdict:
+def _verdict(blame: Culprit, *, surroundings: bool) -> Verdict:
     """Only who breaks something, or is broken, has failed; the surroundings cost no attempt."""
     if blame.answer is Answer.FLAKY:
         return Verdict.FLAKY

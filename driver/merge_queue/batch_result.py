@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from driver.domain.results import RunKind, TestRun
-from driver.merge_queue.culprits import Answer, Blame, Items
+from driver.merge_queue.culprits import Answer, Culprit, Items
 from driver.runners.counts import Allowance, Counts, judge_counts
 
 FOLDER = "integration"
@@ -51,7 +51,7 @@ def there_already(branch: str | None) -> str:
     return f"{branch or 'the branch'} moved on meanwhile and has these very changes already"
 
 
-def reason(blame: Blame, run: TestRun, owners: Items, names: Sequence[str]) -> str:
+def reason(blame: Culprit, run: TestRun, owners: Items, names: Sequence[str]) -> str:
     """Why an item is left out; `owners` have the test of the blame as theirs."""
     company = ", ".join(names[item] for item in blame.company)
     said = run.reason
@@ -64,7 +64,7 @@ def reason(blame: Blame, run: TestRun, owners: Items, names: Sequence[str]) -> s
 
 
 def _red(
-    blame: Blame, run: TestRun, owners: Items, names: Sequence[str], company: str, said: str
+    blame: Culprit, run: TestRun, owners: Items, names: Sequence[str], company: str, said: str
 ) -> str:
     if not blame.items:
         return f"red without any item, so nothing can be shown by it: `{run.command}`: {said}"

@@ -11,7 +11,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from driver.merge_queue.culprits import Answer, Ask, Blame, Found, Items, Question, smallest_guilty
+from driver.merge_queue.culprits import (
+    Answer,
+    Ask,
+    Culprit,
+    Found,
+    Items,
+    Question,
+    minimal_removal,
+)
 
 _VICTIMS_AT_ONCE = 8  # of more, most have the same cause, and every one costs a test in every run
 _CONFIRMED_EACH = 2  # two victims of one suspect show already that the suspect has to go
@@ -35,7 +43,7 @@ class _UntoldError(Exception):
         self.question, self.answer = question, answer
 
 
-def find_guilty(owners: Sequence[Items], ask: Ask) -> Found:
+def find_culprits(owners: Sequence[Items], ask: Ask) -> Found:
     """The largest line of items that is green: as a whole by every test, and at each item's place
     by the item's own.
 
@@ -50,22 +58,22 @@ class _Search:
     owners: Sequence[Items]
     ask: Ask
     cores: list[_Core] = field(default_factory=list)
-    untold: dict[int, Blame] = field(default_factory=dict)
+    untold: dict[int, Culprit] = field(default_factory=dict)
 
     def found(self) -> Found:
         everyone = frozenset[int]().union(*self.owners)
         while True:
-            guilty = smallest_guilty([core.items for core in self.cores])
+            guilty = minimal_removal([core.items for core in self.cores])
             kept = sorted(everyone - guilty - self.untold.keys())
             if not kept or not self._objections(kept):
                 left_out = sorted(everyone - {*kept})
                 return Found(tuple(kept), tuple(map(self._blame, left_out)))
 
-    def _blame(self, item: int) -> Blame:
+    def _blame(self, item: int) -> Culprit:
         if item in self.untold:
             return self.untold[item]
         core = next(core for core in self.cores if item in core.items)
-        return Blame(item, core.test, Answer.RED, core.items)
+        return Culprit(item, core.test, Answer.RED, core.items)
 
     def _objections(self, kept: Sequence[int]) -> bool:
         """Whether anything speaks against this line; it is remembered, and is gone next time."""
@@ -97,7 +105,7 @@ class _Search:
     def _give_up(self, items: Items, question: Question, answer: Answer) -> None:
         """Leave out those of `items` that the answer would have spoken for."""
         for item in self.owners[question.test] & items or items:
-            self.untold.setdefault(item, Blame(item, question.test, answer, question.items))
+            self.untold.setdefault(item, Culprit(item, question.test, answer, question.items))
 
     def _search(self, items: Items, reds: Sequence[int]) -> None:
         """Find at least one core among `items`, or a reason why there is none to be found."""

@@ -34,7 +34,7 @@ Ask = Callable[[Sequence[Question]], Mapping[Question, Answer]]
 
 
 @dataclass(frozen=True, slots=True)
-class Blame:
+class Culprit:
     """Why `item` is left out: what `test` said of the tree of `items`.
 
     These are as few as are red together, none where the test is red without any item.
@@ -56,13 +56,13 @@ class Found:
     """Who stays, in order, and why the others do not."""
 
     kept: tuple[int, ...]
-    blamed: tuple[Blame, ...]
+    blamed: tuple[Culprit, ...]
 
 
 _EXACT_MEMBERS = 12  # of more, every choice is too many to try
 
 
-def smallest_guilty(cores: Sequence[Items]) -> Items:
+def minimal_removal(cores: Sequence[Items]) -> Items:
     """The fewest items without which none of `cores` is whole, of equals the last in order.
 
     Exact where not too many cores hang together, else whoever is in most of them goes first.

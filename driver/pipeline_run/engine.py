@@ -23,24 +23,24 @@ from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.limits.admission import STOPPED_BY_USER, GateClosedError
 from driver.pipeline import position as course
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, SETUP, Phase
-from driver.pipeline_run.item_work import Way
+from driver.pipeline_run.item_work import PipelineRun
 from driver.pipeline_run.phase_prompt import phase_prompt
 from driver.pipeline_run.read_only_agent import read_only
-from driver.pipeline_run.resume_point import Start
+from driver.pipeline_run.resume_point import ResumePoint
 from driver.pipeline_run.review_loop import approved, review_step
 from driver.pipeline_run.setup_step import set_up
 from driver.pipeline_run.step_log import Started, call_of
 from driver.policy.judgement import Judgement
-from driver.run_state.attempt_history import Trail, outcome_of, settle
+from driver.run_state.attempt_history import AttemptHistory, outcome_of, settle
 from driver.run_state.context import Placed
 from driver.terminal.progress import QUIT, RUN
 
 NOTHING_DONE = "nothing was done: no step before this one has left any work"
 
 
-def follow(at: Placed, trail: Trail, start: Start) -> ItemOutcome:
+def follow(at: Placed, trail: AttemptHistory, start: ResumePoint) -> ItemOutcome:
     """The item's outcome. Raises what keeps an item from going on, as an attempt does."""
-    way = Way(at, trail, start.attempts)
+    way = PipelineRun(at, trail, start.attempts)
     ended = _walk(way, start.step)
     outcome = replace(
         outcome_of(at.planned, ended.verdict, ended.reason, trail),
@@ -54,7 +54,7 @@ def follow(at: Placed, trail: Trail, start: Start) -> ItemOutcome:
     return outcome
 
 
-def _walk(way: Way, first: int) -> Judgement:
+def _walk(way: PipelineRun, first: int) -> Judgement:
     """The verdict after the last step, or that of the step which ended it."""
     steps = way.pipeline.steps
     way.gates = [phase for phase in steps[:first] if phase.kind == GATE]
@@ -75,7 +75,7 @@ def _walk(way: Way, first: int) -> Judgement:
     return way.green() or _owed(way) or approved(way)
 
 
-def _owed(way: Way) -> Judgement | None:
+def _owed(way: PipelineRun) -> Judgement | None:
     """Work is not believed without a gate that a person has passed over."""
     if not way.passed_over:
         return None
@@ -83,7 +83,7 @@ def _owed(way: Way) -> Judgement | None:
     return Judgement(Verdict.UNDECIDED, why)
 
 
-def _is_wanted(way: Way, phase: Phase) -> bool:
+def _is_wanted(way: PipelineRun, phase: Phase) -> bool:
     """Whether a person, where one is asked, lets the step begin. Raises GateClosedError."""
     if (ask := way.wave.options.ask) is None:
         return True
@@ -100,14 +100,14 @@ def _is_wanted(way: Way, phase: Phase) -> bool:
     return answer == RUN
 
 
-def _set_up(way: Way, phase: Phase) -> Judgement | None:
+def _set_up(way: PipelineRun, phase: Phase) -> Judgement | None:
     way.wave.gates.check()
     done, ended = set_up(way.at, phase)
     way.record(done)
     return ended
 
 
-def _ask_agent(way: Way, phase: Phase) -> Judgement | None:
+def _ask_agent(way: PipelineRun, phase: Phase) -> Judgement | None:
     if not way.trail.attempts:
         return _implement(way, phase) if phase.edits else Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
     if way.gates and (ended := way.green()) is not None:
@@ -115,13 +115,13 @@ def _ask_agent(way: Way, phase: Phase) -> Judgement | None:
     return _read(way, phase) if phase.reads_only else _further(way, phase)
 
 
-def _implement(way: Way, phase: Phase) -> Judgement | None:
+def _implement(way: PipelineRun, phase: Phase) -> Judgement | None:
     prompt = phase_prompt(way.at.planned, way.at.place, way.wave, phase)
     way.work(phase, phase.name, prompt, BUILDER)
     return way.mended()
 
 
-def _further(way: Way, phase: Phase) -> Judgement | None:
+def _further(way: PipelineRun, phase: Phase) -> Judgement | None:
     """An agent after the first: what it adds belongs to the work, and may be bounded."""
     planned, place, before = way.at.planned, way.at.place, way.last
     place.forget_commits()
@@ -146,7 +146,7 @@ def _further(way: Way, phase: Phase) -> Judgement | None:
     return ended
 
 
-def _take(way: Way, before: Attempt, done: Attempt) -> None:
+def _take(way: PipelineRun, before: Attempt, done: Attempt) -> None:
     """The item's work is what a further agent has made of it."""
     if done.tree == before.tree:
         return
@@ -161,7 +161,7 @@ def _take(way: Way, before: Attempt, done: Attempt) -> None:
     )
 
 
-def _read(way: Way, phase: Phase) -> Judgement | None:
+def _read(way: PipelineRun, phase: Phase) -> Judgement | None:
     done, ended = read_only(way.at, phase, way.last, way.number)
     if paths := way.strayed():  # or the next agent would pass for who wrote them
         why = f"phase {phase.name} may only read, and these changed: {', '.join(paths[:20])}"
@@ -170,7 +170,7 @@ def _read(way: Way, phase: Phase) -> Judgement | None:
     return ended
 
 
-def _gate(way: Way, phase: Phase) -> Judgement | None:
+def _gate(way: PipelineRun, phase: Phase) -> Judgement | None:
     way.gates.append(phase)
     if phase.commands:
         way.open = True
@@ -181,13 +181,13 @@ def _gate(way: Way, phase: Phase) -> Judgement | None:
     return None
 
 
-def _publish(way: Way, phase: Phase) -> Judgement | None:
+def _publish(way: PipelineRun, phase: Phase) -> Judgement | None:
     """Nothing yet: all items of a wave are shipped together, when each has its verdict."""
     del way, phase
     return None
 
 
-_STEPS: Mapping[str, Callable[[Way, Phase], Judgement | None]] = {
+_STEPS: Mapping[str, Callable[[PipelineRun, Phase], Judgement | None]] = {
     SETUP: _set_up,
     AGENT: _ask_agent,
     GATE: _gate,

@@ -24,21 +24,21 @@ from driver.domain.reviews import Review, ReviewWord
 from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
 from driver.pipeline_run.phase_prompt import mending_prompt
-from driver.pipeline_run.step_log import Started, books_of, call_of
+from driver.pipeline_run.step_log import Started, call_of, step_log_of
 from driver.policy.judgement import Judgement
-from driver.run_state.attempt_history import Trail
+from driver.run_state.attempt_history import AttemptHistory
 from driver.run_state.context import Placed
 from driver.verification.gate import Examination
 
 
 @dataclass
-class Way:
+class PipelineRun:
     """An item on its way. `open` work has not been proven as it is; `gates` are those it passed,
     `passed_over` those that a person skipped; `number` counts the dispatches at its work, `looks`
     the examinations of the last."""
 
     at: Placed
-    trail: Trail
+    trail: AttemptHistory
     number: int
     gates: list[Phase] = field(default_factory=list)
     passed_over: list[Phase] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Way:
     after_approval: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.books = books_of(self.at, self.trail)
+        self.books = step_log_of(self.at, self.trail)
         self.open = not self.trail.attempts or is_unproven(self.last)
         self.pipeline = self.at.planned.pipeline
         self.wave, self.slug = self.at.wave, self.at.planned.slug

@@ -13,7 +13,7 @@ from driver.agents.attempt import Dispatched, dispatched
 from driver.agents.dispatch import Call, dispatch_reader
 from driver.agents.guarded import watched
 from driver.backend_api.driver import WorkerResult
-from driver.checkout_guard.guard import accusation
+from driver.checkout_guard.guard import attribution
 from driver.domain.phase_receipt import COMPLETED, STALLED, WORKER, PhaseReceipt
 from driver.domain.results import Attempt, Verdict
 from driver.pipeline.definition import Phase
@@ -66,7 +66,7 @@ def _asked(at: Placed, call: Call, tree: str) -> tuple[Dispatched, str]:
         sent = dispatched(planned, wave, call, send)
         _note(at, sent)
         try:
-            return sent, accusation(strays())
+            return sent, attribution(strays())
         except TidegateError as error:
             return sent, str(error)
 

@@ -17,13 +17,13 @@ from driver.agents.guarded import watched
 from driver.backend_api.driver import Usage
 from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
 from driver.git.private_git import GitError, is_ancestor, tip_of
-from driver.pipeline_run.resume_state import Remembered
-from driver.publishing.pending import Owed
+from driver.pipeline_run.resume_state import ResumeState
+from driver.publishing.pending import PendingPublication
 from driver.run_state.context import Planned, Wave
-from driver.verification.assessment import Weighed, weigh
-from driver.verification.test_run import Asked, prove
+from driver.verification.assessment import Assessment, assess
+from driver.verification.test_run import TestRequest, prove
 from driver.workspace.base_branch import are_there, conflicts
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 from driver.workspace.saved_patch import of_step, origin_of
 from state_store.documents.errors import CannotRunError, TidegateError
 
@@ -38,12 +38,12 @@ class Rebuilt:
     changes: tuple[Change, ...]
 
 
-def make_up(wave: Wave, memories: Mapping[str, Remembered]) -> None:
+def finish_pending(wave: Wave, memories: Mapping[str, ResumeState]) -> None:
     """Finish what moves the user's checkout before anybody is at work who could have moved it.
     What goes wrong here is told where the items are asked about."""
     for planned in wave.plan:
         ground, memory = wave.ground_of(planned), memories[planned.slug]
-        if not isinstance(ground, RepositoryGround) or memory.owed is None:
+        if not isinstance(ground, CloneContext) or memory.owed is None:
             continue
         if memory.owed.moves_checkout and wave.recorder.still_ours(wave.subject(planned)):
             with suppress(TidegateError), ground.tripwire.by_us() if ground.tripwire else _NONE:
@@ -54,24 +54,24 @@ def make_up(wave: Wave, memories: Mapping[str, Remembered]) -> None:
                     )
 
 
-def made_up_for(memories: Iterable[Remembered]) -> dict[str, Shipment]:
+def finished_earlier(memories: Iterable[ResumeState]) -> dict[str, Shipment]:
     """What was done in this run for shipments of earlier ones, each under a key of its own."""
     lines = dict.fromkeys(memory.owed for memory in memories)
     made = (line.shipment for line in lines if line is not None and line.shipment is not None)
     return {f"{one.repo} {one.kept}": one for one in made}
 
 
-def found_there(memories: Iterable[Remembered]) -> dict[str, Shipment]:
+def already_published(memories: Iterable[ResumeState]) -> dict[str, Shipment]:
     """Where shipments of earlier runs are, for which there was nothing to do."""
     lines = dict.fromkeys(memory.owed for memory in memories)
     found = (line.found for line in lines if line is not None and line.found is not None)
     return {f"{one.repo} {one.kept}": one for one in found}
 
 
-def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:
+def recover(planned: Planned, wave: Wave, memory: ResumeState) -> ItemOutcome | None:
     """The item's outcome when an earlier run has already earned it, else None."""
     ground = wave.ground_of(planned)
-    if not isinstance(ground, RepositoryGround):
+    if not isinstance(ground, CloneContext):
         return None
     if (known := published(planned, wave, memory)) is not None:
         return known
@@ -80,10 +80,10 @@ def recover(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | N
     return None
 
 
-def published(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome | None:
+def published(planned: Planned, wave: Wave, memory: ResumeState) -> ItemOutcome | None:
     """The outcome of an item that an earlier run has shipped, or cannot tell whether it has."""
     ground = wave.ground_of(planned)
-    if not isinstance(ground, RepositoryGround):
+    if not isinstance(ground, CloneContext):
         return None
     try:
         if memory.commit and _is_published(ground, memory.commit, memory.owed):
@@ -99,7 +99,7 @@ def published(planned: Planned, wave: Wave, memory: Remembered) -> ItemOutcome |
     return None
 
 
-def _is_published(ground: RepositoryGround, commit: str, owed: Owed | None) -> bool:
+def _is_published(ground: CloneContext, commit: str, owed: PendingPublication | None) -> bool:
     """Whether the commit was merged, or is on its branch."""
     repository = ground.repository
     if is_ancestor(repository, commit, repository.head, ground.environ):
@@ -108,7 +108,7 @@ def _is_published(ground: RepositoryGround, commit: str, owed: Owed | None) -> b
 
 
 def _prove_again(
-    planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
+    planned: Planned, wave: Wave, ground: CloneContext, memory: ResumeState
 ) -> ItemOutcome | None:
     work = acceptable(planned, wave, ground, memory)
     if work is None:
@@ -116,9 +116,9 @@ def _prove_again(
     # An entry is not believed, so a proof that ends here has to pass all that any other has.
     wave.baselines.begin(planned, wave)
     with watched(planned, wave) as strays:
-        test = prove(planned, ground, work.tree, wave, Asked("test-resumed"))
+        test = prove(planned, ground, work.tree, wave, TestRequest("test-resumed"))
         wave.recorder.tested(planned.slug, test)
-        judgement, found = weigh(planned, ground, wave, Weighed(1, work.changes, test))
+        judgement, found = assess(planned, ground, wave, Assessment(1, work.changes, test))
         reached_out = bool(strays())
     if reached_out or judgement.verdict is not Verdict.VERIFIED:
         return None
@@ -128,7 +128,7 @@ def _prove_again(
 
 
 def acceptable(
-    planned: Planned, wave: Wave, ground: RepositoryGround, memory: Remembered
+    planned: Planned, wave: Wave, ground: CloneContext, memory: ResumeState
 ) -> Rebuilt | None:
     """The remembered work; None where it cannot be rebuilt, or may not be shipped."""
     tree = _rebuilt(ground, memory)
@@ -150,7 +150,7 @@ def resumed(number: int, work: Rebuilt) -> Attempt:
     )
 
 
-def _rebuilt(ground: RepositoryGround, memory: Remembered) -> str | None:
+def _rebuilt(ground: CloneContext, memory: ResumeState) -> str | None:
     """The remembered tree, if its patch still makes it; on a base that has moved on, its changes on
     that, unless they meet what came meanwhile."""
     patch = memory.patch
@@ -174,7 +174,7 @@ def _rebuilt(ground: RepositoryGround, memory: Remembered) -> str | None:
     return _on_base(ground, base_tree, rebuilt) if rebuilt == memory.tree else None
 
 
-def _on_base(ground: RepositoryGround, base_tree: str, tree: str) -> str | None:
+def _on_base(ground: CloneContext, base_tree: str, tree: str) -> str | None:
     if base_tree == ground.base_tree:
         return tree
     mine, theirs = (ground.git.changes(base_tree, t) for t in (tree, ground.base_tree))
@@ -183,7 +183,7 @@ def _on_base(ground: RepositoryGround, base_tree: str, tree: str) -> str | None:
     return ground.git.tree_with(ground.base_tree, mine)
 
 
-def _read_before(memory: Remembered) -> Iterator[Path]:
+def _read_before(memory: ResumeState) -> Iterator[Path]:
     """The patches of the trees that reviewers have read."""
     if memory.reviewed is not None:
         yield memory.reviewed

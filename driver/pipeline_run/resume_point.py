@@ -11,15 +11,15 @@ from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.pipeline import position as course
 from driver.pipeline.definition import REVIEW
 from driver.pipeline_run.resume import acceptable, resumed
-from driver.pipeline_run.resume_state import Remembered
+from driver.pipeline_run.resume_state import ResumeState
 from driver.run_state.context import Planned, Wave
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 from driver.workspace.saved_patch import of_step
 from state_store.documents.files import write_bytes_atomic
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ResumePoint:
     """Where an item's steps are taken up: the number of the first one, from 0, the work as it is
     then, not proven, and what was done for it. `attempts` counts dispatches."""
 
@@ -29,7 +29,7 @@ class Start:
     phases: tuple[PhaseReceipt, ...] = ()
 
 
-def begin_at(planned: Planned, wave: Wave, memory: Remembered) -> Start:
+def begin_at(planned: Planned, wave: Wave, memory: ResumeState) -> ResumePoint:
     """Where the item's steps are taken up: at the first that is not done, or that is asked for.
 
     Steps count as done only when the tree they left can be rebuilt and nothing is to be said
@@ -42,29 +42,29 @@ def begin_at(planned: Planned, wave: Wave, memory: Remembered) -> Start:
         again = {phase.name for phase in planned.pipeline.steps[step:]}
         phases = tuple(one for one in phases if one.phase not in again)
     tree = course.last_tree(phases) or memory.tree
-    if tree is None or not isinstance(ground, RepositoryGround):
-        return Start(step or 0, attempts=memory.attempts)
+    if tree is None or not isinstance(ground, CloneContext):
+        return ResumePoint(step or 0, attempts=memory.attempts)
     found = acceptable(planned, wave, ground, replace(memory, tree=tree))
     if found is None:
-        return Start(step or 0, attempts=memory.attempts)
+        return ResumePoint(step or 0, attempts=memory.attempts)
     if step is None:
         step = course.next_step(planned.pipeline, phases)
     number = max(1, memory.attempts)
     work = replace(resumed(number, found), verdict=Verdict.UNDECIDED, reason=UNPROVEN)
-    return Start(step, work, number, phase_receipt.remembered(phases))
+    return ResumePoint(step, work, number, phase_receipt.remembered(phases))
 
 
-def begin_proven(planned: Planned, earned: ItemOutcome | None, memory: Remembered) -> Start:
+def begin_proven(planned: Planned, earned: ItemOutcome | None, memory: ResumeState) -> ResumePoint:
     """Where the item's steps are taken up with work that was proven again just now, if any: behind
     all gates."""
     if earned is None:
-        return Start(attempts=memory.attempts)
+        return ResumePoint(attempts=memory.attempts)
     [again] = earned.attempts
     kinds = [phase.kind for phase in planned.pipeline.steps]
-    return Start(kinds.index(REVIEW), again, again.number)
+    return ResumePoint(kinds.index(REVIEW), again, again.number)
 
 
-def carry_over(planned: Planned, wave: Wave, memory: Remembered) -> None:
+def carry_over(planned: Planned, wave: Wave, memory: ResumeState) -> None:
     """Have this run's folder hold what an earlier run's holds of the steps that are done: the trees
     that the item was at when somebody read it, and the answers of agents that only read."""
     if memory.folder is None:
@@ -78,7 +78,7 @@ def carry_over(planned: Planned, wave: Wave, memory: Remembered) -> None:
             write_bytes_atomic(here / name, source.read_bytes())
 
 
-def _is_kept(planned: Planned, memory: Remembered, done: PhaseReceipt) -> bool:
+def _is_kept(planned: Planned, memory: ResumeState, done: PhaseReceipt) -> bool:
     """Whether the answer of a phase that only reads is there still; others leave a tree."""
     phase = planned.pipeline.named(done.phase)
     if phase is None or not phase.reads_only or memory.folder is None:

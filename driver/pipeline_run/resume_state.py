@@ -12,12 +12,12 @@ from typing import Any
 
 from driver.backlog.publication_status import note_of
 from driver.domain import phase_receipt
-from driver.domain.item_key import Subject
+from driver.domain.item_key import ItemKey
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, ReviewWord, from_json
 from driver.pipeline import position as course
-from driver.publishing.pending import Announcement, Owed, text_or_none
+from driver.publishing.pending import PendingPublication, PublicationIntent, text_or_none
 from driver.run_state.context import Wave
 from driver.workspace.saved_patch import REVIEWED, WORK
 from state_store.documents.journal import Key, entries_about, load_entries, safe_slug
@@ -26,7 +26,7 @@ Entries = Mapping[Key, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class ResumeState:
     """An item's journal entry for exactly this piece of work. `attempts` counts the dispatches of
     an item that was interrupted; one that came to its end starts anew. `reviews` are those of
     work that is `tree` now, or that was on its way from there; `reviewed` is the patch that the
@@ -38,7 +38,7 @@ class Remembered:
     tree: str | None = None
     patch: Path | None = None
     commit: str | None = None
-    owed: Owed | None = None
+    owed: PendingPublication | None = None
     reviews: tuple[Review, ...] = ()
     reviewed: Path | None = None
     phases: tuple[PhaseReceipt, ...] = ()
@@ -49,30 +49,30 @@ class Remembered:
 
 def remembered(
     entry: Mapping[str, Any] | None,
-    subject: Subject,
+    subject: ItemKey,
     state_dir: Path,
     notes: str = "",
     *,
     stepwise: bool = False,
     from_phase: bool = False,
-) -> Remembered:
+) -> ResumeState:
     """What a journal entry says about `subject`; nothing when it is about other work.
 
     On a base that has moved on since, only this counts: the item was published or proven, and the
     tracker, whose `notes` would name the wave, has not heard of it.
     """
     if entry is None or (entry.get("content") != subject.content and _heard(entry, subject, notes)):
-        return Remembered()
+        return ResumeState()
     found = _of_entry(entry, subject, state_dir, stepwise=stepwise, from_phase=from_phase)
     if entry.get("content") == subject.content:
         return found
     # Another tree will come of it, of which nobody has said anything yet.
     proven = found.tree if entry.get("verdict") == Verdict.VERIFIED or entry.get("proven") else None
     patch = found.patch if proven else None
-    return Remembered(commit=found.commit, tree=proven, patch=patch)
+    return ResumeState(commit=found.commit, tree=proven, patch=patch)
 
 
-def _heard(entry: Mapping[str, Any], subject: Subject, notes: str) -> bool:
+def _heard(entry: Mapping[str, Any], subject: ItemKey, notes: str) -> bool:
     """Whether an entry is about another task, or one that the tracker has closed since."""
     told = note_of(str(entry.get("waveId"))) in notes
     return told or entry.get("task") != subject.task
@@ -80,16 +80,16 @@ def _heard(entry: Mapping[str, Any], subject: Subject, notes: str) -> bool:
 
 def _of_entry(
     entry: Mapping[str, Any],
-    subject: Subject,
+    subject: ItemKey,
     state_dir: Path,
     *,
     stepwise: bool,
     from_phase: bool,
-) -> Remembered:
+) -> ResumeState:
     folder = state_dir / "runs" / safe_slug(str(entry.get("waveId"))) / safe_slug(subject.slug)
     settled, reviews = bool(entry.get("settled")), from_json(entry.get("reviews"))
     green = entry.get("verdict") == Verdict.VERIFIED
-    found = Remembered(
+    found = ResumeState(
         attempts=0 if settled else _count(entry.get("attempt")),
         commit=text_or_none(entry.get("commit")),
     )
@@ -110,15 +110,15 @@ def _of_entry(
     return found
 
 
-def recall(wave: Wave) -> dict[str, Remembered]:
+def recall(wave: Wave) -> dict[str, ResumeState]:
     """The memories of all items by slug; they remember nothing unless a resume was asked for."""
     from_phase = wave.options.from_phase is not None
     if not (wave.resume or from_phase) or wave.state_dir is None:
-        return {planned.slug: Remembered() for planned in wave.plan}
+        return {planned.slug: ResumeState() for planned in wave.plan}
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
-    announced: dict[tuple[str, Announcement], Owed] = {}
+    announced: dict[tuple[str, PublicationIntent], PendingPublication] = {}
     memories = {}
     for planned in wave.plan:
         subject = wave.subject(planned)
@@ -134,15 +134,15 @@ def recall(wave: Wave) -> dict[str, Remembered]:
         )
         if not course.keeps_reviews(planned.pipeline, wave.options.from_phase):
             memory = replace(memory, reviews=())
-        line = Announcement.of_entry(entry) if entry and memory.commit else None
+        line = PublicationIntent.of_entry(entry) if entry and memory.commit else None
         if line is not None and wave.shipping.is_wanted:
-            fresh = Owed(line, wave.knows, onto_target=wave.shipping.onto_target)
+            fresh = PendingPublication(line, wave.knows, onto_target=wave.shipping.onto_target)
             memory = replace(memory, owed=announced.setdefault((planned.home.key, line), fresh))
         memories[planned.slug] = memory
     return memories
 
 
-def _entry_about(entries: Entries, subject: Subject) -> dict[str, Any] | None:
+def _entry_about(entries: Entries, subject: ItemKey) -> dict[str, Any] | None:
     """The latest entry of an item, and of its namesakes only what is about the same task."""
     return next(
         (

@@ -10,15 +10,15 @@ from driver.domain.reviews import Review, settled_by
 from driver.git.private_git import GitError
 from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
-from driver.pipeline_run.item_work import Way
+from driver.pipeline_run.item_work import PipelineRun
 from driver.pipeline_run.phase_prompt import phase_prompt, prompt_file
 from driver.pipeline_run.step_log import Started, reviewed
 from driver.policy.judgement import Judgement
 from driver.run_state.attempt_history import outcome_of
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 
 
-def review_step(way: Way, phase: Phase) -> Judgement | None:
+def review_step(way: PipelineRun, phase: Phase) -> Judgement | None:
     """Ask, have mended what is found, ask again; None once the work is approved."""
     if not way.wave.wants_review(way.at.planned):
         off = Started(way.tree()).receipt(phase, READER, SKIPPED, reason="reviews are off")
@@ -36,7 +36,7 @@ def review_step(way: Way, phase: Phase) -> Judgement | None:
             return ended
 
 
-def _judged(way: Way, found: Review, phase: Phase) -> Judgement | None:
+def _judged(way: PipelineRun, found: Review, phase: Phase) -> Judgement | None:
     """What a review comes to; None where its findings are to be repaired."""
     cap = way.cap if phase.repair else 0
     number = max(way.last.number, 1)
@@ -49,7 +49,7 @@ def _judged(way: Way, found: Review, phase: Phase) -> Judgement | None:
     return judgement
 
 
-def _asked(way: Way, phase: Phase) -> Judgement | None:
+def _asked(way: PipelineRun, phase: Phase) -> Judgement | None:
     """A new review, written down with where the item stands after it."""
     planned, wave, trail = way.at.planned, way.wave, way.trail
     reviewer = wave.reviewer_of(planned)
@@ -69,7 +69,7 @@ def _asked(way: Way, phase: Phase) -> Judgement | None:
     return judgement
 
 
-def _address(way: Way, phase: Phase, found: Review) -> Judgement | None:
+def _address(way: PipelineRun, phase: Phase, found: Review) -> Judgement | None:
     """The first of the review's repairs; the gates behind it are what follows any change."""
     agent = way.pipeline.called(phase.repair[0])
     if (ended := way.unclean(agent)) is not None:
@@ -80,7 +80,7 @@ def _address(way: Way, phase: Phase, found: Review) -> Judgement | None:
     return None
 
 
-def approved(way: Way) -> Judgement:
+def approved(way: PipelineRun) -> Judgement:
     """The verdict of proven work: whether an approval, where it needs one, reaches it."""
     proven = Judgement(Verdict.VERIFIED, way.last.reason)
     if not way.wave.wants_review(way.at.planned):
@@ -99,8 +99,8 @@ def approved(way: Way) -> Judgement:
     return proven
 
 
-def _since(way: Way, earlier: str, tree: str) -> tuple[str, ...]:
+def _since(way: PipelineRun, earlier: str, tree: str) -> tuple[str, ...]:
     ground = way.wave.ground_of(way.at.planned)
-    if earlier == tree or not isinstance(ground, RepositoryGround):
+    if earlier == tree or not isinstance(ground, CloneContext):
         return ()
     return tuple(change.path for change in ground.git.changes(earlier, tree))

@@ -21,12 +21,12 @@ from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import Review
 from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
-from driver.run_state.attempt_history import Trail
+from driver.run_state.attempt_history import AttemptHistory
 from driver.run_state.context import Placed
 from driver.workspace.saved_patch import REVIEWED, of_step
 
 
-class Books(Protocol):
+class StepLog(Protocol):
     """Where an item's steps go. All raise LeasedElsewhereError, and then the step counts for
     nothing."""
 
@@ -46,15 +46,15 @@ class Books(Protocol):
         are to be repaired."""
 
 
-def books_of(at: Placed, trail: Trail) -> Books:
+def step_log_of(at: Placed, trail: AttemptHistory) -> StepLog:
     """Those that the item's steps are written down in."""
-    return StepBooks(at, trail) if at.wave.is_stepwise(at.planned) else AttemptBooks(at)
+    return PipelineStepLog(at, trail) if at.wave.is_stepwise(at.planned) else ClassicStepLog(at)
 
 
-class StepBooks:
+class PipelineStepLog:
     """Each step has a receipt, an event and the patch of the tree that it left."""
 
-    def __init__(self, at: Placed, trail: Trail) -> None:
+    def __init__(self, at: Placed, trail: AttemptHistory) -> None:
         self._at, self._trail = at, trail
         self._subject, self._recorder = at.wave.subject(at.planned), at.wave.recorder
 
@@ -90,7 +90,7 @@ class StepBooks:
         self._recorder.note_phase(at.planned.slug, receipt)
 
 
-class AttemptBooks:
+class ClassicStepLog:
     """Attempts and reviews tell it all: nothing is between them that could be lost."""
 
     def __init__(self, at: Placed) -> None:

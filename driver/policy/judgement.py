@@ -105,15 +105,15 @@ def unfiltered(paths: Sequence[str]) -> str:
     return "".join(told)
 
 
-def of_strays(judgement: Judgement, accusation: str) -> Judgement:
-    """The verdict of work whose agent or test reached out of its place, as `accusation` says.
+def of_checkout_changes(judgement: Judgement, attribution: str) -> Judgement:
+    """The verdict of work whose agent or test reached out of its place, as `attribution` says.
 
     What was not judged at all stays so; it does not ship either.
     """
-    told = "; ".join(filter(None, (accusation, judgement.reason)))
+    told = "; ".join(filter(None, (attribution, judgement.reason)))
     if judgement.verdict in (Verdict.HALTED, Verdict.UNDECIDED, Verdict.REFUSED):
         return Judgement(judgement.verdict, told)
-    return Judgement(Verdict.REFUSED, accusation)
+    return Judgement(Verdict.REFUSED, attribution)
 
 
 def _owns(owned: tuple[OwnedPath, ...], change: Change) -> bool:

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from driver.domain.commit_message import batch_message, commit_message
 from driver.domain.results import Change
 from driver.git.private_git import Commit, CommitSpec
-from driver.merge_queue.batch import Line
+from driver.merge_queue.batch import Batch
 from driver.run_state.context import Wave
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 
 BATCH = "batch"
 
 
-def specs_of(line: Line, wave: Wave) -> list[CommitSpec]:
+def specs_of(line: Batch, wave: Wave) -> list[CommitSpec]:
     """A commit for each item of a line."""
     anchor = wave.recorder.anchor
     return [
@@ -34,7 +34,7 @@ def specs_of(line: Line, wave: Wave) -> list[CommitSpec]:
     ]
 
 
-def batch_of(line: Line, ground: RepositoryGround, wave: Wave, head: str) -> CommitSpec:
+def batch_of(line: Batch, ground: CloneContext, wave: Wave, head: str) -> CommitSpec:
     """One commit for all items of a line that stands on `head`."""
     items = [(planned.item, planned.home.work_dir) for planned, _ in line.entries]
     tree = line.trees[-1]
@@ -43,7 +43,7 @@ def batch_of(line: Line, ground: RepositoryGround, wave: Wave, head: str) -> Com
 
 
 def made(
-    line: Line, ground: RepositoryGround, head: str, specs: Sequence[CommitSpec]
+    line: Batch, ground: CloneContext, head: str, specs: Sequence[CommitSpec]
 ) -> tuple[Commit, ...]:
     """The commit of each item of a line; one for all where there is but one spec.
 

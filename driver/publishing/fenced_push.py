@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from driver.backlog.publication_status import Sighting, by_task
+from driver.backlog.publication_status import PublishedItem, by_task
 from driver.git.command import run_git, text
 from driver.git.private_git import PrivateGit, Remote
 from driver.git.push import FENCE, Sending, forbidden, send
@@ -19,7 +19,7 @@ from driver.git.push_result import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.git.remote import fetch_refs, refs_on
 from driver.publishing.published_history import sighted
 from driver.publishing.wave_branches import HEADS
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError
 
 WAVES = ("wave/", "wave-")
@@ -31,18 +31,18 @@ _UNFENCED = (
     f"the remote does not take {FENCE} along with a branch: another state folder that ships the"
     " same item at the same moment would not be seen"
 )
-Knows = Callable[[Sighting], bool]
+Knows = Callable[[PublishedItem], bool]
 
 
 class ShippedElsewhereError(StoppedByPolicyError):
     """Others have shipped items of a line; `found` has them by item id. Nothing was published."""
 
-    def __init__(self, found: Mapping[str, Sighting]) -> None:
+    def __init__(self, found: Mapping[str, PublishedItem]) -> None:
         self.found = found
         super().__init__("; ".join(f"{item}: {told(one)}" for item, one in found.items()))
 
 
-def told(one: Sighting) -> str:
+def told(one: PublishedItem) -> str:
     """The sentence about a shipment of somebody else's."""
     return (
         f"wave {one.wave[:8]}, of another state folder, has shipped it: commit {one.commit[:12]}"
@@ -55,7 +55,7 @@ class Push:
     """A line whose last commit is to become `branch`, which is not there yet, or `onto` which it
     goes on. `knows` tells the shipments that are no reason to hold it back."""
 
-    ground: RepositoryGround
+    ground: CloneContext
     remote: Remote
     commit: str
     branch: str

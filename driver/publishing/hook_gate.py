@@ -21,14 +21,14 @@ from driver.git.private_git import CommitSpec
 from driver.git.remote import Remote, head_on
 from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
 from driver.merge_queue import batch_result as together
-from driver.merge_queue.batch import Line
+from driver.merge_queue.batch import Batch
 from driver.policy.judgement import Judgement
 from driver.publishing.publish import branch_to_be
 from driver.run_state.context import Wave
 from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.verification.test_run import test_environment
-from driver.workspace.repository_context import RepositoryGround
-from driver.workspace.test_checkouts import ProvingTree
+from driver.workspace.repository_context import CloneContext
+from driver.workspace.test_checkouts import TestCheckout
 from state_store.documents.errors import CannotRunError
 
 _MAX_TOLD, _MAX_SAID, _MAX_NAMED = 600, 4000, 20
@@ -46,7 +46,7 @@ class Allowed:
 class AskedHooks:
     """The hooks for one shipment. What was answered once is not asked again."""
 
-    def __init__(self, ground: RepositoryGround, wave: Wave) -> None:
+    def __init__(self, ground: CloneContext, wave: Wave) -> None:
         self._ground = ground
         self._wave = wave
         self._judged: dict[tuple[str, str], Judgement | None] = {}
@@ -54,7 +54,7 @@ class AskedHooks:
         self._seen = ground.hooks.taken
 
     def of_line(
-        self, line: Line, specs: Sequence[CommitSpec], head: str, *, messages: bool = True
+        self, line: Batch, specs: Sequence[CommitSpec], head: str, *, messages: bool = True
     ) -> Allowed:
         """Ask pre-commit, and of `messages` commit-msg, of each commit of a line that stands on
         `head`.
@@ -120,7 +120,7 @@ class AskedHooks:
             return refusal or self._messages[spec.message]
 
     @contextmanager
-    def _standing(self, tree: str, commit: str) -> Iterator[ProvingTree]:
+    def _standing(self, tree: str, commit: str) -> Iterator[TestCheckout]:
         """A checkout of `tree` whose branch is at `commit`: what differs is staged."""
         with self._ground.trees.checkout(tree) as place:
             self._ground.workshop.stand_on(place, commit, self._branch)
@@ -137,7 +137,7 @@ class AskedHooks:
         ground, remote = self._ground, self._ground.remote
         return refs_of(ground.repository, remote.name, ground.environ) if remote else b""
 
-    def _of_files(self, slug: str, place: ProvingTree, tree: str) -> Judgement | None:
+    def _of_files(self, slug: str, place: TestCheckout, tree: str) -> Judgement | None:
         hook = self._ground.hooks.path(PRE_COMMIT)
         if hook is None:
             return None
@@ -153,7 +153,7 @@ class AskedHooks:
         told = f"{wants}, which would ship what was not proven: have the item do it{also}"
         return Judgement(Verdict.REFUSED, told)
 
-    def _of_message(self, slug: str, place: ProvingTree, message: str) -> str | Judgement:
+    def _of_message(self, slug: str, place: TestCheckout, message: str) -> str | Judgement:
         hook = self._ground.hooks.path(COMMIT_MSG)
         if hook is None:
             return message
@@ -169,7 +169,7 @@ class AskedHooks:
         )  # fmt: skip
 
     def _run(
-        self, owner: str, name: str, argv: Sequence[str], place: ProvingTree, stdin: bytes = b""
+        self, owner: str, name: str, argv: Sequence[str], place: TestCheckout, stdin: bytes = b""
     ) -> Finished:
         wave, ship = self._wave, self._wave.settings.ship
         who = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}

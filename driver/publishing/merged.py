@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.backlog.publication_status import Landed, Shipped, Sighting, sightings_in
+from driver.backlog.publication_status import Merged, PublishedItem, Shipped, published_items_in
 from driver.domain.ownership import OwnedPath, covers
 from driver.filesystem.temporary import scratch_folder
 from driver.git.command import run_git, text
@@ -34,7 +34,7 @@ class UnaskedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class RemoteView:
     """A repository as shipped work is looked for in it: `heads` are the branches of the remote,
     None without one. `private` can hold what is fetched, and `state_dir` what is known of
     histories; None keeps nothing."""
@@ -50,7 +50,7 @@ class Outlook:
     @contextmanager
     def opened(
         cls, repository: Repository, settings: Settings, state_dir: Path | None = None
-    ) -> Iterator[Outlook]:
+    ) -> Iterator[RemoteView]:
         """Ask the remote, where there is one. Raises UnaskedError, InputError and GitError."""
         environ = settings.environ
         with scratch_folder() as folder:
@@ -88,7 +88,7 @@ class Outlook:
         seen = self._at(f"refs/remotes/{remote.name}/{branch}")
         return bool(seen) or any(k == key for k, _ in configured(self.repository, self.environ))
 
-    def sightings(self, target: str, tip: str) -> list[Sighting]:
+    def sightings(self, target: str, tip: str) -> list[PublishedItem]:
         """All shipments in the history of `target`, which is at `tip`, with no branch, then those
         on wave branches that are not in it. Raises UnaskedError and GitError."""
         git, heads = self.private, self._wave_heads()
@@ -117,10 +117,10 @@ class Outlook:
             raise UnaskedError(there.reason)
         return there or here
 
-    def landed(self, target: str, tip: str, onto: Iterable[str]) -> Landed:
+    def landed(self, target: str, tip: str, onto: Iterable[str]) -> Merged:
         """What has landed in the history of `target`, which is at `tip`; `onto` are the commits
         that it was put on."""
-        return landed_in(self.private, tip, onto, self._history(target))
+        return merged_in(self.private, tip, onto, self._history(target))
 
     def is_kept(self, shipped: Shipped) -> bool:
         """Whether the work's branch is there, or any other that has its commit."""
@@ -152,7 +152,7 @@ class Outlook:
     def _is_batch(self, commit: str) -> bool:
         git = self.private
         asked = (f"--git-dir={git.path}", "log", "-1", "--encoding=UTF-8", "--format=%B", commit)
-        return len(sightings_in(text(run_git(asked, cwd=git.path, env=git.env).stdout))) > 1
+        return len(published_items_in(text(run_git(asked, cwd=git.path, env=git.env).stdout))) > 1
 
     def _at(self, ref: str) -> str:
         return commit_at(self.repository, ref, self.environ)
@@ -171,14 +171,14 @@ def target_ref(
     return HEADS + repository.branch if repository.branch else "HEAD"
 
 
-def landed_in(git: GitDir, tip: str, onto: Iterable[str], history: History) -> Landed:
+def merged_in(git: GitDir, tip: str, onto: Iterable[str], history: History) -> Merged:
     """What has landed in the history of `tip`. Where nothing of it is kept, as far back as the
     first of `onto`: all of it, where one of them is unknown or "". Raises GitError."""
     if history.file is not None:
-        return Landed.of(history.shipments(git, tip))
+        return Merged.of(history.shipments(git, tip))
     begun = set(onto)
     asked = (f"--git-dir={git.path}", "merge-base", "--octopus", *begun)
     known = bool(begun) and "" not in begun
     base = run_git(asked, cwd=git.path, env=git.env, accept=(0, 1, 128)) if known else None
     since = [text(base.stdout).strip()] if base is not None and base.ok else []
-    return Landed.of(sighted(git, {"": tip}, without=since))
+    return Merged.of(sighted(git, {"": tip}, without=since))

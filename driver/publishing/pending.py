@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.domain.commit_message import is_branch_of, on_the_way
+from driver.domain.commit_message import is_branch_of, pending_ref
 from driver.domain.results import Shipment
 from driver.git.ancestry import is_in_history
 from driver.git.private_git import GitError, PushResult, commit_at, is_ancestor, tip_of
@@ -23,13 +23,13 @@ from driver.git.remote import fetch_head, head_on
 from driver.git.repository import move_ahead
 from driver.publishing.fenced_push import Knows, Push, ShippedElsewhereError
 from driver.publishing.publish import PUSH_FAILED, is_sealed
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import SHIPPING, entries_about, load_entries
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
+class PublicationIntent:
     """A line with `tip` as its last commit, to be kept on `branch`; `target` is the branch that it
     goes on to, None where `branch` itself is what ships."""
 
@@ -38,7 +38,7 @@ class Announcement:
     target: str | None = None
 
     @classmethod
-    def of_entry(cls, entry: Mapping[str, Any]) -> Announcement | None:
+    def of_entry(cls, entry: Mapping[str, Any]) -> PublicationIntent | None:
         """What a journal entry announces; None where it does not."""
         branch, tip, target = (text_or_none(entry.get(key)) for key in ("branch", "tip", "target"))
         if not branch or not tip:
@@ -48,7 +48,7 @@ class Announcement:
         return cls(branch, tip, target)
 
 
-class OwedItems:
+class PendingItems:
     """The items whose shipment was announced, and not said to be done; `slugs` are theirs, and
     perhaps those of others that are called alike."""
 
@@ -63,12 +63,12 @@ class OwedItems:
         return any(entry.get("phase") == SHIPPING for entry in latest)
 
 
-class Owed:
+class PendingPublication:
     """An announced line, asked about once for all of its items; `onto_target` says whether waves
     may still go on to the branch that they start from. `shipment` is what this run did for it,
     `found` where the line is when there was nothing to do."""
 
-    def __init__(self, line: Announcement, knows: Knows, *, onto_target: bool) -> None:
+    def __init__(self, line: PublicationIntent, knows: Knows, *, onto_target: bool) -> None:
         self._line, self._knows, self._onto_target = line, knows, onto_target
         self._lock = threading.Lock()
         self._answer: bool | None = None
@@ -81,7 +81,7 @@ class Owed:
         """Whether finishing it may move a branch that the user has checked out."""
         return self._line.target is not None and self._onto_target
 
-    def is_published(self, ground: RepositoryGround) -> bool:
+    def is_published(self, ground: CloneContext) -> bool:
         """Whether the line is where it was meant to go by now, here and on the remote; what was cut
         off is made up for. Raises CannotRunError when somebody does not let us."""
         with self._lock:
@@ -91,7 +91,7 @@ class Owed:
                 raise self._refusal
             return bool(self._answer)
 
-    def _ask(self, ground: RepositoryGround) -> None:
+    def _ask(self, ground: CloneContext) -> None:
         try:
             if self._line.target is not None and self._onto_target:
                 self._answer = self._is_on_target(ground, self._line.target)
@@ -102,7 +102,7 @@ class Owed:
         if self._answer and self.shipment is None:
             self.found = self._as_found(ground)
 
-    def _as_found(self, ground: RepositoryGround) -> Shipment:
+    def _as_found(self, ground: CloneContext) -> Shipment:
         line, remote = self._line, ground.remote
         at = line.branch
         if line.target and (self._onto_target or not self._is_here(ground, line.branch)):
@@ -111,10 +111,10 @@ class Owed:
         top = str(ground.repository.top)
         return Shipment(top, at, committed=True, pushed=bool(there), kept=line.tip)
 
-    def _is_here(self, ground: RepositoryGround, branch: str) -> bool:
+    def _is_here(self, ground: CloneContext, branch: str) -> bool:
         return bool(tip_of(ground.repository, branch, ground.environ))
 
-    def _is_on_branch(self, ground: RepositoryGround) -> bool:
+    def _is_on_branch(self, ground: CloneContext) -> bool:
         line, repository = self._line, ground.repository
         if line.target and self._is_there(ground, line.target):
             return True
@@ -135,7 +135,7 @@ class Owed:
         # nothing else may be shipped in its place before a person has looked.
         return self._tell(ground, line.branch, answer)
 
-    def _is_on_target(self, ground: RepositoryGround, target: str) -> bool:
+    def _is_on_target(self, ground: CloneContext, target: str) -> bool:
         if not self._is_known(ground):
             return False
         try:
@@ -149,13 +149,13 @@ class Owed:
             return self._tell(ground, target, answer)
         return self._is_checked_out(ground, target)
 
-    def _pushed(self, ground: RepositoryGround, target: str) -> PushResult:
+    def _pushed(self, ground: CloneContext, target: str) -> PushResult:
         remote, tip = ground.remote, self._line.tip
         if remote is None or self._is_there(ground, target):
             return PushResult(True)
         return Push(ground, remote, tip, target, self._knows, onto=True).once()
 
-    def _is_checked_out(self, ground: RepositoryGround, target: str) -> bool:
+    def _is_checked_out(self, ground: CloneContext, target: str) -> bool:
         """Move the branch here ahead as well. A remote that has it is enough."""
         repository, tip, environ = ground.repository, self._line.tip, ground.environ
         refusal = move_ahead(repository, target, tip, environ)
@@ -166,19 +166,19 @@ class Owed:
                 return False
             return self._tell(ground, target, PushResult(False, refusal))
         if not refusal:
-            ground.git.forget(repository, tip, on_the_way(tip))
+            ground.git.forget(repository, tip, pending_ref(tip))
         return self._tell(ground, target, PushResult(True))
 
-    def _is_known(self, ground: RepositoryGround) -> bool:
+    def _is_known(self, ground: CloneContext) -> bool:
         """Whether the commits are kept in the user's repository."""
         line, repository = self._line, ground.repository
-        refs = (on_the_way(line.tip), f"refs/heads/{line.branch}")
+        refs = (pending_ref(line.tip), f"refs/heads/{line.branch}")
         if any(commit_at(repository, ref, ground.environ) == line.tip for ref in refs):
             return True
         here = tip_of(repository, line.target or line.branch, ground.environ)
         return bool(here) and is_ancestor(repository, line.tip, here, ground.environ)
 
-    def _is_there(self, ground: RepositoryGround, target: str) -> bool:
+    def _is_there(self, ground: CloneContext, target: str) -> bool:
         """Whether the target has the line, on the remote where there is one."""
         repository, tip, git = ground.repository, self._line.tip, ground.git
         if ground.remote is None or not self._is_known(ground):
@@ -189,16 +189,16 @@ class Owed:
             return self._tell(ground, target, there)
         return bool(there) and is_in_history(git.path, git.env, tip, there)
 
-    def _keep(self, ground: RepositoryGround) -> None:
+    def _keep(self, ground: CloneContext) -> None:
         """Put the commits on their branch, where people see them."""
-        repository, line, ref = ground.repository, self._line, on_the_way(self._line.tip)
+        repository, line, ref = ground.repository, self._line, pending_ref(self._line.tip)
         if line.branch == line.target or not commit_at(repository, ref, ground.environ):
             return
         with suppress(GitError):  # the name was taken meanwhile
             ground.git.keep(repository, line.tip, f"refs/heads/{line.branch}")
             ground.git.forget(repository, line.tip, ref)
 
-    def _tell(self, ground: RepositoryGround, onto: str, answer: PushResult) -> bool:
+    def _tell(self, ground: CloneContext, onto: str, answer: PushResult) -> bool:
         """True, or why not as a CannotRunError; either way the report has it."""
         line, top = self._line, str(ground.repository.top)
         done = Shipment(top, onto, committed=True, pushed=ground.remote is not None, kept=line.tip)

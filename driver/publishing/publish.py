@@ -11,18 +11,18 @@ import os
 import time
 from dataclasses import dataclass, replace
 
-from driver.domain.commit_message import branch_names, on_the_way
+from driver.domain.commit_message import branch_names, pending_ref
 from driver.domain.results import Shipment
 from driver.git.private_git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.git.push_result import ADVANCED
 from driver.git.repository import move_ahead
 from driver.limits.admission import gate_word
-from driver.merge_queue.batch import Line
+from driver.merge_queue.batch import Batch
 from driver.publishing.fenced_push import Push, ShippedElsewhereError
 from driver.publishing.wave_branches import HEADS
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError
 
 TARGET_ADVANCED = "target_advanced"
@@ -31,12 +31,12 @@ PUSH_FAILED = "git_push_failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Cargo:
+class Publication:
     """A line of items as commits, in the same order, ready to be published with these `notes`."""
 
-    ground: RepositoryGround
+    ground: CloneContext
     notes: tuple[str, ...]
-    line: Line
+    line: Batch
     commits: tuple[Commit, ...]
     wave: Wave
 
@@ -45,7 +45,7 @@ class Cargo:
         return self.commits[-1].commit
 
 
-def publish(shipment: Shipment, cargo: Cargo) -> Shipment:
+def publish(shipment: Shipment, cargo: Publication) -> Shipment:
     """The shipment with what became of it. Raises LeasedElsewhereError, ShippedElsewhereError,
     StoppedByPolicyError and InterruptedWaveError while nothing has been published yet."""
     onto_target = cargo.wave.shipping.onto_target
@@ -55,7 +55,7 @@ def publish(shipment: Shipment, cargo: Cargo) -> Shipment:
         return failed(shipment, "git_commit_failed", str(error))
 
 
-def keep(shipment: Shipment, cargo: Cargo) -> Shipment:
+def keep(shipment: Shipment, cargo: Publication) -> Shipment:
     """The shipment with its commits on a wave branch here, which is all that becomes of them."""
     try:
         branch = _keep(cargo, _free_branch(cargo.ground, cargo.wave, cargo.tip))
@@ -64,7 +64,7 @@ def keep(shipment: Shipment, cargo: Cargo) -> Shipment:
     return _saying_where(_kept(shipment, branch, cargo.tip))
 
 
-def branch_to_be(ground: RepositoryGround, wave: Wave) -> str:
+def branch_to_be(ground: CloneContext, wave: Wave) -> str:
     """The branch that hooks see themselves on."""
     current = ground.repository.branch if wave.shipping.onto_target else None
     return current or _free_branch(ground, wave)
@@ -74,7 +74,7 @@ def failed(shipment: Shipment, error: str, detail: str) -> Shipment:
     return replace(shipment, error=error, detail=detail)
 
 
-def _to_wave_branch(shipment: Shipment, cargo: Cargo) -> Shipment:
+def _to_wave_branch(shipment: Shipment, cargo: Publication) -> Shipment:
     ground, branch = cargo.ground, _free_branch(cargo.ground, cargo.wave, cargo.tip)
     _announce(cargo, branch)
     sealed = is_sealed(ground)
@@ -94,7 +94,7 @@ def _to_wave_branch(shipment: Shipment, cargo: Cargo) -> Shipment:
     return _done(shipment, cargo, *notes)
 
 
-def _to_target(shipment: Shipment, cargo: Cargo) -> Shipment:
+def _to_target(shipment: Shipment, cargo: Publication) -> Shipment:
     """Push, then move the branch here ahead; a refusal of either leaves the commits on a wave
     branch."""
     ground, target = cargo.ground, cargo.ground.repository.branch
@@ -105,7 +105,7 @@ def _to_target(shipment: Shipment, cargo: Cargo) -> Shipment:
     _announce(cargo, branch, target)
     cargo.wave.gates.check()
     if ground.remote is not None:
-        answer = _once(cargo, ground.remote, target, on_the_way(cargo.tip), onto=True)
+        answer = _once(cargo, ground.remote, target, pending_ref(cargo.tip), onto=True)
         shipment = _pushed(shipment, answer)
         if answer.kind == ADVANCED:
             shipment = replace(shipment, error=TARGET_ADVANCED)
@@ -116,7 +116,7 @@ def _to_target(shipment: Shipment, cargo: Cargo) -> Shipment:
     return _saying_where(_kept(shipment, _keep(cargo, branch), cargo.tip))
 
 
-def _announce(cargo: Cargo, branch: str, target: str | None = None) -> None:
+def _announce(cargo: Publication, branch: str, target: str | None = None) -> None:
     """Write down what is about to be published, unless another run has an item of it by now.
 
     From here on this shipment is what becomes of the items: whoever finds it unfinished puts these
@@ -125,17 +125,17 @@ def _announce(cargo: Cargo, branch: str, target: str | None = None) -> None:
     """
     repository = cargo.ground.repository
     if not is_sealed(cargo.ground):
-        cargo.ground.git.keep(repository, cargo.tip, on_the_way(cargo.tip))
+        cargo.ground.git.keep(repository, cargo.tip, pending_ref(cargo.tip))
     entries = zip(cargo.line.entries, cargo.commits, strict=True)
     told = {cargo.wave.subject(planned): (outcome, c.commit) for (planned, outcome), c in entries}
     try:
         cargo.wave.recorder.shipping(told, branch, cargo.tip, target)
     except LeasedElsewhereError:
-        cargo.ground.git.forget(repository, cargo.tip, on_the_way(cargo.tip))
+        cargo.ground.git.forget(repository, cargo.tip, pending_ref(cargo.tip))
         raise
 
 
-def _once(cargo: Cargo, remote: Remote, branch: str, kept: str, *, onto: bool) -> PushResult:
+def _once(cargo: Publication, remote: Remote, branch: str, kept: str, *, onto: bool) -> PushResult:
     """Push, or take back what was announced, and the ref `kept` with it, where others have shipped
     some of the items. Raises ShippedElsewhereError."""
     ground = cargo.ground
@@ -147,7 +147,7 @@ def _once(cargo: Cargo, remote: Remote, branch: str, kept: str, *, onto: bool) -
         raise
 
 
-def _free_branch(ground: RepositoryGround, wave: Wave, tip: str = "") -> str:
+def _free_branch(ground: CloneContext, wave: Wave, tip: str = "") -> str:
     names = branch_names(wave.wave_id, time.strftime("%Y-%m-%d"))
     if tip_of(ground.repository, "wave", ground.environ):
         # No name below `wave/` is free where a branch is called `wave`.
@@ -155,16 +155,16 @@ def _free_branch(ground: RepositoryGround, wave: Wave, tip: str = "") -> str:
     return next(n for n in names if tip_of(ground.repository, n, ground.environ) in ("", tip))
 
 
-def is_sealed(ground: RepositoryGround) -> bool:
+def is_sealed(ground: CloneContext) -> bool:
     """Whether the remote is the only place where the work can be kept."""
     return ground.remote is not None and not os.access(ground.repository.objects, os.W_OK)
 
 
-def _keep(cargo: Cargo, branch: str) -> str:
+def _keep(cargo: Publication, branch: str) -> str:
     """Put the commits on a branch of the user's repository, where nothing can lose them."""
     ground = cargo.ground
     ground.git.keep(ground.repository, cargo.tip, f"refs/heads/{branch}")
-    ground.git.forget(ground.repository, cargo.tip, on_the_way(cargo.tip))
+    ground.git.forget(ground.repository, cargo.tip, pending_ref(cargo.tip))
     return branch
 
 
@@ -176,7 +176,7 @@ def _saying_where(shipment: Shipment) -> Shipment:
     return replace(shipment, detail=f"{shipment.detail} (kept on branch {shipment.branch} here)")
 
 
-def _stopped(shipment: Shipment, cargo: Cargo) -> Shipment | None:
+def _stopped(shipment: Shipment, cargo: Publication) -> Shipment | None:
     """The shipment when no push may start any more; it is announced, so the next run makes it."""
     try:
         cargo.wave.gates.check()
@@ -192,19 +192,19 @@ def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
     return replace(failed(shipment, PUSH_FAILED, answer.reason), push_error=answer.kind)
 
 
-def _move_ahead(shipment: Shipment, ground: RepositoryGround, target: str, tip: str) -> Shipment:
+def _move_ahead(shipment: Shipment, ground: CloneContext, target: str, tip: str) -> Shipment:
     refusal = move_ahead(ground.repository, target, tip, ground.environ)
     if refusal and not shipment.pushed:
         return failed(shipment, "git_commit_failed", refusal)
     if refusal:
         return _warned(shipment, f"pushed, but not checked out here: {refusal}")
-    ground.git.forget(ground.repository, tip, on_the_way(tip))
+    ground.git.forget(ground.repository, tip, pending_ref(tip))
     return _warned(
         shipment, "" if shipment.pushed else "no remote: committed in this repository only"
     )
 
 
-def _done(shipment: Shipment, cargo: Cargo, *notes: str) -> Shipment:
+def _done(shipment: Shipment, cargo: Publication, *notes: str) -> Shipment:
     made = [
         (planned.slug, commit)
         for (planned, _), commit in zip(cargo.line.entries, cargo.commits, strict=True)

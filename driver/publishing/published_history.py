@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from driver.backlog.publication_status import Sighting, sightings_in
+from driver.backlog.publication_status import PublishedItem, published_items_in
 from driver.domain.commit_message import SHIPMENT
 from driver.domain.item_key import digest
 from driver.git.ancestry import is_in_history, written
@@ -53,7 +53,7 @@ class History:
         name = digest(str(repository.common_dir), branch)[:16]
         return cls(state_dir / FOLDER / f"{name}.json")
 
-    def shipments(self, git: GitDir, tip: str) -> list[Sighting]:
+    def shipments(self, git: GitDir, tip: str) -> list[PublishedItem]:
         """All shipments in the history of `tip`, without branches. Raises GitError."""
         known, found = self._known()
         if known == tip:
@@ -64,7 +64,7 @@ class History:
         self._keep(tip, found)
         return found
 
-    def _known(self) -> tuple[str, list[Sighting]]:
+    def _known(self) -> tuple[str, list[PublishedItem]]:
         if self.file is None:
             return "", []
         try:
@@ -72,7 +72,7 @@ class History:
         except (BadFileError, KeyError, TypeError, ValueError):
             return "", []
 
-    def _keep(self, tip: str, found: Iterable[Sighting]) -> None:
+    def _keep(self, tip: str, found: Iterable[PublishedItem]) -> None:
         if self.file is None:
             return
         listed = [[one.wave, one.item, one.task, one.commit] for one in found]
@@ -80,13 +80,13 @@ class History:
             write_json_atomic(self.file, {"tip": tip, "found": listed}, indent=None)
 
 
-def _read(kept: Any) -> tuple[str, list[Sighting]]:
+def _read(kept: Any) -> tuple[str, list[PublishedItem]]:
     found = [_sighting(*map(_text, one)) for one in kept["found"]]
     return _commit(kept["tip"]), found
 
 
-def _sighting(wave: str, item: str, task: str, commit: str) -> Sighting:
-    return Sighting(wave, item, task, _commit(commit))
+def _sighting(wave: str, item: str, task: str, commit: str) -> PublishedItem:
+    return PublishedItem(wave, item, task, _commit(commit))
 
 
 def _commit(value: object) -> str:
@@ -102,7 +102,9 @@ def _text(value: object) -> str:
     return value
 
 
-def sighted(git: GitDir, heads: Mapping[str, str], without: Iterable[str] = ()) -> list[Sighting]:
+def sighted(
+    git: GitDir, heads: Mapping[str, str], without: Iterable[str] = ()
+) -> list[PublishedItem]:
     """The shipments in the histories of `heads`, commits by ref, that `without` does not have; each
     with the branch that it was found on first. Raises GitError."""
     if not heads:
@@ -111,5 +113,5 @@ def sighted(git: GitDir, heads: Mapping[str, str], without: Iterable[str] = ()) 
     return [
         sighting
         for one in written(git.path, git.env, SHIPMENT, branches, without)
-        for sighting in sightings_in(one.message, one.commit, branches.get(one.tip, ""))
+        for sighting in published_items_in(one.message, one.commit, branches.get(one.tip, ""))
     ]

@@ -10,22 +10,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-from driver.backlog.publication_status import Sighting
-from driver.checkout_guard.guard import TOGETHER, Stray, told, warning
+from driver.backlog.publication_status import PublishedItem
+from driver.checkout_guard.guard import TOGETHER, CheckoutChange, told, warning
 from driver.domain.commit_message import item_name
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.git.private_git import CommitSpec, GitError
-from driver.merge_queue.batch import Entry, Integration, Line
+from driver.merge_queue.batch import Batch, Entry, Integration
 from driver.policy.judgement import Judgement
 from driver.publishing.commit_builder import BATCH, batch_of, made, specs_of
 from driver.publishing.fenced_push import ShippedElsewhereError
 from driver.publishing.fenced_push import told as told_of
 from driver.publishing.hook_gate import AskedHooks
-from driver.publishing.publish import TARGET_ADVANCED, Cargo, failed, keep, publish
+from driver.publishing.publish import TARGET_ADVANCED, Publication, failed, keep, publish
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.base_branch import Head, look
-from driver.workspace.repository_context import REPLACED, RepositoryGround
+from driver.workspace.repository_context import REPLACED, CloneContext
 
 HOOK_REFUSED = "hook_refused"
 
@@ -50,12 +50,12 @@ class _WithdrawnError(Exception):
 class _Shippable:
     """A line with its commits as they may be made, or `no`: why they may not, after all."""
 
-    line: Line
+    line: Batch
     specs: tuple[CommitSpec, ...]
     no: str = ""
 
 
-def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Shipment:
+def ship(ground: CloneContext, entries: Sequence[Entry], wave: Wave) -> Shipment:
     """Integrate, commit and publish the verified `entries` of one repository.
 
     Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
@@ -82,7 +82,7 @@ def ship(ground: RepositoryGround, entries: Sequence[Entry], wave: Wave) -> Ship
 
 
 def _on(
-    ground: RepositoryGround, wave: Wave, head: Head, before: Integration | None = None
+    ground: CloneContext, wave: Wave, head: Head, before: Integration | None = None
 ) -> Integration:
     if head.note:
         wave.recorder.say(head.note)
@@ -95,7 +95,7 @@ def _on(
 
 def _ship(
     integration: Integration,
-    ground: RepositoryGround,
+    ground: CloneContext,
     entries: Sequence[Entry],
     lost: Sequence[ItemOutcome],
     wave: Wave,
@@ -117,13 +117,13 @@ def _ship(
         commits = made(line, ground, head, shippable.specs)
     except GitError as error:
         return failed(shipment, "git_commit_failed", str(error))
-    cargo = Cargo(ground, tuple(integration.notes), line, commits, wave)
+    cargo = Publication(ground, tuple(integration.notes), line, commits, wave)
     if moved:
         return keep(failed(shipment, TARGET_ADVANCED, moved), cargo)
     return _sent(shipment, cargo, hooks)
 
 
-def _sent(shipment: Shipment, cargo: Cargo, hooks: AskedHooks) -> Shipment:
+def _sent(shipment: Shipment, cargo: Publication, hooks: AskedHooks) -> Shipment:
     is_new = not cargo.wave.shipping.onto_target
     if no := hooks.of_push(cargo.ground.remote, cargo.tip, is_new=is_new):
         return failed(shipment, HOOK_REFUSED, no)
@@ -135,7 +135,7 @@ def _sent(shipment: Shipment, cargo: Cargo, hooks: AskedHooks) -> Shipment:
 
 def _shippable(
     integration: Integration,
-    ground: RepositoryGround,
+    ground: CloneContext,
     entries: Sequence[Entry],
     wave: Wave,
     hooks: AskedHooks,
@@ -144,7 +144,7 @@ def _shippable(
     refused: dict[str, ItemOutcome] = {}
     batch, head = wave.settings.ship.commit == BATCH, integration.head.commit
     while True:
-        line = integration.line_up([e for e in entries if e[0].slug not in refused])
+        line = integration.build_batch([e for e in entries if e[0].slug not in refused])
         answer = hooks.of_line(line, specs_of(line, wave), head, messages=not batch)
         if not answer.refused:
             line = replace(line, left_out=(*line.left_out, *refused.values()))
@@ -162,7 +162,7 @@ def _shippable(
 
 
 def _told_of(
-    integration: Integration, ground: RepositoryGround, left_out: tuple[ItemOutcome, ...]
+    integration: Integration, ground: CloneContext, left_out: tuple[ItemOutcome, ...]
 ) -> Shipment:
     return Shipment(
         str(ground.repository.top),
@@ -173,7 +173,7 @@ def _told_of(
     )
 
 
-def _moved_again(integration: Integration, ground: RepositoryGround) -> str:
+def _moved_again(integration: Integration, ground: CloneContext) -> str:
     """Why to stop, as the branch moved on once more; "" where it did not.
 
     Raises _MovedOnError when it did for the first time.
@@ -221,7 +221,7 @@ def _withdrawn(entries: Sequence[Entry], wave: Wave) -> dict[str, str]:
 
 
 def _not_theirs(
-    entries: Sequence[Entry], found: Mapping[str, Sighting]
+    entries: Sequence[Entry], found: Mapping[str, PublishedItem]
 ) -> tuple[list[Entry], list[ItemOutcome]]:
     """The items that nobody else has shipped, and the others."""
     theirs = {planned.slug: found.get(item_name(planned.item)) for planned, _ in entries}
@@ -234,18 +234,18 @@ def _not_theirs(
     return ours, lost
 
 
-def strays(ground: RepositoryGround) -> Shipment | None:
+def strays(ground: CloneContext) -> Shipment | None:
     """Where there is nothing to ship: what was changed in the user's checkout all the same."""
     told = warning(_strays(ground))
     return Shipment(str(ground.repository.top), warning=told) if told else None
 
 
-def _strays(ground: RepositoryGround) -> tuple[Stray, ...]:
+def _strays(ground: CloneContext) -> tuple[CheckoutChange, ...]:
     return ground.tripwire.all_strays() if ground.tripwire else ()
 
 
 def _why_not(
-    shippable: _Shippable, strays: Sequence[Stray], ground: RepositoryGround, wave: Wave
+    shippable: _Shippable, strays: Sequence[CheckoutChange], ground: CloneContext, wave: Wave
 ) -> tuple[str, str] | None:
     """Word and sentence for a shipment that may not be made."""
     if not shippable.line.entries:
@@ -255,7 +255,7 @@ def _why_not(
     return (HOOK_REFUSED, shippable.no) if shippable.no else None
 
 
-def _reason_to_stop(strays: Sequence[Stray], ground: RepositoryGround, wave: Wave) -> str:
+def _reason_to_stop(strays: Sequence[CheckoutChange], ground: CloneContext, wave: Wave) -> str:
     """Why nothing may be shipped although it is proven; "" when nothing is in the way.
 
     Tests of all items together that plant something may be any item's. And who moves the user's

@@ -49,7 +49,7 @@ def _wave_branch(ref: str, commit: str, tree: str, trailers: str) -> WaveBranch 
     return WaveBranch(name, commit, wave, bool(tree), anchors)
 
 
-def refs_on_the_way(repo: Repository, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def pending_refs(repo: Repository, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """(ref, commit) of the refs that keep commits while a checkout is moved to them."""
     fields = ("%(refname)", "%(objectname)")
     return tuple((ref, commit) for ref, commit in _refs(repo, environ, fields, ON_THE_WAY))

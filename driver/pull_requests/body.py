@@ -54,7 +54,7 @@ class Proposed:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemTold:
+class ItemSummary:
     """One item of a shipment, or one that was left out of it (then `commit` is None).
 
     `said` is what the last reviewer wrote, `notes` what a phase of the work wrote for the request;
@@ -80,7 +80,7 @@ class ItemTold:
 
 
 @dataclass(frozen=True, slots=True)
-class ShipmentTold:
+class PullRequestSummary:
     """A pushed line of commits. `onto` is the commit below it, `target` the branch that is on;
     `trees` counts the trees of several items that were tested."""
 
@@ -88,13 +88,13 @@ class ShipmentTold:
     branch: str
     target: str | None
     onto: str | None
-    shipped: tuple[ItemTold, ...]
-    left_out: tuple[ItemTold, ...] = ()
+    shipped: tuple[ItemSummary, ...]
+    left_out: tuple[ItemSummary, ...] = ()
     trees: int = 0
     warning: str = ""
 
 
-def title(told: ShipmentTold) -> str:
+def title(told: PullRequestSummary) -> str:
     """One line: the item's own title where there is but one."""
     if len(told.shipped) == 1:
         only = told.shipped[0]
@@ -103,7 +103,7 @@ def title(told: ShipmentTold) -> str:
     return plain(f"Wave {told.wave_id}: {counted(len(told.shipped), 'item')}", MAX_TITLE_CHARS)
 
 
-def body(told: ShipmentTold, *, bare: bool = False) -> str:
+def body(told: PullRequestSummary, *, bare: bool = False) -> str:
     """The description, never larger than a forge takes. What does not fit is counted.
 
     `bare` leaves all free text out, where one of them may not be told.
@@ -121,7 +121,7 @@ def body(told: ShipmentTold, *, bare: bool = False) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _summary(told: ShipmentTold) -> str:
+def _summary(told: PullRequestSummary) -> str:
     where = f"on {cell(told.target)} at {cell((told.onto or '')[:12])}" if told.target else ""
     together = (
         f" They were tested together too, on {counted(told.trees, 'tree')}." if told.trees else ""
@@ -134,7 +134,7 @@ def _summary(told: ShipmentTold) -> str:
     )
 
 
-def _row(item: ItemTold) -> str:
+def _row(item: ItemSummary) -> str:
     cells = (
         cell(item.slug),
         _word(item.verdict),
@@ -152,12 +152,12 @@ def _row(item: ItemTold) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _lost(item: ItemTold) -> str:
+def _lost(item: ItemSummary) -> str:
     said = fenced(item.reason or "no reason is known", _MAX_QUOTE // 4)
     return f"{cell(item.slug)}: {_word(item.verdict)}\n\n{said}"
 
 
-def _details(item: ItemTold) -> str:
+def _details(item: ItemSummary) -> str:
     shown = [name[:_MAX_NAME] for name in item.files[:_MAX_FILES]]
     if len(item.files) > _MAX_FILES:
         shown.append(f"and {len(item.files) - _MAX_FILES} more")
@@ -173,7 +173,7 @@ def _details(item: ItemTold) -> str:
     return "\n\n".join(parts)
 
 
-def _reproduction(told: ShipmentTold) -> str:
+def _reproduction(told: PullRequestSummary) -> str:
     return (
         "### How to reproduce\n\n"
         "Each item's test is run again on its commit, in a fresh place, and compared with what was"
@@ -207,8 +207,8 @@ def _word(word: str) -> str:
 def _fitting(
     what: str,
     heading: str,
-    told: Sequence[ItemTold],
-    part_of: Callable[[ItemTold], str],
+    told: Sequence[ItemSummary],
+    part_of: Callable[[ItemSummary], str],
     room: int,
     gap: str = "\n\n",
 ) -> tuple[str, int]:

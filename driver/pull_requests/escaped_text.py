@@ -20,7 +20,7 @@ _RUN = re.compile("`+")
 _CELL_CHARS = 60
 
 
-def defused(text: str) -> str:
+def escaped(text: str) -> str:
     """`text` with a blank after every sign that a forge would act on."""
     return _ACTS.sub(r"\g<0> ", text)
 
@@ -28,7 +28,7 @@ def defused(text: str) -> str:
 def plain(text: str, limit: int) -> str:
     """One line that may stand where a forge reads no Markdown, such as a title."""
     short = " ".join(text[: limit * 4].split())
-    return _cut(defused(safe_line(short)), limit)
+    return _cut(escaped(safe_line(short)), limit)
 
 
 def cell(text: str) -> str:
@@ -39,7 +39,7 @@ def cell(text: str) -> str:
 
 def fenced(text: str, limit: int) -> str:
     """Lines as a block of code of at most about `limit` characters."""
-    body = bounded(defused(safe_text(bounded(text, limit))).strip("\n"), limit)
+    body = bounded(escaped(safe_text(bounded(text, limit))).strip("\n"), limit)
     fence = "`" * max(3, 1 + max(map(len, _RUN.findall(body)), default=0))
     lines = "\n".join(_INDENT + line for line in body.split("\n"))
     return f"{fence}text\n{lines}\n{fence}"

@@ -38,7 +38,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class OutboxEntry:
     """A proposal on file, and what was made of it so far, in so many `tries`."""
 
     proposal: Proposal
@@ -52,7 +52,7 @@ class Noted:
         return self.made is None and self.tries >= MAX_TRIES
 
 
-def note(state_dir: Path, noted: Noted) -> None:
+def note(state_dir: Path, noted: OutboxEntry) -> None:
     """Keep it, for good. Raises CannotRunError."""
     proposal = asdict(noted.proposal)
     if noted.made is not None:
@@ -62,12 +62,12 @@ def note(state_dir: Path, noted: Noted) -> None:
     write_json_atomic(_path(state_dir, noted.proposal.commit), told)
 
 
-def noted(state_dir: Path, commit: str) -> Noted | None:
+def noted(state_dir: Path, commit: str) -> OutboxEntry | None:
     """What is on file of a shipment; None where nothing is, or nothing that can be read."""
     return _read(_path(state_dir, commit))
 
 
-def all_open(state_dir: Path) -> list[Noted]:
+def all_open(state_dir: Path) -> list[OutboxEntry]:
     """What is still to be made, those of one wave together."""
     found = filter(None, map(_read, sorted((state_dir / FOLDER).glob("*.json"))))
     left = (one for one in found if one.made is None and not one.given_up)
@@ -83,13 +83,13 @@ def _path(state_dir: Path, commit: str) -> Path:
     return state_dir / FOLDER / f"{commit}.json"
 
 
-def _read(path: Path) -> Noted | None:
+def _read(path: Path) -> OutboxEntry | None:
     try:
         told = read_json(path)
         if told["schema"] != _SCHEMA:
             return None
         made = PullRequest(**told["made"]) if told["made"] else None
-        return Noted(_proposal(told["proposal"]), made, int(told["tries"]))
+        return OutboxEntry(_proposal(told["proposal"]), made, int(told["tries"]))
     except (TidegateError, KeyError, TypeError, ValueError):
         return None
 

@@ -13,16 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from driver.domain.results import ItemOutcome, Shipment
-from driver.execution.cancellation import Stop
+from driver.execution.cancellation import CancellationToken
 from driver.execution.processes import Processes
 from driver.git.private_git import is_ancestor
 from driver.limits.admission import check_halt
-from driver.pull_requests.body import Proposed, PullRequest, ShipmentTold, body, title
+from driver.pull_requests.body import Proposed, PullRequest, PullRequestSummary, body, title
 from driver.pull_requests.forge import NONE, TIMEOUT_S, Forge, NotMadeError, names_of
-from driver.pull_requests.outbox import MAX_TRIES, Noted, Proposal, all_open, file_of, note, noted
-from driver.pull_requests.summary import Pairs, ShippedLine, shipment_told
+from driver.pull_requests.outbox import (
+    MAX_TRIES,
+    OutboxEntry,
+    Proposal,
+    all_open,
+    file_of,
+    note,
+    noted,
+)
+from driver.pull_requests.summary import Pairs, ShippedLine, pull_request_summary
 from driver.run_state.context import Wave
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.journal import entries_about, load_entries
@@ -38,7 +46,7 @@ def propose(
     the state folder could not ask for; none unless `[ship] pr` wants them."""
     if wave.settings.ship.pr == NONE or shipments is None:
         return ()
-    desk = Desk(
+    desk = PullRequestOutbox(
         settings=wave.settings,
         state_dir=wave.state_dir,
         stop=wave.options.stop,
@@ -46,10 +54,10 @@ def propose(
         say=wave.recorder.say,
         record=wave.recorder.proposed,
     )
-    asked: list[Noted] = []
+    asked: list[OutboxEntry] = []
     failed: list[Proposed] = []
     for key, ground in wave.grounds.items():
-        if not isinstance(ground, RepositoryGround) or ground.remote is None:
+        if not isinstance(ground, CloneContext) or ground.remote is None:
             continue
         own = [(p, o) for p, o in zip(wave.plan, outcomes, strict=True) if p.home.key == key]
         ship = shipments.get(key)
@@ -67,7 +75,7 @@ def propose(
 def propose_left(
     settings: Settings,
     state_dir: Path,
-    stop: Stop,
+    stop: CancellationToken,
     say: Callable[[str], None],
     record: Callable[[str, Mapping[str, Any]], None],
 ) -> tuple[Proposed, ...]:
@@ -79,22 +87,22 @@ def propose_left(
         stop.check()
         check_halt(state_dir)
 
-    return Desk(settings, state_dir, stop, check, say, record).answers()
+    return PullRequestOutbox(settings, state_dir, stop, check, say, record).answers()
 
 
 @dataclass(frozen=True)
-class Desk:
+class PullRequestOutbox:
     """Where a run asks for pull requests. `check` raises while nothing may be begun, `record` is
     told the wave and what came of it."""
 
     settings: Settings
     state_dir: Path | None
-    stop: Stop
+    stop: CancellationToken
     check: Callable[[], None]
     say: Callable[[str], None]
     record: Callable[[str, Mapping[str, Any]], None]
 
-    def answers(self, own: Iterable[Noted] = ()) -> tuple[Proposed, ...]:
+    def answers(self, own: Iterable[OutboxEntry] = ()) -> tuple[Proposed, ...]:
         """What comes of `own`, and of all that earlier runs left."""
         asked = list(own)
         for one in asked:
@@ -110,7 +118,7 @@ class Desk:
         forge = Forge(self.settings.ship, self.settings.environ, processes)
         return tuple(self._answer(one, forge) for one in asked)
 
-    def _answer(self, one: Noted, forge: Forge) -> Proposed:
+    def _answer(self, one: OutboxEntry, forge: Forge) -> Proposed:
         asked = one.proposal
         told = Proposed(asked.repo, asked.head, asked.commit, asked.wave_id, one.made)
         if one.made is not None:
@@ -126,7 +134,7 @@ class Desk:
         self.record(asked.wave_id, _event(told))
         return told
 
-    def _made_once(self, one: Noted, forge: Forge) -> PullRequest:
+    def _made_once(self, one: OutboxEntry, forge: Forge) -> PullRequest:
         if self.state_dir is None:
             return self._made(one, forge)
         # Another run of this state folder may be asking at this moment.
@@ -134,7 +142,7 @@ class Desk:
             now = noted(self.state_dir, one.proposal.commit)
             return now.made if now and now.made else self._made(one, forge)
 
-    def _made(self, one: Noted, forge: Forge) -> PullRequest:
+    def _made(self, one: OutboxEntry, forge: Forge) -> PullRequest:
         if not one.proposal.body:
             raise NotMadeError("its text would tell a secret of this machine")
         self._keep(replace(one, tries=one.tries + 1))
@@ -144,13 +152,13 @@ class Desk:
         self._keep(replace(one, made=made))
         return made
 
-    def _last_words(self, one: Noted) -> str:
+    def _last_words(self, one: OutboxEntry) -> str:
         if self.state_dir is None or not replace(one, tries=one.tries + 1).given_up:
             return ""
         where = file_of(self.state_dir, one.proposal)
         return f"; given up after {MAX_TRIES} runs: make it yourself, or remove {where} to go on"
 
-    def _keep(self, one: Noted) -> None:
+    def _keep(self, one: OutboxEntry) -> None:
         try:
             if self.state_dir is not None:
                 note(self.state_dir, one)
@@ -158,7 +166,7 @@ class Desk:
             self.say(str(error))
 
 
-def _named(asked: list[Noted], name: str) -> list[Noted]:
+def _named(asked: list[OutboxEntry], name: str) -> list[OutboxEntry]:
     """Those that were noted without a repository's name ask the one that the user has named since;
     it cannot be the name of several."""
     if not name or len({one.proposal.repo for one in asked}) != 1:
@@ -187,15 +195,15 @@ def _event(told: Proposed) -> dict[str, Any]:
 
 
 def _own(
-    wave: Wave, ground: RepositoryGround, own: Pairs, lines: Iterable[ShippedLine]
-) -> Iterator[Noted]:
+    wave: Wave, ground: CloneContext, own: Pairs, lines: Iterable[ShippedLine]
+) -> Iterator[OutboxEntry]:
     """What is to be asked for of a repository's lines, with what was made of it already."""
     for line in lines:
         if line.branch == ground.repository.branch:
             continue  # the user's own: nothing to ask for
         on_file = noted(wave.state_dir, line.tip) if wave.state_dir else None
         if on_file is None:
-            yield Noted(_proposal(wave, ground, own, line))
+            yield OutboxEntry(_proposal(wave, ground, own, line))
         elif not on_file.given_up:
             yield on_file
 
@@ -206,7 +214,7 @@ def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[ShippedLine]:
         yield ShippedLine(shipment.branch, shipment.tip, wave.wave_id, commits, shipment)
 
 
-def _found(wave: Wave, ground: RepositoryGround, own: Pairs) -> Iterator[ShippedLine]:
+def _found(wave: Wave, ground: CloneContext, own: Pairs) -> Iterator[ShippedLine]:
     """What an earlier run announced and this one found on its branch, and not merged yet."""
     if wave.state_dir is None or not any(outcome.shipped_as for _, outcome in own):
         return
@@ -226,12 +234,12 @@ def _found(wave: Wave, ground: RepositoryGround, own: Pairs) -> Iterator[Shipped
             yield ShippedLine(branch, tip, wave_id, commits, entries=items)
 
 
-def _proposal(wave: Wave, ground: RepositoryGround, own: Pairs, line: ShippedLine) -> Proposal:
+def _proposal(wave: Wave, ground: CloneContext, own: Pairs, line: ShippedLine) -> Proposal:
     remote, environ = ground.remote, wave.settings.environ
-    single = sum(isinstance(other, RepositoryGround) for other in wave.grounds.values()) == 1
+    single = sum(isinstance(other, CloneContext) for other in wave.grounds.values()) == 1
     named = environ.get("GH_REPO", "") if single else ""  # it cannot be the name of several
     name, owner = names_of(remote.url, remote.address, named) if remote else ("", "")
-    told = shipment_told(wave, own, line, ground.repository.branch)
+    told = pull_request_summary(wave, own, line, ground.repository.branch)
     return Proposal(
         repo=str(ground.repository.top),
         wave_id=line.wave_id,
@@ -245,7 +253,7 @@ def _proposal(wave: Wave, ground: RepositoryGround, own: Pairs, line: ShippedLin
     )
 
 
-def _bodies(told: ShipmentTold) -> Iterator[str]:
+def _bodies(told: PullRequestSummary) -> Iterator[str]:
     yield body(told)
     yield body(told, bare=True)
 

@@ -15,7 +15,7 @@ from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, PROOF, ItemOutcome, Shipment, TestRun
 from driver.domain.reviews import Review, from_json, review_word
 from driver.limits.usage_sums import sum_usage, usages_of
-from driver.pull_requests.body import ItemTold, ShipmentTold
+from driver.pull_requests.body import ItemSummary, PullRequestSummary
 from driver.run_state.context import Planned, Wave
 from driver.runners.result import Counts
 from state_store.documents.errors import TidegateError
@@ -39,11 +39,13 @@ class ShippedLine:
     entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def shipment_told(wave: Wave, own: Pairs, line: ShippedLine, target: str | None) -> ShipmentTold:
+def pull_request_summary(
+    wave: Wave, own: Pairs, line: ShippedLine, target: str | None
+) -> PullRequestSummary:
     """All of a line, with the items of its repository (`own`) that stayed out of it."""
     shipment = line.shipment or Shipment("")
     lost = {outcome.slug: outcome for outcome in shipment.left_out}
-    return ShipmentTold(
+    return PullRequestSummary(
         wave_id=line.wave_id,
         branch=line.branch,
         target=target,
@@ -59,9 +61,9 @@ def shipment_told(wave: Wave, own: Pairs, line: ShippedLine, target: str | None)
     )
 
 
-def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: ShippedLine) -> ItemTold:
+def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: ShippedLine) -> ItemSummary:
     usage = sum_usage(usages_of(outcome))
-    told = ItemTold(
+    told = ItemSummary(
         slug=planned.slug,
         title=planned.item.title or "",
         verdict=str(outcome.verdict),
@@ -81,8 +83,8 @@ def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: ShippedLine)
 
 
 def _as_journaled(
-    wave: Wave, planned: Planned, told: ItemTold, entry: Mapping[str, Any]
-) -> ItemTold:
+    wave: Wave, planned: Planned, told: ItemSummary, entry: Mapping[str, Any]
+) -> ItemSummary:
     last = {run.purpose: run for run in receipt.of_evidence(entry.get("evidence"))}
     written = entry.get("filesWritten")
     repairs, read = entry.get("repairs"), entry.get("approvedTree") or entry.get("tree")

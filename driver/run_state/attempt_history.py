@@ -12,7 +12,7 @@ from driver.workspace.repository_context import CLONE, IN_PLACE
 
 
 @dataclass
-class Trail:
+class AttemptHistory:
     """What was done for one item so far, for whoever cannot wait for the end."""
 
     attempts: list[Attempt] = field(default_factory=list)
@@ -26,7 +26,9 @@ def settle(planned: Planned, wave: Wave, outcome: ItemOutcome) -> ItemOutcome:
     return outcome
 
 
-def outcome_of(planned: Planned, verdict: Verdict, reason: str, trail: Trail) -> ItemOutcome:
+def outcome_of(
+    planned: Planned, verdict: Verdict, reason: str, trail: AttemptHistory
+) -> ItemOutcome:
     """Where an item stands after its trail, with a verdict that may be another than that of its
     last attempt."""
     last = trail.attempts[-1] if trail.attempts else None

@@ -10,26 +10,26 @@ from typing import Any, Protocol
 
 from driver.backend_api.driver import AgentDriver
 from driver.backends.recording import RecordingWriter
-from driver.backlog.publication_status import Sighting, is_noted
+from driver.backlog.publication_status import PublishedItem, is_noted
 from driver.domain.commit_message import item_name
-from driver.domain.item_key import Subject, digest
+from driver.domain.item_key import ItemKey, digest
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import Evidence
 from driver.domain.reviews import is_required
 from driver.domain.tiers import Policy
 from driver.domain.work_item import WorkItem
-from driver.execution.cancellation import Stop
+from driver.execution.cancellation import CancellationToken
 from driver.execution.processes import Processes
-from driver.limits.admission import Gates
+from driver.limits.admission import Admission
 from driver.limits.spending import Spending
 from driver.pipeline.definition import CLASSIC, Phase, Pipeline
 from driver.policy.protected_paths import Protection
-from driver.run_state.leases import Leases
+from driver.run_state.leases import LeaseManager
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import run_mark
 from driver.terminal.progress import Ask, Progress
-from driver.workspace.repository_context import Ground, Place
-from driver.workspace.repository_info import Survey
+from driver.workspace.repository_context import Place, RepositoryContext
+from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.journal import safe_slug
 from tools.settings.load import Settings
 
@@ -48,11 +48,11 @@ class WaveOptions:
     repo: Path | None = None
     recording: RecordingWriter | None = None
     progress: Progress = field(default_factory=lambda: Progress(None))
-    stop: Stop = field(default_factory=Stop)
-    leases: Leases | None = None
+    stop: CancellationToken = field(default_factory=CancellationToken)
+    leases: LeaseManager | None = None
     own_paths: tuple[Path, ...] = ()
     withdrawn: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
-    survey: Survey | None = None
+    survey: RepositoryInfo | None = None
     from_phase: str | None = None
     ask: Ask | None = None
 
@@ -118,12 +118,12 @@ class Shipping:
 
 
 @dataclass(frozen=True, slots=True)
-class Performer:
+class AssignedBackend:
     """Who does a phase. `gates` are the wave's where the wave's backend does it, else its own: that
     a reviewer's provider takes no work keeps nobody from building."""
 
     driver: AgentDriver
-    gates: Gates
+    gates: Admission
     model: str | None = None
 
 
@@ -146,11 +146,11 @@ class Wave:
 
     wave_id: str
     plan: tuple[Planned, ...]
-    grounds: Mapping[str, Ground]
+    grounds: Mapping[str, RepositoryContext]
     driver: AgentDriver
     settings: Settings
     shipping: Shipping
-    gates: Gates
+    gates: Admission
     recorder: Recorder
     spending: Spending
     processes: Processes
@@ -160,15 +160,15 @@ class Wave:
     test_slots: Semaphore
     state_dir: Path | None = None
     resume: bool = False
-    reviewer: Performer | None = None
-    performers: Mapping[str, Performer] = field(default_factory=dict)
+    reviewer: AssignedBackend | None = None
+    performers: Mapping[str, AssignedBackend] = field(default_factory=dict)
 
-    def performer(self, phase: Phase) -> Performer:
+    def performer(self, phase: Phase) -> AssignedBackend:
         """Who does an agent's phase."""
-        found = self.performers.get(phase.backend_key) or Performer(self.driver, self.gates)
+        found = self.performers.get(phase.backend_key) or AssignedBackend(self.driver, self.gates)
         return replace(found, model=phase.model or found.model)
 
-    def reviewer_of(self, planned: Planned) -> Performer | None:
+    def reviewer_of(self, planned: Planned) -> AssignedBackend | None:
         """Who reads an item's work."""
         phase = planned.pipeline.review
         if phase is None or self.reviewer is None:
@@ -192,7 +192,7 @@ class Wave:
         """What all processes of this run have in their environment."""
         return run_mark(self.run_dir, self.wave_id)
 
-    def ground_of(self, planned: Planned) -> Ground:
+    def ground_of(self, planned: Planned) -> RepositoryContext:
         """The repository or folder an item works on."""
         return self.grounds[planned.home.key]
 
@@ -207,16 +207,16 @@ class Wave:
             ground.text,
         )
 
-    def subject(self, planned: Planned) -> Subject:
+    def subject(self, planned: Planned) -> ItemKey:
         """What journal, events and leases know the item by."""
         ground, item = self.ground_of(planned), planned.item
         # Another prompt, other files or another test make it other work, whatever its slug is.
         asked = (planned.home.work_dir, item.prompt, sorted(item.owns_files), item.test_command)
         steps = (planned.pipeline.config_hash,) if planned.pipeline.explicit else ()
         content, task = digest(ground.base, *asked, *steps), digest(item.item_id, *asked)
-        return Subject(planned.slug, planned.home.key, item.repo, content, task)
+        return ItemKey(planned.slug, planned.home.key, item.repo, content, task)
 
-    def knows(self, one: Sighting) -> bool:
+    def knows(self, one: PublishedItem) -> bool:
         """Whether a shipment is of a wave of this state folder, or of one that the tracker names:
         who asks for its item once more knows what they ask for."""
         mine = (p.item for p in self.plan if item_name(p.item) == one.item)

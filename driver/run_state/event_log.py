@@ -11,18 +11,18 @@ from typing import Any, Protocol
 from driver.backend_api.driver import Usage
 from driver.domain import phase_receipt, reviews
 from driver.domain import test_receipt as receipt
-from driver.domain.item_key import Subject
+from driver.domain.item_key import ItemKey
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import Review
-from driver.run_state.leases import Leases
+from driver.run_state.leases import LeaseManager
 from state_store.api import StateAPI
 from state_store.database import events
 from state_store.database.store import Note
 from state_store.views.anchors import Anchor
 
 
-class Memory(Protocol):
+class EventLog(Protocol):
     """The store as a wave needs it. All but `begin` and `end` raise LeasedElsewhereError.
 
     `note` lets the journal say it: after the question whose the item is, before the answer counts.
@@ -37,40 +37,40 @@ class Memory(Protocol):
     def knows(self, wave_id: str) -> bool:
         """Whether a wave began in this store."""
 
-    def take_all(self, subjects: Sequence[Subject]) -> None:
+    def take_all(self, subjects: Sequence[ItemKey]) -> None:
         """Hold those of the items that nobody else has, before the first of them is begun."""
 
-    def take(self, subject: Subject) -> None:
+    def take(self, subject: ItemKey) -> None:
         """Hold the item from now on."""
 
-    def still_ours(self, subject: Subject) -> bool:
+    def still_ours(self, subject: ItemKey) -> bool:
         """Whether nobody has taken the item over."""
 
     def dispatched(
-        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
+        self, subject: ItemKey, phase: str, number: int, model: str | None, note: Note
     ) -> None:
         """An agent is about to be started."""
 
-    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
+    def judged(self, subject: ItemKey, attempt: Attempt, note: Note) -> None:
         """An attempt has its verdict."""
 
-    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
+    def reviewing(self, subject: ItemKey, number: int, tree: str, model: str | None) -> None:
         """A reviewer is about to be started."""
 
-    def reviewed(self, subject: Subject, review: Review, note: Note) -> None:
+    def reviewed(self, subject: ItemKey, review: Review, note: Note) -> None:
         """A review has its word."""
 
-    def phased(self, subject: Subject, done: PhaseReceipt, number: int | None, note: Note) -> None:
+    def phased(self, subject: ItemKey, done: PhaseReceipt, number: int | None, note: Note) -> None:
         """A phase of the item is over; `number` is that of its dispatch, where an agent was asked
         that neither builds nor reviews."""
 
-    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
+    def settled(self, subject: ItemKey, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
 
-    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
+    def shipping(self, shipped: Mapping[ItemKey, str], branch: str, note: Note) -> None:
         """Commits are about to be published; all of the items must still be ours."""
 
-    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
+    def shipped(self, subject: ItemKey, commit: str, note: Note) -> None:
         """The item's commit is where it was meant to go."""
 
     def proposed(self, wave_id: str, step: Mapping[str, Any]) -> None:
@@ -80,7 +80,7 @@ class Memory(Protocol):
         """How far the wave's stream is, to be written down outside the store."""
 
 
-class Forgetful:
+class NullEventLog:
     """A wave without a state folder: nothing is kept, and nobody else can know of its items."""
 
     def begin(self, slugs: Sequence[str]) -> None:
@@ -93,46 +93,46 @@ class Forgetful:
         del wave_id
         return False
 
-    def take_all(self, subjects: Sequence[Subject]) -> None:
+    def take_all(self, subjects: Sequence[ItemKey]) -> None:
         del subjects
 
-    def take(self, subject: Subject) -> None:
+    def take(self, subject: ItemKey) -> None:
         del subject
 
-    def still_ours(self, subject: Subject) -> bool:
+    def still_ours(self, subject: ItemKey) -> bool:
         del subject
         return True
 
     def dispatched(
-        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
+        self, subject: ItemKey, phase: str, number: int, model: str | None, note: Note
     ) -> None:
         del subject, phase, number, model
         note()
 
-    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
+    def judged(self, subject: ItemKey, attempt: Attempt, note: Note) -> None:
         del subject, attempt
         note()
 
-    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
+    def reviewing(self, subject: ItemKey, number: int, tree: str, model: str | None) -> None:
         del subject, number, tree, model
 
-    def reviewed(self, subject: Subject, review: Review, note: Note) -> None:
+    def reviewed(self, subject: ItemKey, review: Review, note: Note) -> None:
         del subject, review
         note()
 
-    def phased(self, subject: Subject, done: PhaseReceipt, number: int | None, note: Note) -> None:
+    def phased(self, subject: ItemKey, done: PhaseReceipt, number: int | None, note: Note) -> None:
         del subject, done, number
         note()
 
-    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
+    def settled(self, subject: ItemKey, outcome: ItemOutcome, note: Note) -> None:
         del subject, outcome
         note()
 
-    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
+    def shipping(self, shipped: Mapping[ItemKey, str], branch: str, note: Note) -> None:
         del shipped, branch
         note()
 
-    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
+    def shipped(self, subject: ItemKey, commit: str, note: Note) -> None:
         del subject, commit
         note()
 
@@ -143,10 +143,10 @@ class Forgetful:
         return None
 
 
-class WaveMemory:
+class StoreEventLog:
     """Events of one wave in one store."""
 
-    def __init__(self, api: StateAPI, leases: Leases, wave_id: str, backend: str) -> None:
+    def __init__(self, api: StateAPI, leases: LeaseManager, wave_id: str, backend: str) -> None:
         self._api = api
         self._leases = leases
         self._wave_id = wave_id
@@ -167,20 +167,20 @@ class WaveMemory:
         """Whether a wave began in this store."""
         return self._api.store.head(events.wave_stream(wave_id))[0] > 0
 
-    def take_all(self, subjects: Sequence[Subject]) -> None:
+    def take_all(self, subjects: Sequence[ItemKey]) -> None:
         """Hold those of the items that nobody else has, before the first of them is begun."""
         self._leases.take_all([subject.resource for subject in subjects])
 
-    def take(self, subject: Subject) -> None:
+    def take(self, subject: ItemKey) -> None:
         """Hold the item from now on."""
         self._leases.take(subject.resource)
 
-    def still_ours(self, subject: Subject) -> bool:
+    def still_ours(self, subject: ItemKey) -> bool:
         """Whether nobody has taken the item over."""
         return self._leases.holds(subject.resource)
 
     def dispatched(
-        self, subject: Subject, phase: str, number: int, model: str | None, note: Note
+        self, subject: ItemKey, phase: str, number: int, model: str | None, note: Note
     ) -> None:
         """An agent is about to be started."""
         agent = self._agent(subject, phase, number)
@@ -192,7 +192,7 @@ class WaveMemory:
         trace = (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced)
         self._write([subject], note, *at_work, trace)
 
-    def judged(self, subject: Subject, attempt: Attempt, note: Note) -> None:
+    def judged(self, subject: ItemKey, attempt: Attempt, note: Note) -> None:
         """An attempt has its verdict."""
         good = attempt.verdict is Verdict.VERIFIED
         kind = events.AGENT_COMPLETED if good else events.AGENT_FAILED
@@ -212,7 +212,7 @@ class WaveMemory:
             (events.AGENT_TRACES, kind, traced),
         )
 
-    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
+    def reviewing(self, subject: ItemKey, number: int, tree: str, model: str | None) -> None:
         """A reviewer is about to be started."""
         step = {"slug": subject.slug, "round": number, "tree": tree}
         traced = {**self._agent(subject, REVIEW, number), "phase": REVIEW, "model": model}
@@ -223,7 +223,7 @@ class WaveMemory:
             (events.AGENT_TRACES, events.AGENT_DISPATCHED, traced),
         )
 
-    def reviewed(self, subject: Subject, review: Review, note: Note) -> None:
+    def reviewed(self, subject: ItemKey, review: Review, note: Note) -> None:
         """A review has its word; one that nobody was asked for is no agent's."""
         step = {"slug": subject.slug, **reviews.to_json(review)}
         done = review.word != reviews.ReviewWord.UNDECIDED
@@ -232,7 +232,7 @@ class WaveMemory:
         trace = [(events.AGENT_TRACES, kind, traced)] if review.worker_id is not None else []
         self._write([subject], note, (self._stream, events.REVIEW_JUDGED, step), *trace)
 
-    def phased(self, subject: Subject, done: PhaseReceipt, number: int | None, note: Note) -> None:
+    def phased(self, subject: ItemKey, done: PhaseReceipt, number: int | None, note: Note) -> None:
         """A phase of the item is over."""
         step = {"slug": subject.slug, **phase_receipt.to_json(done)}
         trace = []
@@ -243,19 +243,19 @@ class WaveMemory:
             trace = [(events.AGENT_TRACES, kind, traced)]
         self._write([subject], note, (self._stream, events.PHASE_FINISHED, step), *trace)
 
-    def settled(self, subject: Subject, outcome: ItemOutcome, note: Note) -> None:
+    def settled(self, subject: ItemKey, outcome: ItemOutcome, note: Note) -> None:
         """The item has its verdict."""
         step = {"slug": subject.slug, "verdict": str(outcome.verdict), "reason": outcome.reason}
         self._write([subject], note, (self._stream, events.ITEM_SETTLED, step))
 
-    def shipping(self, shipped: Mapping[Subject, str], branch: str, note: Note) -> None:
+    def shipping(self, shipped: Mapping[ItemKey, str], branch: str, note: Note) -> None:
         """Commits are about to be published; all of the items must still be ours."""
         steps = [
             {"slug": s.slug, "commit": commit, "branch": branch} for s, commit in shipped.items()
         ]
         self._write(shipped, note, *((self._stream, events.ITEM_SHIPPING, step) for step in steps))
 
-    def shipped(self, subject: Subject, commit: str, note: Note) -> None:
+    def shipped(self, subject: ItemKey, commit: str, note: Note) -> None:
         """The item's commit is where it was meant to go."""
         step = {"slug": subject.slug, "commit": commit}
         self._write([subject], note, (self._stream, events.ITEM_SHIPPED, step))
@@ -265,7 +265,7 @@ class WaveMemory:
         self._api.append(events.wave_stream(wave_id), events.PULL_REQUEST, step, actor="wave")
 
     def _write(
-        self, subjects: Iterable[Subject], note: Note, *entries: tuple[str, str, Any]
+        self, subjects: Iterable[ItemKey], note: Note, *entries: tuple[str, str, Any]
     ) -> None:
         self._leases.append([subject.resource for subject in subjects], entries, "wave", note)
 
@@ -273,7 +273,7 @@ class WaveMemory:
         """How far the wave's stream is, to be written down outside the store."""
         return Anchor.of(self._stream, self._api.store.head(self._stream))
 
-    def _agent(self, subject: Subject, phase: str, number: int) -> dict[str, Any]:
+    def _agent(self, subject: ItemKey, phase: str, number: int) -> dict[str, Any]:
         return {
             "agent_id": events.agent_id(self._wave_id, subject.slug, phase, number),
             "item": subject.slug,

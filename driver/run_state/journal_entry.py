@@ -11,7 +11,7 @@ from typing import Any
 
 from driver.domain import test_receipt as receipt
 from driver.domain.results import Attempt, ItemOutcome, Verdict
-from state_store.documents.files import PreparedFile
+from state_store.documents.files import StagedFile
 
 
 def phase_of(attempt: Attempt) -> str:
@@ -62,20 +62,20 @@ def of_outcome(outcome: ItemOutcome) -> dict[str, Any]:
     }
 
 
-class PendingEntry:
+class StagedEntry:
     """A journal entry that is flushed and does not count yet; None where nothing is journaled.
 
     `counted` is told of the file once it is in place.
     """
 
     def __init__(
-        self, file: PreparedFile | None, counted: Callable[[PreparedFile], None] | None = None
+        self, file: StagedFile | None, counted: Callable[[StagedFile], None] | None = None
     ) -> None:
         self._file = file
         self._counted = counted
         self.counts = False
 
-    def __enter__(self) -> PendingEntry:
+    def __enter__(self) -> StagedEntry:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -24,7 +24,7 @@ class LeasedElsewhereError(StoppedByPolicyError):
     """Another run works on the item, or has taken it over from this one."""
 
 
-class Leases:
+class LeaseManager:
     """All leases of this run; renewed by a thread of its own from entering to leaving."""
 
     def __init__(self, store: EventStore, ttl_s: float) -> None:
@@ -35,7 +35,7 @@ class Leases:
         self._lock = threading.Lock()
         self._renewing = repeating(ttl_s / 3, self._renew)
 
-    def __enter__(self) -> Leases:
+    def __enter__(self) -> LeaseManager:
         self._renewing.__enter__()
         return self
 

@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from driver.domain import phase_receipt, reviews
-from driver.domain.item_key import Subject
+from driver.domain.item_key import ItemKey
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Attempt, ItemOutcome, TestRun, Verdict
 from driver.domain.reviews import Review
 from driver.run_state import journal_entry
-from driver.run_state.event_log import Memory
-from driver.run_state.journal_entry import PendingEntry
+from driver.run_state.event_log import EventLog
+from driver.run_state.journal_entry import StagedEntry
 from driver.run_state.leases import LeasedElsewhereError
 from driver.terminal.progress import Progress
 from driver.terminal.safe_text import run_said, verdict_said
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
-from state_store.documents.files import PreparedFile
+from state_store.documents.files import StagedFile
 
 Result = TypeVar("Result")
 
@@ -39,7 +39,7 @@ class _Announced:
     """The file that announces a shipment, and the items of it that are not said to be shipped."""
 
     path: Path
-    open: set[Subject]
+    open: set[ItemKey]
 
 
 class Recorder:
@@ -49,7 +49,7 @@ class Recorder:
     """
 
     def __init__(
-        self, state_dir: Path | None, wave_id: str, memory: Memory, progress: Progress
+        self, state_dir: Path | None, wave_id: str, memory: EventLog, progress: Progress
     ) -> None:
         self._state_dir = state_dir
         self._wave_id = wave_id
@@ -58,7 +58,7 @@ class Recorder:
         self.problem: str | None = None
         self._started: dict[str, tuple[str, int]] = {}
         self._announced: dict[str, _Announced] = {}
-        self._written: dict[Subject, tuple[Path, bytes]] = {}
+        self._written: dict[ItemKey, tuple[Path, bytes]] = {}
         self._reviews: dict[str, list[dict[str, Any]]] = {}
         self._phases: dict[str, list[dict[str, Any]]] = {}
 
@@ -72,15 +72,15 @@ class Recorder:
         """A line for people only."""
         self._progress.say(line)
 
-    def taken_all(self, subjects: Sequence[Subject]) -> None:
+    def taken_all(self, subjects: Sequence[ItemKey]) -> None:
         """Hold those of the items that nobody else has; `taken` tells the others."""
         self._memory.take_all(subjects)
 
-    def taken(self, subject: Subject) -> None:
+    def taken(self, subject: ItemKey) -> None:
         """Hold the item from now on. Raises LeasedElsewhereError."""
         self._memory.take(subject)
 
-    def still_ours(self, subject: Subject) -> bool:
+    def still_ours(self, subject: ItemKey) -> bool:
         """Whether no other run has taken the item over."""
         return self._memory.still_ours(subject)
 
@@ -90,7 +90,7 @@ class Recorder:
 
     def dispatched(
         self,
-        subject: Subject,
+        subject: ItemKey,
         phase: str,
         number: int,
         model: str | None,
@@ -117,7 +117,7 @@ class Recorder:
         """A test run ended."""
         self.say(f"{slug}: test {run_said(test.kind, test.duration_s)}")
 
-    def judged(self, subject: Subject, attempt: Attempt, *, final: bool) -> None:
+    def judged(self, subject: ItemKey, attempt: Attempt, *, final: bool) -> None:
         """An attempt has its verdict; `final` when no further round will follow it.
 
         Raises LeasedElsewhereError and CannotRunError, and then the verdict counts for nothing.
@@ -141,7 +141,7 @@ class Recorder:
         self._phases.setdefault(slug, []).append(phase_receipt.to_json(done))
 
     def phased(
-        self, subject: Subject, done: PhaseReceipt, work: Attempt | None, number: int | None = None
+        self, subject: ItemKey, done: PhaseReceipt, work: Attempt | None, number: int | None = None
     ) -> None:
         """The phase that was noted last is written down: where no other step of the item has an
         entry of its own for it, with the item's `work`. `number` is that of its dispatch.
@@ -149,12 +149,12 @@ class Recorder:
         Raises LeasedElsewhereError.
         """
         data = {**journal_entry.of_attempt(work), "proven": False, "settled": False} if work else {}
-        with self._step(subject, "phase", data) if work else PendingEntry(None) as entry:
+        with self._step(subject, "phase", data) if work else StagedEntry(None) as entry:
             note = partial(self._told, subject, entry.put)
             self._told(subject, lambda: self._memory.phased(subject, done, number, note))
         failpoint("phase.recorded")
 
-    def reviewing(self, subject: Subject, number: int, tree: str, model: str | None) -> None:
+    def reviewing(self, subject: ItemKey, number: int, tree: str, model: str | None) -> None:
         """A reviewer is about to be started. The entry of the work it reads stays as it is.
 
         Raises CannotRunError and LeasedElsewhereError.
@@ -162,7 +162,7 @@ class Recorder:
         self._memory.reviewing(subject, number, tree, model)
         self.say(f"{subject.slug}: review started (round {number})")
 
-    def reviewed(self, subject: Subject, review: Review, outcome: ItemOutcome, final: bool) -> None:
+    def reviewed(self, subject: ItemKey, review: Review, outcome: ItemOutcome, final: bool) -> None:
         """A review has its word, and with it the item stands as `outcome`; `final` when neither
         repair nor another review is to follow, in a resumed run either.
 
@@ -175,7 +175,7 @@ class Recorder:
         with self._step(subject, "reviewed", data) as entry:
             self._memory.reviewed(subject, review, partial(self._told, subject, entry.put))
 
-    def settled(self, subject: Subject, outcome: ItemOutcome) -> None:
+    def settled(self, subject: ItemKey, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
         self.say(f"{subject.slug}: {verdict_said(outcome.verdict, outcome.reason)}")
         stopped = outcome.verdict in (Verdict.HALTED, Verdict.OVER_BUDGET)
@@ -186,7 +186,7 @@ class Recorder:
         # Where nobody worked, what an earlier run left in the journal is all there is to know.
         news = bool(outcome.attempts) or outcome.verdict is Verdict.FAILED
         with (
-            self._step(subject, "failed", data) if news else PendingEntry(None) as entry,
+            self._step(subject, "failed", data) if news else StagedEntry(None) as entry,
             suppress(LeasedElsewhereError),  # whoever has it now has the last word
         ):
             note = partial(self._told, subject, entry.put)
@@ -194,7 +194,7 @@ class Recorder:
 
     def shipping(
         self,
-        outcomes: Mapping[Subject, tuple[ItemOutcome, str]],
+        outcomes: Mapping[ItemKey, tuple[ItemOutcome, str]],
         branch: str,
         tip: str,
         target: str | None = None,
@@ -212,7 +212,7 @@ class Recorder:
         commits = {subject: commit for subject, (_, commit) in outcomes.items()}
         # At once, or a kill in between would leave a line of which only some items are known.
         together = self._together(tip, data)
-        with PendingEntry(together) as entry:
+        with StagedEntry(together) as entry:
             self._memory.shipping(commits, target or branch, entry.put)
         if together is not None:
             self._announced[tip] = _Announced(together.path, set(data))
@@ -225,7 +225,7 @@ class Recorder:
                 announced.path.unlink()
 
     def shipped(
-        self, subject: Subject, outcome: ItemOutcome, commit: str, branch: str | None, tip: str
+        self, subject: ItemKey, outcome: ItemOutcome, commit: str, branch: str | None, tip: str
     ) -> None:
         """An item's commit is where it was meant to go. Raises LeasedElsewhereError."""
         where = {"commit": commit, "branch": branch, "tip": tip, "shipped": True, "settled": True}
@@ -245,7 +245,7 @@ class Recorder:
             self.problem = str(error)
             self.say(str(error))
 
-    def altered_entry(self, subject: Subject) -> Path | None:
+    def altered_entry(self, subject: ItemKey) -> Path | None:
         """The item's entry in the journal, where it is no longer what was written last, and no
         other run has the item; asked between writes."""
         path, body = self._written.get(subject, (None, b""))
@@ -263,17 +263,17 @@ class Recorder:
             self.problem = str(error)
             self.say(str(error))
 
-    def _step(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> PendingEntry:
+    def _step(self, subject: ItemKey, phase: str, data: Mapping[str, Any]) -> StagedEntry:
         """The entry of a step that has happened, whether or not it can be journaled."""
         return self._pending(subject, self._told(subject, lambda: self._file(subject, phase, data)))
 
-    def _pending(self, subject: Subject, file: PreparedFile | None) -> PendingEntry:
-        def remember(put: PreparedFile) -> None:
+    def _pending(self, subject: ItemKey, file: StagedFile | None) -> StagedEntry:
+        def remember(put: StagedFile) -> None:
             self._written[subject] = put.path, put.body
 
-        return PendingEntry(file, remember)
+        return StagedEntry(file, remember)
 
-    def _told(self, subject: Subject, work: Callable[[], Result]) -> Result | None:
+    def _told(self, subject: ItemKey, work: Callable[[], Result]) -> Result | None:
         # It has happened, so the report must still come; a disk that is full is told there.
         try:
             return work()
@@ -282,15 +282,15 @@ class Recorder:
             self.say(f"{subject.slug}: {error}")
             return None
 
-    def _file(self, subject: Subject, phase: str, data: Mapping[str, Any]) -> PreparedFile | None:
+    def _file(self, subject: ItemKey, phase: str, data: Mapping[str, Any]) -> StagedFile | None:
         if self._state_dir is None:
             return None
         entry = self._entry(subject, data)
         return journal.prepared_entry(self._state_dir, subject.slug, phase, entry, subject.repo)
 
     def _together(
-        self, tip: str, entries: Mapping[Subject, Mapping[str, Any]]
-    ) -> PreparedFile | None:
+        self, tip: str, entries: Mapping[ItemKey, Mapping[str, Any]]
+    ) -> StagedFile | None:
         if self._state_dir is None:
             return None
         whole = [
@@ -299,7 +299,7 @@ class Recorder:
         ]
         return journal.prepared_together(self._state_dir, f"shipping-{tip}", whole)
 
-    def _own_entry(self, subject: Subject, tip: str) -> None:
+    def _own_entry(self, subject: ItemKey, tip: str) -> None:
         """The item has a later entry of its own than the announcement, which is durable by now."""
         announced = self._announced.get(tip)
         if announced is None:
@@ -309,7 +309,7 @@ class Recorder:
             with suppress(OSError):
                 announced.path.unlink()
 
-    def _entry(self, subject: Subject, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _entry(self, subject: ItemKey, data: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "waveId": self._wave_id,
             "content": subject.content,

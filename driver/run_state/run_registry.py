@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from driver.domain.item_key import digest
-from driver.execution.process_identity import RUN_VARIABLE, Identity, end_marked, identity, lives
+from driver.execution.process_identity import (
+    RUN_VARIABLE,
+    ProcessIdentity,
+    end_marked,
+    identity,
+    lives,
+)
 from driver.filesystem.tree import remove_tree
 from driver.workspace.run_folder import save_unfinished, sentence
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
@@ -69,7 +75,7 @@ def dead_runs(state_dir: Path) -> Iterator[DeadRun]:
             )
 
 
-def living_waves(state_dir: Path) -> set[str]:
+def waves_alive(state_dir: Path) -> set[str]:
     """The waves of this state folder that are under way, as far as can be seen."""
     found = (_record(path) for path in (state_dir / "runs").glob(f"*/{RECORD}"))
     return {str(record.get("wave_id")) for record in found if _is_alive(record)}
@@ -116,4 +122,4 @@ def _is_alive(record: Mapping[str, Any]) -> bool:
         return False
     boot, numbered_by = (str(record.get(key) or "") for key in ("boot", "numbered_by"))
     # Another container's is left alone, as another machine's is.
-    return lives(Identity(pid, record.get("started"), boot, numbered_by)) is not False
+    return lives(ProcessIdentity(pid, record.get("started"), boot, numbered_by)) is not False

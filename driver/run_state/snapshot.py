@@ -14,7 +14,7 @@ from driver.domain.prompts import command_text
 from driver.pipeline.definition import Pipeline, digest_of, to_json
 from driver.pipeline.snapshot_shape import canonical, document
 from driver.run_state.context import Planned, Wave
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import write_json_atomic
 
@@ -32,7 +32,7 @@ def take_snapshot(wave: Wave) -> None:
 
 
 def _taken(wave: Wave) -> dict[str, Any]:
-    bases = [g for g in wave.grounds.values() if isinstance(g, RepositoryGround)]
+    bases = [g for g in wave.grounds.values() if isinstance(g, CloneContext)]
     performers = [p for p in (wave.reviewer, *wave.performers.values()) if p is not None]
     drivers = {wave.driver.name: wave.driver} | {p.driver.name: p.driver for p in performers}
     return document(

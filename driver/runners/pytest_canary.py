@@ -21,12 +21,12 @@ from driver.runners.insertion import (
     positional,
 )
 from driver.runners.python_source import (
+    canary_text,
     find_host,
     function_name,
     is_test_file,
     method_name,
-    planted_text,
-    with_planted,
+    with_canary,
 )
 
 _TEST_ROOTS = ("tests", "test", "testing")
@@ -67,11 +67,11 @@ def _planned(field: Field) -> Plan:
     path = host or posixpath.join(
         posixpath.dirname(min(tests, key=_usual_first)), f"test_{nonce}.py"
     )
-    text = planted_text(call, files, changed, path, nonce, plain=plain)
+    text = canary_text(call, files, changed, path, nonce, plain=plain)
     if host is None:
         called, alone = _beside(call, path, single=_names_files(named, call, files))
     else:
-        text = with_planted(texts[host], text)
+        text = with_canary(texts[host], text)
         called, alone = _within(call, path, named, nonce, plain)
     if called is None:
         return NotApplicable("the command names single files, and none can be added to it")

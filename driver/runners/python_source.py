@@ -35,7 +35,7 @@ def find_host(
     return None
 
 
-def with_planted(source: str, planted: str) -> str:
+def with_canary(source: str, planted: str) -> str:
     """The file's text with the planted test in it, before what makes the file a program."""
     module = _parsed(source)
     last = module.body[-1] if module and module.body else None
@@ -175,7 +175,7 @@ def method_name(nonce: str) -> str:
     return f"test_again_{nonce}"
 
 
-def planted_text(
+def canary_text(
     call: Call,
     files: Collection[str],
     changed: Collection[str],

@@ -23,7 +23,7 @@ from driver.runners.insertion import (
     is_folder,
     positional,
 )
-from driver.runners.python_source import find_host, method_name, planted_text, with_planted
+from driver.runners.python_source import canary_text, find_host, method_name, with_canary
 
 _START, _PATTERN = ("-s", "--start-directory"), ("-p", "--pattern")
 _TAKES_VALUE = (*_START, *_PATTERN, "-t", "--top-level-directory", "-k")
@@ -73,8 +73,8 @@ def _planned(field: Field) -> Plan:
 
 
 def _canary(field: Field, path: str, command: Command, alone: Command | None, host: bool) -> Canary:
-    text = planted_text(field.call, field.files, field.changed, path, field.nonce, plain=False)
-    text = with_planted(field.texts[path], text) if host else text
+    text = canary_text(field.call, field.files, field.changed, path, field.nonce, plain=False)
+    text = with_canary(field.texts[path], text) if host else text
     names = (method_name(field.nonce),)
     return Canary("unittest", path, text, names, command, alone, amends=host)
 

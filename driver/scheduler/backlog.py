@@ -17,7 +17,7 @@ from driver.backlog.retry_policy import opened
 from driver.backlog.selection import CONFLICT, LEASED_ELSEWHERE, Selection, Skipped
 from driver.backlog.tracker import Edit
 from driver.domain.item_key import resource_of
-from driver.run_state.leases import LeasedElsewhereError, Leases
+from driver.run_state.leases import LeasedElsewhereError, LeaseManager
 from driver.run_state.run_registry import clear_up
 from driver.scheduler.context import Cycle, place_of
 from state_store.api import StateAPI
@@ -42,7 +42,7 @@ class Backlog:
     """A tracker and its store. `leases` are this cycle's."""
 
     api: StateAPI
-    leases: Leases
+    leases: LeaseManager
     tracker: Path
 
     @classmethod
@@ -55,7 +55,7 @@ class Backlog:
             check_kept(api.store, cycle.state_dir)
             for line in clear_up(cycle.state_dir, cycle.environ):
                 cycle.progress.say(line)
-            leases = stack.enter_context(Leases(api.store, cycle.settings.limits.lease_s))
+            leases = stack.enter_context(LeaseManager(api.store, cycle.settings.limits.lease_s))
             yield cls(api, leases, cycle.tracker)
 
     def sync(self) -> dict[str, Skipped]:

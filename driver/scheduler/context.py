@@ -13,13 +13,13 @@ from typing import Any
 from driver.backend_api.driver import AgentDriver
 from driver.backends.duck_typed import adapted
 from driver.backends.registry import driver_of
-from driver.backlog.item_filter import Wanted
-from driver.backlog.tracker_index import Docket, TrackerReader
+from driver.backlog.item_filter import ItemFilter
+from driver.backlog.tracker_index import TrackerIndex, TrackerReader
 from driver.git.private_git import toplevel_of
 from driver.run_state.context import Shipping, WaveOptions
 from driver.terminal.progress import Progress
 from driver.wave.planning import WaveRequest
-from driver.workspace.repository_info import Survey
+from driver.workspace.repository_info import RepositoryInfo
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
 
@@ -37,7 +37,7 @@ class CycleRequest:
     state_dir: Path | None = None
     options: WaveOptions | None = None
     record: Path | None = None
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: ItemFilter = field(default_factory=ItemFilter)
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Cycle:
     repo: Path | None
     settings: Settings
     options: WaveOptions | None
-    survey: Survey
+    survey: RepositoryInfo
     record: Path | None = None
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: ItemFilter = field(default_factory=ItemFilter)
     reader: TrackerReader = field(default_factory=TrackerReader)
 
     @property
@@ -62,7 +62,7 @@ class Cycle:
         """The environment the settings were read with."""
         return self.settings.environ
 
-    def docket(self) -> Docket:
+    def docket(self) -> TrackerIndex:
         """The tracker as it is now. Raises InputError for one that cannot be read."""
         return self.reader.read(self.tracker, self.state_dir)
 
@@ -92,7 +92,7 @@ def settled(request: CycleRequest) -> Cycle:
         repo=repo,
         settings=settings,
         options=options,
-        survey=Survey(settings.environ),
+        survey=RepositoryInfo(settings.environ),
         record=request.record,
         wanted=request.wanted,
     )

@@ -15,10 +15,10 @@ from typing import Any
 from driver.backends.duck_typed import adapted
 from driver.backends.recording import RecordingWriter
 from driver.backlog.publication_status import Shipped
-from driver.backlog.retry_policy import Patience
+from driver.backlog.retry_policy import RetryPolicy
 from driver.backlog.selection import Selection, Skipped
 from driver.backlog.tracker import withdrawn
-from driver.backlog.watched_fields import changed_terms, proof_terms
+from driver.backlog.watched_fields import changed_fields, watched_fields
 from driver.domain.results import Verdict
 from driver.limits.admission import GateClosedError, check_before_start, check_halt
 from driver.run_state.state_folder import prepare_state_dir
@@ -182,10 +182,10 @@ def _run_claimed(
     places = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
     with backlog.claimed(places):
         cycle.reader.forget()
-        terms = proof_terms(cycle.tracker)
+        terms = watched_fields(cycle.tracker)
         results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
     status.enter(TRACKER)
-    warning = changed_terms(terms, proof_terms(cycle.tracker))
+    warning = changed_fields(terms, watched_fields(cycle.tracker))
     if warning:
         cycle.progress.say(warning)
     update = update_tracker(backlog, places, results, _terms(cycle, manifest, results))
@@ -199,7 +199,7 @@ def _run_claimed(
 def _terms(cycle: Cycle, manifest: Mapping[str, Any], results: WaveResults) -> Terms:
     """What the results are noted with."""
     limits = cycle.settings.limits
-    patience = Patience(
+    patience = RetryPolicy(
         limits.max_attempts_per_item, limits.retry_backoff_s, limits.retry_backoff_max_s
     )
     shipments = _shipments(cycle, manifest, results)

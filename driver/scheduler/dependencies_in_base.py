@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from driver.backlog.dependencies import needed
-from driver.backlog.publication_status import KEY, Landed, Shipped
+from driver.backlog.publication_status import KEY, Merged, Shipped
 from driver.git.ancestry import is_in_history
 from driver.git.command import user_environment
 from driver.git.private_git import Repository, open_repository, tip_of
-from driver.publishing.merged import Outlook, UnaskedError, landed_in
+from driver.publishing.merged import RemoteView, UnaskedError, merged_in
 from driver.publishing.published_history import History
 from driver.scheduler.context import Cycle, by_repository
 from state_store.documents.item_id import id_of
@@ -37,8 +37,8 @@ class _Start:
     path: Path
     env: Mapping[str, str]
 
-    def landed(self, onto: Iterable[str], history: History) -> Landed:
-        return landed_in(self, self.commit, onto, history)
+    def landed(self, onto: Iterable[str], history: History) -> Merged:
+        return merged_in(self, self.commit, onto, history)
 
     def has(self, commit: str) -> bool:
         return is_in_history(self.path, self.env, commit, self.commit)
@@ -66,14 +66,14 @@ def _start_of(repository: Repository, settings: Settings) -> Iterator[_Start]:
     here, target = repository, settings.ship.target
     with ExitStack() as stack:
         try:
-            outlook = stack.enter_context(Outlook.opened(here, settings)) if target else None
+            outlook = stack.enter_context(RemoteView.opened(here, settings)) if target else None
             start = _there(here, outlook, target or "") if outlook else _here(here, settings)
         except UnaskedError:  # then the wave starts from what is here
             start = _here(here, settings)
         yield start
 
 
-def _there(repository: Repository, outlook: Outlook, target: str) -> _Start:
+def _there(repository: Repository, outlook: RemoteView, target: str) -> _Start:
     git = outlook.private
     return _Start(target, outlook.tip(target), repository.shallow, git.path, git.env)
 

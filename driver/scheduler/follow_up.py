@@ -16,9 +16,9 @@ from typing import Any
 from driver.backlog.publication_status import (
     Facts,
     Fate,
-    Landed,
+    Merged,
+    PublishedItem,
     Shipped,
-    Sighting,
     by_task,
     fate,
     is_noted,
@@ -34,7 +34,7 @@ from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
 from driver.domain.work_item import check_item
 from driver.git.private_git import open_repository
 from driver.publishing.fenced_push import told
-from driver.publishing.merged import Outlook, UnaskedError
+from driver.publishing.merged import RemoteView, UnaskedError
 from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler.backlog import Backlog, resource
@@ -63,7 +63,7 @@ class _Found:
     what: Fate
     detail: str
     merged: str = ""
-    sighting: Sighting | None = None
+    sighting: PublishedItem | None = None
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ def _settled(one: _Found, item: Item) -> dict[str, Any]:
 def _look_into(cycle: Cycle, top: Path, items: Sequence[Item], look: _Look) -> None:
     try:
         repository = open_repository(top, cycle.environ)
-        with Outlook.opened(repository, cycle.settings, cycle.keeps) as outlook:
+        with RemoteView.opened(repository, cycle.settings, cycle.keeps) as outlook:
             wanted = cycle.settings.ship.target or ""
             found = list(_fates(outlook, filter(is_shipped, items), wanted, look))
             found += _taken_over(cycle, outlook, filter(is_open, items))
@@ -123,7 +123,7 @@ def _is_told(one: _Found) -> bool:
     return bool(one.detail) and one.what in (Fate.WAITS, Fate.UNKNOWN)
 
 
-def _taken_over(cycle: Cycle, outlook: Outlook, items: Iterable[Item]) -> Iterator[_Found]:
+def _taken_over(cycle: Cycle, outlook: RemoteView, items: Iterable[Item]) -> Iterator[_Found]:
     """The open items that waves which this state folder knows nothing of have shipped: as another
     one did, or this one before it was lost."""
     items = list(items)
@@ -157,15 +157,17 @@ class _Branch:
     """A branch that may have items' work: its head, and what has landed there."""
 
     tip: str
-    landed: Landed
+    landed: Merged
 
     @classmethod
-    def of(cls, outlook: Outlook, target: str, works: Sequence[Shipped]) -> _Branch:
+    def of(cls, outlook: RemoteView, target: str, works: Sequence[Shipped]) -> _Branch:
         tip = outlook.tip(target)
         return cls(tip, outlook.landed(target, tip, {shipped.onto for shipped in works}))
 
 
-def _fates(outlook: Outlook, items: Iterable[Item], wanted: str, look: _Look) -> Iterator[_Found]:
+def _fates(
+    outlook: RemoteView, items: Iterable[Item], wanted: str, look: _Look
+) -> Iterator[_Found]:
     """One look at each target branch, however many items went there, and at what has taken the
     place of one that is gone; `wanted` is where work is to go now, "" for nowhere in particular."""
     by_target: dict[str, list[tuple[Item, Shipped]]] = {}
@@ -197,7 +199,7 @@ def _told_of_target(
 
 
 def _fate(
-    outlook: Outlook, branches: Sequence[_Branch], item: Item, shipped: Shipped, *, whole: bool
+    outlook: RemoteView, branches: Sequence[_Branch], item: Item, shipped: Shipped, *, whole: bool
 ) -> _Found:
     name = str(id_of(item))
     merged = next(filter(None, (b.landed.find(name, shipped) for b in branches)), "")
@@ -218,7 +220,7 @@ def _owned(item: Item) -> list[OwnedPath]:
         return []
 
 
-def _detail(outlook: Outlook, shipped: Shipped, what: Fate, merged: str) -> str:
+def _detail(outlook: RemoteView, shipped: Shipped, what: Fate, merged: str) -> str:
     if what is Fate.MERGED:
         return f"merged: {merged[:12]} has it"
     if what is Fate.DROPPED:

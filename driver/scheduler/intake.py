@@ -18,17 +18,17 @@ from driver.backend_api.driver import AgentDriver
 from driver.backends.item_bridge import build_manifest_item
 from driver.backlog.dependencies import waiting
 from driver.backlog.item_filter import names_of
-from driver.backlog.retry_policy import resting
+from driver.backlog.retry_policy import in_backoff
 from driver.backlog.selection import (
-    Ranked,
+    OrderedQueue,
     Selection,
     Skipped,
     name_of,
     select_disjoint,
     select_ranked,
 )
-from driver.backlog.tracker_index import Docket
-from driver.publishing.pending import OwedItems
+from driver.backlog.tracker_index import TrackerIndex
+from driver.publishing.pending import PendingItems
 from driver.scheduler.context import TOOL_CHECKOUT, Cycle, named_repo, place_of, wave_request
 from driver.scheduler.dependencies_in_base import absent
 from driver.terminal.safe_text import counted
@@ -76,7 +76,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     return replace(selection, skipped=skipped)
 
 
-def _check_names(cycle: Cycle, docket: Docket) -> None:
+def _check_names(cycle: Cycle, docket: TrackerIndex) -> None:
     """A name that is no open item's is looked for in the whole tracker, to say what it is."""
     if not cycle.wanted.only:
         return
@@ -85,16 +85,16 @@ def _check_names(cycle: Cycle, docket: Docket) -> None:
         cycle.wanted.check_names(read_tracker_file(cycle.tracker).entries)
 
 
-def _not_yet(cycle: Cycle, docket: Docket) -> dict[str, Skipped]:
+def _not_yet(cycle: Cycle, docket: TrackerIndex) -> dict[str, Skipped]:
     """What waits for its time, unless it was asked for by name, and for what it depends on."""
     linked = docket.linked
-    rest = {} if cycle.wanted.only else resting(linked, datetime.now(UTC))
+    rest = {} if cycle.wanted.only else in_backoff(linked, datetime.now(UTC))
     for name in _owed(cycle, linked) if rest else ():
         rest.pop(name, None)
     return {**rest, **waiting(linked, absent=absent(cycle, linked))}
 
 
-def _select_at_home(cycle: Cycle, line: Ranked) -> tuple[Selection, list[Skipped]]:
+def _select_at_home(cycle: Cycle, line: OrderedQueue) -> tuple[Selection, list[Skipped]]:
     """Disjoint items whose repository and work folder are there, and those that have none: one
     item's slip must neither stop the others nor take their place."""
     first = _owed(cycle, line.items)
@@ -109,7 +109,7 @@ def _select_at_home(cycle: Cycle, line: Ranked) -> tuple[Selection, list[Skipped
         line = line.part([n for n, name in enumerate(line.names) if name not in fresh])
 
 
-def _select(cycle: Cycle, line: Ranked, first: Sequence[str]) -> Selection:
+def _select(cycle: Cycle, line: OrderedQueue, first: Sequence[str]) -> Selection:
     default_repo = str(cycle.repo) if cycle.repo else None
     real = cache(os.path.realpath)
     if not first:
@@ -119,7 +119,7 @@ def _select(cycle: Cycle, line: Ranked, first: Sequence[str]) -> Selection:
 
 def _owed(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> list[str]:
     """The ids of those that are built and on their way: they go first, and wait for nothing."""
-    owed = OwedItems(cycle.state_dir)
+    owed = PendingItems(cycle.state_dir)
     if not owed.slugs:
         return []
     called_so = (item for item in items if str(item.get("slug")) in owed.slugs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from driver.execution.cancellation import Stop
+from driver.execution.cancellation import CancellationToken
 from driver.pull_requests.body import Proposed
 from driver.pull_requests.forge import NONE
 from driver.pull_requests.outbox import all_open
@@ -29,7 +29,7 @@ def requests_left(cycle: Cycle, report: Mapping[str, Any]) -> dict[str, Any]:
         def record(wave: str, step: Mapping[str, Any]) -> None:
             backlog.api.append(wave_stream(wave), PULL_REQUEST, dict(step), actor=ACTOR)
 
-        stop = cycle.options.stop if cycle.options else Stop()
+        stop = cycle.options.stop if cycle.options else CancellationToken()
         asked = propose_left(cycle.settings, cycle.state_dir, stop, cycle.progress.say, record)
     return told_of(asked, report)
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from driver.backlog.publication_status import KEY, Shipped, note_of
-from driver.backlog.retry_policy import Patience, after_try, no_wait, opened
+from driver.backlog.retry_policy import RetryPolicy, after_try, no_wait, opened
 from driver.backlog.tracker import Edit
 from driver.domain.results import Verdict
 from driver.scheduler.backlog import Backlog
@@ -33,7 +33,7 @@ class Terms:
 
     wave_id: str
     shipments: Mapping[str, Shipped | None]
-    patience: Patience
+    patience: RetryPolicy
     now: datetime
 
 

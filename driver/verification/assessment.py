@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from driver.domain.results import BASELINE, Change, Evidence, TestRun, Verdict
-from driver.execution.worker_pool import Beside
+from driver.execution.worker_pool import BackgroundTask
 from driver.policy import acceptance as belief
 from driver.policy.judgement import Judgement
 from driver.policy.test_files import is_test
 from driver.run_state.context import Planned, Wave
 from driver.runners.plan import CanaryVerdict
-from driver.verification.canary_run import Field, plant
-from driver.verification.reruns import look_again, spot_check, without_added_tests
-from driver.verification.test_run import Asked, prove
-from driver.workspace.repository_context import Bench
+from driver.verification.canary_run import Field, run_canary
+from driver.verification.reruns import rerun, spot_check, without_added_tests
+from driver.verification.test_run import TestRequest, prove
+from driver.workspace.repository_context import TestCheckoutPool
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class Assessment:
     """The item's work so far: its changes, and its test on the tree that has them."""
 
     number: int
@@ -26,7 +26,9 @@ class Weighed:
     proof: TestRun
 
 
-def weigh(planned: Planned, place: Bench, wave: Wave, work: Weighed) -> tuple[Judgement, Evidence]:
+def assess(
+    planned: Planned, place: TestCheckoutPool, wave: Wave, work: Assessment
+) -> tuple[Judgement, Evidence]:
     """The verdict of proven work, and what it rests on. Raises WorkspaceError."""
     found = wave.baselines.of(planned, wave)
     judgement = belief.of_proof(work.proof, found.baseline)
@@ -46,20 +48,20 @@ def weigh(planned: Planned, place: Bench, wave: Wave, work: Weighed) -> tuple[Ju
 
 
 def _run_again(
-    planned: Planned, place: Bench, wave: Wave, work: Weighed, found: Evidence
+    planned: Planned, place: TestCheckoutPool, wave: Wave, work: Assessment, found: Evidence
 ) -> Evidence:
     """With a failing test planted, without the tests it adds and as it is, beside each other: no
     longer than one run where there are cores for them."""
     field = Field(planned, place, wave, work.changes, work.proof, work.number)
-    planting = Beside(lambda: plant(field))
-    leaving_out = Beside(lambda: without_added_tests(field, found.baseline))
+    planting = BackgroundTask(lambda: run_canary(field))
+    leaving_out = BackgroundTask(lambda: without_added_tests(field, found.baseline))
     try:
         checks = spot_check(planned, place, work.proof.tree, wave, work.number)
     finally:  # they work in the item's place, which goes with the item
         planted, without = planting.result(), leaving_out.result()
     says_nothing = planted.canary_word == CanaryVerdict.UNDECIDED
     if not checks and (says_nothing or belief.is_doubted(work.proof, planted.canaries)):
-        checks = look_again(planned, place, work.proof.tree, wave, work.number)
+        checks = rerun(planned, place, work.proof.tree, wave, work.number)
     return replace(
         found,
         without_added=without,
@@ -87,7 +89,11 @@ def may_write_tests(planned: Planned) -> bool:
 
 
 def _reverted(
-    planned: Planned, place: Bench, wave: Wave, work: Weighed, baseline: TestRun | None
+    planned: Planned,
+    place: TestCheckoutPool,
+    wave: Wave,
+    work: Assessment,
+    baseline: TestRun | None,
 ) -> TestRun | None:
     """The base with this work's own tests, where the test alone is no witness; they must be red."""
     policy, expected = wave.settings.verify.red_first, planned.item.baseline
@@ -96,4 +102,4 @@ def _reverted(
     if not tests or not belief.needs_revert(baseline, expected, policy):
         return None
     tree = place.base_with(tests)
-    return prove(planned, place, tree, wave, Asked(f"reverted-{work.number}", BASELINE))
+    return prove(planned, place, tree, wave, TestRequest(f"reverted-{work.number}", BASELINE))

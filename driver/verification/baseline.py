@@ -19,12 +19,12 @@ from driver.domain.item_key import digest
 from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, Evidence, RunKind, TestRun
 from driver.execution.process_identity import RUN_VARIABLE
-from driver.execution.worker_pool import Beside
+from driver.execution.worker_pool import BackgroundTask
 from driver.run_state.context import Planned, Wave
 from driver.run_state.run_registry import BASELINES
 from driver.terminal.safe_text import run_said
 from driver.verification.test_run import run_test, test_environment
-from driver.workspace.repository_context import Ground, RepositoryGround
+from driver.workspace.repository_context import CloneContext, RepositoryContext
 from state_store.documents import strict_json
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_text, write_json_atomic
@@ -43,7 +43,7 @@ class WaveBaselines:
     def __init__(self, state_dir: Path | None) -> None:
         self._file = state_dir / BASELINES if state_dir else None
         self._lock = threading.Lock()
-        self._running: dict[str, Beside[Evidence]] = {}
+        self._running: dict[str, BackgroundTask[Evidence]] = {}
         self._text = _text(self._file)
         self._entries = _entries(self._text)
         self._kept = _load(self._entries)
@@ -54,19 +54,19 @@ class WaveBaselines:
     def begin(self, planned: Planned, wave: Wave) -> None:
         """Start the item's test on its base, unless that is known or not wanted."""
         ground = wave.ground_of(planned)
-        if wave.settings.verify.red_first == OFF or not isinstance(ground, RepositoryGround):
+        if wave.settings.verify.red_first == OFF or not isinstance(ground, CloneContext):
             return
         key = self._key(planned, wave, ground)
         with self._lock:
             if key not in self._running and key not in self._kept:
-                self._running[key] = Beside(lambda: self._run(key, planned, wave, ground))
+                self._running[key] = BackgroundTask(lambda: self._run(key, planned, wave, ground))
 
     def of(self, planned: Planned, wave: Wave) -> Evidence:
         """The item's baseline; waits for its end."""
         ground = wave.ground_of(planned)
         if wave.settings.verify.red_first == OFF:
             return Evidence(baseline_note='[verify] red_first = "off"')
-        if not isinstance(ground, RepositoryGround):
+        if not isinstance(ground, CloneContext):
             return Evidence(baseline_note="worked on in place, so there is no base to test")
         key = self._key(planned, wave, ground)
         with self._lock:
@@ -75,7 +75,7 @@ class WaveBaselines:
             return running.result()
         return kept if kept is not None else Evidence(baseline_note="not run")
 
-    def _key(self, planned: Planned, wave: Wave, ground: RepositoryGround) -> str:
+    def _key(self, planned: Planned, wave: Wave, ground: CloneContext) -> str:
         # Asked several times for each attempt, and made of the whole environment.
         if planned.slug not in self._keys:
             self._keys[planned.slug] = _key(planned, wave, ground)
@@ -90,7 +90,7 @@ class WaveBaselines:
                 pass
         self._save()
 
-    def _run(self, key: str, planned: Planned, wave: Wave, ground: RepositoryGround) -> Evidence:
+    def _run(self, key: str, planned: Planned, wave: Wave, ground: CloneContext) -> Evidence:
         ground.workshop.wait_for_clones()
         try:
             with ground.trees.checkout(ground.base_tree) as proving:
@@ -118,7 +118,7 @@ class WaveBaselines:
             return
 
 
-def _key(planned: Planned, wave: Wave, ground: RepositoryGround) -> str:
+def _key(planned: Planned, wave: Wave, ground: CloneContext) -> str:
     environment = test_environment(wave.settings, wave.mark)
     environment.pop(RUN_VARIABLE)
     command, setup = planned.item.test_command, wave.settings.workspace.setup
@@ -126,7 +126,7 @@ def _key(planned: Planned, wave: Wave, ground: RepositoryGround) -> str:
     return digest(*facts, sorted(environment.items()), wave.settings.verify.timeout_s)
 
 
-def _not_run(planned: Planned, ground: Ground, why: str) -> TestRun:
+def _not_run(planned: Planned, ground: RepositoryContext, why: str) -> TestRun:
     return TestRun(
         kind=RunKind.COULD_NOT_RUN,
         command=command_text(planned.item.test_command),

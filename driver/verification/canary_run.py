@@ -27,7 +27,7 @@ from driver.runners.plan import (
 )
 from driver.runners.result import Counts, Doubt
 from driver.verification.test_run import printed, run_test
-from driver.workspace.repository_context import Bench, ProvingPlace
+from driver.workspace.repository_context import ProvingPlace, TestCheckoutPool
 from state_store.documents.errors import TidegateError
 
 NOT_APPLICABLE = "not_applicable"
@@ -40,7 +40,7 @@ class Field:
     """Where the test is planted: an item's proven work."""
 
     planned: Planned
-    place: Bench
+    place: TestCheckoutPool
     wave: Wave
     changes: Sequence[Change]
     proof: TestRun
@@ -70,7 +70,7 @@ class _Texts(Mapping[str, str]):
         return len(self._names)
 
 
-class _PlantedPlace:
+class _CanaryCheckout:
     """A place with one test more than its tree: nobody asks it what differs from that."""
 
     def __init__(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class _PlantedPlace:
         return ()
 
 
-def plant(field: Field) -> Evidence:
+def run_canary(field: Field) -> Evidence:
     """What a planted failing test says, as the canary's part of the evidence. It never raises:
     where nothing can be said, the note says why."""
     if not field.wave.settings.verify.canary:
@@ -170,7 +170,7 @@ def _run(
     _write(proving.path, canary)
     output = wave.scratch(planned.slug) / label
     asked = replace(planned, item=replace(planned.item, test_command=canary.command))
-    place = _PlantedPlace(proving.path)
+    place = _CanaryCheckout(proving.path)
     run = run_test(asked, place, field.proof.tree, wave, output, purpose=CANARY)
     said = "\n".join(printed(run.output_file) or (run.output,))
     judged = canary_verdict(canary, run.exit_code, said, run.counts, real)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from driver.agents.attempt import of_trouble, weighed_with
+from driver.agents.attempt import assessed_with, of_trouble
 from driver.agents.guarded import watched
-from driver.checkout_guard.guard import Stray
+from driver.checkout_guard.guard import CheckoutChange
 from driver.domain.phase_receipt import CommandReceipt
 from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
 from driver.policy.judgement import Judgement, of_test
 from driver.run_state.context import Placed
-from driver.verification.assessment import Weighed, weigh
-from driver.verification.test_run import Asked, Test, prove, run_on
+from driver.verification.assessment import Assessment, assess
+from driver.verification.test_run import Test, TestRequest, prove, run_on
 from state_store.documents.errors import TidegateError
 from tools.settings.kinds import Command
 
@@ -33,7 +33,7 @@ class Examination:
 
     def result(self) -> Attempt:
         """The work with its verdict. Every trouble is part of the answer."""
-        planned, wave, blamed = self.at.planned, self.at.wave, tuple[Stray, ...]()
+        planned, wave, blamed = self.at.planned, self.at.wave, tuple[CheckoutChange, ...]()
         with watched(planned, wave) as strays:
             try:
                 judgement = self._tested()
@@ -42,7 +42,7 @@ class Examination:
                 blamed = strays()
             except (TidegateError, OSError) as trouble:
                 judgement = of_trouble(trouble, wave)
-        judgement, final = weighed_with(wave, judgement, blamed)
+        judgement, final = assessed_with(wave, judgement, blamed)
         return replace(
             self.work,
             verdict=judgement.verdict,
@@ -61,11 +61,11 @@ class Examination:
 
     def _tested(self) -> Judgement:
         planned, place, wave = self.at.planned, self.at.place, self.at.wave
-        ask = Asked(f"test-{self.label}")
+        ask = TestRequest(f"test-{self.label}")
         self.test = prove(planned, place, self.work.tree, wave, ask)
         wave.recorder.tested(planned.slug, self.test)
-        weighed = Weighed(self.work.number, self.work.changes, self.test)
-        judgement, self.found = weigh(planned, place, wave, weighed)
+        weighed = Assessment(self.work.number, self.work.changes, self.test)
+        judgement, self.found = assess(planned, place, wave, weighed)
         return judgement
 
     def _commanded(self) -> Judgement | None:

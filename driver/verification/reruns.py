@@ -10,8 +10,8 @@ from driver.policy.acceptance import added_tests, answers_without, is_chosen
 from driver.run_state.context import Planned, Wave
 from driver.terminal.safe_text import run_said
 from driver.verification.canary_run import Field
-from driver.verification.test_run import Asked, prove
-from driver.workspace.repository_context import Bench
+from driver.verification.test_run import TestRequest, prove
+from driver.workspace.repository_context import TestCheckoutPool
 
 
 def without_added_tests(field: Field, baseline: TestRun | None) -> TestRun | None:
@@ -25,7 +25,7 @@ def without_added_tests(field: Field, baseline: TestRun | None) -> TestRun | Non
     tree = field.place.base_with([change for change in field.changes if change not in added])
     if tree is None:
         return None
-    asked = Asked(f"without-added-tests-{field.number}", WITHOUT_ADDED_TESTS)
+    asked = TestRequest(f"without-added-tests-{field.number}", WITHOUT_ADDED_TESTS)
     run = prove(planned, field.place, tree, wave, asked)
     wave.recorder.say(f"{planned.slug}: without the tests it adds {run.kind}")
     return run
@@ -35,16 +35,16 @@ _ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 
 
 def spot_check(
-    planned: Planned, place: Bench, tree: str | None, wave: Wave, number: int
+    planned: Planned, place: TestCheckoutPool, tree: str | None, wave: Wave, number: int
 ) -> tuple[TestRun, ...]:
     """The further runs, none for an item that was not chosen."""
     if not is_chosen(wave.wave_id, planned.slug, planned.policy.spot_check_frac):
         return ()
-    return look_again(planned, place, tree, wave, number)
+    return rerun(planned, place, tree, wave, number)
 
 
-def look_again(
-    planned: Planned, place: Bench, tree: str | None, wave: Wave, number: int
+def rerun(
+    planned: Planned, place: TestCheckoutPool, tree: str | None, wave: Wave, number: int
 ) -> tuple[TestRun, ...]:
     """The test once more, and twice where it is not green then; not in place."""
     if tree is None:
@@ -55,7 +55,7 @@ def look_again(
     return tuple(runs)
 
 
-def _again(planned: Planned, place: Bench, tree: str, wave: Wave, label: str) -> TestRun:
-    run = prove(planned, place, tree, wave, Asked(label, SPOT_CHECK, fresh=True))
+def _again(planned: Planned, place: TestCheckoutPool, tree: str, wave: Wave, label: str) -> TestRun:
+    run = prove(planned, place, tree, wave, TestRequest(label, SPOT_CHECK, fresh=True))
     wave.recorder.say(f"{planned.slug}: spot check {run_said(run.kind, run.duration_s)}")
     return run

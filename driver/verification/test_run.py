@@ -21,7 +21,7 @@ from driver.run_state.context import Planned, Wave
 from driver.runners.counts import count_tests
 from driver.runners.result import Counts, Doubt
 from driver.terminal.safe_text import bounded
-from driver.workspace.repository_context import Bench, ProvingPlace
+from driver.workspace.repository_context import ProvingPlace, TestCheckoutPool
 from tools.settings.load import Settings
 
 MAX_KEPT_CHARS = 64_000
@@ -32,7 +32,7 @@ _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TestRequest:
     """What a run is for; `label` names the file that keeps its whole output, a `fresh` place is one
     that no test ever ran in."""
 
@@ -41,7 +41,9 @@ class Asked:
     fresh: bool = False
 
 
-def prove(planned: Planned, place: Bench, tree: str | None, wave: Wave, ask: Asked) -> TestRun:
+def prove(
+    planned: Planned, place: TestCheckoutPool, tree: str | None, wave: Wave, ask: TestRequest
+) -> TestRun:
     """The test command of `planned` on `tree`, in a place that no agent has seen.
 
     Raises WorkspaceError when the place cannot be prepared.

@@ -14,7 +14,7 @@ from driver.pipeline.prompt_files import no_file_of_text, no_text, unknown_varia
 from driver.pipeline.tables import parse
 from driver.run_state.context import Planned
 from driver.wave.preflight import PreflightError, check_ready
-from driver.workspace.repository_info import Survey
+from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.errors import InputError
 from tools.settings.load import Settings
 
@@ -22,7 +22,7 @@ from tools.settings.load import Settings
 def with_pipelines(
     plan: Sequence[Planned],
     settings: Settings,
-    survey: Survey,
+    survey: RepositoryInfo,
     from_phase: str | None,
     target: str | None,
 ) -> tuple[Planned, ...]:
@@ -70,7 +70,7 @@ def _with_its_own(
 
 
 def _prompt_files(
-    planned: Planned, survey: Survey, target: str | None, problems: list[str]
+    planned: Planned, survey: RepositoryInfo, target: str | None, problems: list[str]
 ) -> dict[str, str]:
     """The texts of its prompt files that are committed, by path; "" for what is no prompt."""
     top, found = planned.home.top, dict[str, str]()

@@ -16,17 +16,17 @@ from driver.limits.admission import CEILING, BackendClosedError, GateClosedError
 from driver.pipeline_run.engine import follow
 from driver.pipeline_run.phase_prompt import check_prompts
 from driver.pipeline_run.resume import published, recover
-from driver.pipeline_run.resume_point import Start, begin_at, begin_proven, carry_over
-from driver.pipeline_run.resume_state import Remembered
+from driver.pipeline_run.resume_point import ResumePoint, begin_at, begin_proven, carry_over
+from driver.pipeline_run.resume_state import ResumeState
 from driver.policy.judgement import Judgement, of_ignored, review_missing
-from driver.run_state.attempt_history import Trail, outcome_of, settle
+from driver.run_state.attempt_history import AttemptHistory, outcome_of, settle
 from driver.run_state.context import Placed, Planned, Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.repository_context import Place
 from state_store.documents.errors import TidegateError
 
 
-def walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> ItemOutcome:
+def walk(planned: Planned, wave: Wave, trail: AttemptHistory, memory: ResumeState) -> ItemOutcome:
     """One item, brought to a verdict. Never raises for anything that is the item's own matter.
 
     `trail` is filled on the way; `memory` is what an earlier run left of this piece of work.
@@ -47,7 +47,7 @@ def walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Item
     return settle(planned, wave, outcome_of(planned, verdict, reason, trail))
 
 
-def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> ItemOutcome:
+def _walk(planned: Planned, wave: Wave, trail: AttemptHistory, memory: ResumeState) -> ItemOutcome:
     if (missing := _missing_review(planned, wave)) is not None:
         return settle(planned, wave, outcome_of(planned, missing.verdict, missing.reason, trail))
     wave.gates.check()
@@ -60,7 +60,7 @@ def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Ite
     place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
     try:
         if (ignored := of_ignored(place.ignored())) is not None:
-            nothing = outcome_of(planned, ignored.verdict, ignored.reason, Trail())
+            nothing = outcome_of(planned, ignored.verdict, ignored.reason, AttemptHistory())
             return settle(planned, wave, nothing)
         if start.work is not None:
             _bring_back(planned, place, wave, start.work)
@@ -70,7 +70,9 @@ def _walk(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Ite
         _leave(planned, place, wave)
 
 
-def _start(planned: Planned, wave: Wave, trail: Trail, memory: Remembered) -> Start | ItemOutcome:
+def _start(
+    planned: Planned, wave: Wave, trail: AttemptHistory, memory: ResumeState
+) -> ResumePoint | ItemOutcome:
     """Where an earlier run has left the item; its outcome where nothing is to be done any more."""
     if wave.is_stepwise(planned):
         if (known := published(planned, wave, memory)) is not None:
@@ -122,7 +124,7 @@ def _check_reviewers_price(planned: Planned, wave: Wave) -> None:
         )
 
 
-def _is_done(planned: Planned, wave: Wave, earned: ItemOutcome, trail: Trail) -> bool:
+def _is_done(planned: Planned, wave: Wave, earned: ItemOutcome, trail: AttemptHistory) -> bool:
     """Whether what an earlier run earned needs nobody any more."""
     if earned.shipped_as or earned.verdict is not Verdict.VERIFIED:
         return True
@@ -139,12 +141,12 @@ def _leave(planned: Planned, place: Place, wave: Wave) -> None:
         wave.recorder.say(f"{planned.slug}: {stays}")
 
 
-def abandoned(planned: Planned, wave: Wave, trail: Trail) -> ItemOutcome:
+def abandoned(planned: Planned, wave: Wave, trail: AttemptHistory) -> ItemOutcome:
     """The outcome of an item whose backend still works although the wave was stopped."""
     reason = f"{wave.gates.stop.cause}; its backend did not come back in time"
     begun = wave.recorder.started(planned.slug)
     known = [*trail.attempts]
-    so_far = Trail(known, [*trail.reviews], [*trail.phases])
+    so_far = AttemptHistory(known, [*trail.reviews], [*trail.phases])
     if known and is_unproven(known[-1]):
         known[-1] = replace(known[-1], verdict=Verdict.HALTED, reason=reason)
     elif begun is None or begun[1] <= max((one.number for one in known), default=0):

@@ -13,12 +13,12 @@ from pathlib import Path
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.domain.work_item import Manifest
 from driver.git.private_git import Repository
-from driver.limits.admission import Gates, halt_command
-from driver.limits.spending import Spending, told_in_this_wave
+from driver.limits.admission import Admission, halt_command
+from driver.limits.spending import Spending, tokens_reported
 from driver.limits.spending import opened as spending_of
-from driver.run_state.context import Performer, Wave
-from driver.run_state.event_log import Forgetful, Memory, WaveMemory
-from driver.run_state.leases import Leases
+from driver.run_state.context import AssignedBackend, Wave
+from driver.run_state.event_log import EventLog, NullEventLog, StoreEventLog
+from driver.run_state.leases import LeaseManager
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import clear_up, noted, run_mark
 from driver.run_state.snapshot import take_snapshot
@@ -26,8 +26,8 @@ from driver.terminal.safe_text import counted
 from driver.verification.baseline import WaveBaselines
 from driver.wave.item_pipelines import phase_drivers
 from driver.wave.planning import Plan, WaveRequest, check_able, plan_of, reviewing_driver
-from driver.wave.repositories import GroundWork, SideProcesses, parallel_tests
-from driver.workspace.repository_context import RepositoryGround
+from driver.wave.repositories import RepositoryOpener, SideProcesses, parallel_tests
+from driver.workspace.repository_context import CloneContext
 from driver.workspace.saved_patch import WORK
 from state_store.api import StateAPI
 from state_store.documents.errors import CannotRunError
@@ -53,7 +53,7 @@ def first_lines(wave: Wave) -> Iterator[str]:
         yield f"what needs a review is read by backend {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
     for ground in wave.grounds.values():
-        if isinstance(ground, RepositoryGround):
+        if isinstance(ground, CloneContext):
             yield _base_line(ground.repository)
 
 
@@ -107,16 +107,18 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         yield wave
 
 
-def _ground_work(request: WaveRequest, plan: Plan, side: SideProcesses, mark: str) -> GroundWork:
+def _ground_work(
+    request: WaveRequest, plan: Plan, side: SideProcesses, mark: str
+) -> RepositoryOpener:
     places = _own_places(request)
-    return GroundWork(plan.items, plan.settings, side, mark, places, plan.target)
+    return RepositoryOpener(plan.items, plan.settings, side, mark, places, plan.target)
 
 
-def _recorder(request: WaveRequest, wave_id: str, memory: Memory) -> Recorder:
+def _recorder(request: WaveRequest, wave_id: str, memory: EventLog) -> Recorder:
     return Recorder(request.state_dir, wave_id, memory, request.options.progress)
 
 
-def _begin(wave: Wave, memory: Memory, cleanup: contextlib.ExitStack) -> None:
+def _begin(wave: Wave, memory: EventLog, cleanup: contextlib.ExitStack) -> None:
     cleanup.enter_context(_noted(wave))
     cleanup.callback(wave.baselines.close, wave)
     take_snapshot(wave)
@@ -133,30 +135,32 @@ def _trouble_told() -> Iterator[None]:
         raise CannotRunError(f"the wave cannot be begun: {trouble}") from trouble
 
 
-def _open_gates(request: WaveRequest, settings: Settings, drivers: Sequence[AgentDriver]) -> Gates:
+def _open_gates(
+    request: WaveRequest, settings: Settings, drivers: Sequence[AgentDriver]
+) -> Admission:
     limits = cost_ceiling.load_config(settings)
-    spent = functools.partial(told_in_this_wave, drivers)
+    spent = functools.partial(tokens_reported, drivers)
     grace_s = settings.limits.halt_grace_s
-    return Gates(
+    return Admission(
         request.state_dir, request.options.stop, spent, config=limits, halt_grace_s=grace_s
     )
 
 
 def _reviewer(
-    request: WaveRequest, settings: Settings, gates: Gates, own: AgentDriver | None
-) -> Performer:
+    request: WaveRequest, settings: Settings, gates: Admission, own: AgentDriver | None
+) -> AssignedBackend:
     """Who reviews: `own`, with gates of its own, else the backend that builds."""
     driver = own or request.driver
     own_gates = gates if own is None else _open_gates(request, settings, [own])
-    return Performer(driver, own_gates, driver.resolve_model(ROLE_VERIFY) or None)
+    return AssignedBackend(driver, own_gates, driver.resolve_model(ROLE_VERIFY) or None)
 
 
 def _performers(
     request: WaveRequest, settings: Settings, drivers: Mapping[str, AgentDriver]
-) -> dict[str, Performer]:
+) -> dict[str, AssignedBackend]:
     """The backends that phases bring along, each with gates of its own."""
     return {
-        key: Performer(driver, _open_gates(request, settings, [driver]))
+        key: AssignedBackend(driver, _open_gates(request, settings, [driver]))
         for key, driver in drivers.items()
     }
 
@@ -170,7 +174,7 @@ def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI
 
 
 def _open_books(
-    api: StateAPI | None, wave_id: str, gates: Gates, plan: Plan, drivers: Sequence[AgentDriver]
+    api: StateAPI | None, wave_id: str, gates: Admission, plan: Plan, drivers: Sequence[AgentDriver]
 ) -> contextlib.AbstractContextManager[Spending]:
     settings = plan.settings
     phases = [phase for planned in plan.items for phase in planned.pipeline.phases]
@@ -186,23 +190,23 @@ def _open_memory(
     wave_id: str,
     api: StateAPI | None,
     cleanup: contextlib.ExitStack,
-) -> Memory:
+) -> EventLog:
     """The store as the wave needs it, with leases of this run or those the caller holds."""
     if api is None or request.state_dir is None:
-        return Forgetful()
+        return NullEventLog()
     leases = request.options.leases
     if leases is None:
         for line in clear_up(request.state_dir, settings.environ):
             request.options.progress.say(line)
-        leases = cleanup.enter_context(Leases(api.store, settings.limits.lease_s))
-    return WaveMemory(api, leases, wave_id, request.driver.name)
+        leases = cleanup.enter_context(LeaseManager(api.store, settings.limits.lease_s))
+    return StoreEventLog(api, leases, wave_id, request.driver.name)
 
 
 def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
     """This run's note, from which the next one learns what to clear up if this one dies."""
     if wave.state_dir is None:
         return contextlib.nullcontext()
-    folders = [g.folder for g in wave.grounds.values() if isinstance(g, RepositoryGround)]
+    folders = [g.folder for g in wave.grounds.values() if isinstance(g, CloneContext)]
     return noted(wave.run_dir, wave.wave_id, folders)
 
 

@@ -17,7 +17,7 @@ from driver.run_state.context import Planned, Shipping, WaveOptions
 from driver.run_state.state_folder import check_state_dir
 from driver.wave.item_pipelines import phase_drivers, with_pipelines
 from driver.wave.preflight import check_integration, check_ready, preflight
-from driver.workspace.repository_info import Survey
+from driver.workspace.repository_info import RepositoryInfo
 from tools.settings.load import Settings
 from tools.settings.load import load as load_settings
 
@@ -41,7 +41,7 @@ class Plan:
 
     items: tuple[Planned, ...]
     settings: Settings
-    survey: Survey
+    survey: RepositoryInfo
     target: str | None
 
     @property
@@ -97,7 +97,7 @@ def plan_of(request: WaveRequest, manifest: Manifest) -> Plan:
     base_dir = (options.repo or Path(shipping.expect_top or Path.cwd())).resolve()
     settings = options.settings or load_settings(project=base_dir)
     check_integration(settings.verify.integration)
-    survey = options.survey or Survey(settings.environ)
+    survey = options.survey or RepositoryInfo(settings.environ)
     items = preflight(manifest, request.driver, shipping, base_dir, survey)
     target = shipping.target or settings.ship.target or None
     items = with_pipelines(items, settings, survey, options.from_phase, target)

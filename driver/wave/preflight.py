@@ -22,7 +22,7 @@ from driver.domain.tiers import policy_for
 from driver.domain.work_item import Manifest, WorkItem
 from driver.run_state.context import SHIP_MODES, Home, Planned, Shipping
 from driver.test_command.exit_code_rules import command_problems
-from driver.workspace.repository_info import Survey
+from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.errors import ExitCode, InputError
 
 
@@ -45,7 +45,7 @@ def preflight(
     driver: AgentDriver,
     shipping: Shipping,
     base_dir: Path,
-    survey: Survey,
+    survey: RepositoryInfo,
 ) -> tuple[Planned, ...]:
     """The manifest's items with their homes, files and policies. Raises PreflightError."""
     _check_repo_fields(manifest, shipping)
@@ -113,7 +113,7 @@ def _check_repo_fields(manifest: Manifest, shipping: Shipping) -> None:
         )
 
 
-def _home(item: WorkItem, default: Path, survey: Survey) -> Home:
+def _home(item: WorkItem, default: Path, survey: RepositoryInfo) -> Home:
     root = Path(item.repo) if item.repo else default
     if item.repo and not (root.is_absolute() and root.is_dir()):
         raise _bad_repo(item, "is not the absolute path of an existing folder")

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver
-from driver.checkout_guard.environment import Neighbourhood
+from driver.checkout_guard.environment import EnvironmentFingerprint
 from driver.checkout_guard.fingerprint import CheckoutFingerprint, CheckoutWatch
-from driver.checkout_guard.guard import Tripwire
+from driver.checkout_guard.guard import CheckoutGuard
 from driver.checkout_guard.own_writes import is_own_part
-from driver.domain.commit_message import on_the_way
+from driver.domain.commit_message import pending_ref
 from driver.domain.prompts import command_text
-from driver.execution.cancellation import Stop
+from driver.execution.cancellation import CancellationToken
 from driver.execution.processes import Processes
 from driver.git.private_git import (
     PrivateGit,
@@ -33,12 +33,12 @@ from driver.git.user_hooks import take_hooks
 from driver.run_state.context import Planned
 from driver.test_command.invocations import programs
 from driver.workspace.base_branch import start
-from driver.workspace.in_place import FolderGround
-from driver.workspace.repository_context import Ground, RepositoryGround
+from driver.workspace.in_place import InPlaceContext
+from driver.workspace.repository_context import CloneContext, RepositoryContext
 from driver.workspace.root import workspace_root
 from driver.workspace.run_folder import sign
 from driver.workspace.setup import Preparation, run_setup
-from driver.workspace.workspace import Workshop
+from driver.workspace.workspace import WorkspaceFactory
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
 from tools.settings.load import Settings
@@ -55,7 +55,7 @@ class SideProcesses:
 
     @classmethod
     def ending_with(
-        cls, stop: Stop, drivers: Sequence[AgentDriver], push_patience_s: float
+        cls, stop: CancellationToken, drivers: Sequence[AgentDriver], push_patience_s: float
     ) -> SideProcesses:
         """All of it, and what runs in `drivers`, ends when the wave is to end. A halt lets a push
         go on for a while that was begun: what is sent cannot be recalled, and half sent nobody
@@ -69,7 +69,7 @@ class SideProcesses:
 
 
 @dataclass(frozen=True, slots=True)
-class GroundWork:
+class RepositoryOpener:
     """What the grounds of a wave are made from. `mark` is what all processes of the run bear;
     changes of the user's checkout in or below `ours` are nobody's fault; `target` is the branch to
     start from and to ship for, None for the one checked out."""
@@ -81,21 +81,21 @@ class GroundWork:
     ours: tuple[Path, ...]
     target: str | None = None
 
-    def open(self, cleanup: contextlib.ExitStack) -> dict[str, Ground]:
+    def open(self, cleanup: contextlib.ExitStack) -> dict[str, RepositoryContext]:
         """A ground for each home, by its key; `cleanup` closes and removes it.
 
         Raises CannotRunError where no workspaces can be made.
         """
-        grounds: dict[str, Ground] = {}
+        grounds: dict[str, RepositoryContext] = {}
         for home in {planned.home.key: planned.home for planned in self.plan}.values():
-            ground: Ground = (
-                self._repository(home.top, cleanup) if home.top else FolderGround(home.folder)
+            ground: RepositoryContext = (
+                self._repository(home.top, cleanup) if home.top else InPlaceContext(home.folder)
             )
             cleanup.callback(ground.close)
             grounds[home.key] = ground
         return grounds
 
-    def _repository(self, top: Path, cleanup: contextlib.ExitStack) -> RepositoryGround:
+    def _repository(self, top: Path, cleanup: contextlib.ExitStack) -> CloneContext:
         settings = self.settings
         checkout = open_repository(top, settings.environ)
         root = workspace_root(settings.workspace.root, settings.environ, checkout)
@@ -108,10 +108,12 @@ class GroundWork:
             sign(folder, self.mark, repository)
         setup = functools.partial(run_setup, settings, self.side.setups, self.mark)
         prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
-        workshop = Workshop(folder, git, repository, repository.head, prepare, settings.environ)
+        workshop = WorkspaceFactory(
+            folder, git, repository, repository.head, prepare, settings.environ
+        )
         trees = workshop.proving_trees(_trees_for(settings, len(workshop.tracked)))
         tripwire = self._tripwire(checkout, folder)
-        ground = RepositoryGround(repository, git, workshop, trees, remote, tripwire)
+        ground = CloneContext(repository, git, workshop, trees, remote, tripwire)
         ground.signer = signer_of(repository, settings.environ, settings.ship.sign)
         if settings.ship.hooks == "run":
             ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
@@ -127,22 +129,22 @@ class GroundWork:
         if target is None:
             return repository, remote
         started = start(repository, git, remote, target)
-        kept = on_the_way(started.head)
+        kept = pending_ref(started.head)
         if commit_at(repository, kept, environ):
             cleanup.callback(git.forget, repository, started.head, kept)
         return started, remote
 
-    def _tripwire(self, repository: Repository, folder: Path) -> Tripwire:
+    def _tripwire(self, repository: Repository, folder: Path) -> CheckoutGuard:
         environ = self.settings.environ
         watch = CheckoutWatch(repository, environ, folder / "watch", self.ours)
-        around = Neighbourhood(
+        around = EnvironmentFingerprint(
             folder, environ, may_install=self._may_install(), called=self._programs()
         )
 
         def look() -> CheckoutFingerprint:
             return CheckoutFingerprint({**watch.look().parts, **around.look()})
 
-        return Tripwire(look, lambda name: is_own_part(repository.top, name, self.ours))
+        return CheckoutGuard(look, lambda name: is_own_part(repository.top, name, self.ours))
 
     def _programs(self) -> set[str]:
         """The programs of the tests that are no files of the repository."""

@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.domain.work_item import parse_manifest
-from driver.execution.worker_pool import Leaving, repeating, run_all
+from driver.execution.worker_pool import ShutdownPolicy, repeating, run_all
 from driver.limits.admission import gate_word
 from driver.merge_queue.batch import Entry
-from driver.pipeline_run.resume import found_there, made_up_for, make_up
-from driver.pipeline_run.resume_state import Remembered, recall
+from driver.pipeline_run.resume import already_published, finish_pending, finished_earlier
+from driver.pipeline_run.resume_state import ResumeState, recall
 from driver.publishing.ship import ship, strays
 from driver.pull_requests.request import propose
-from driver.run_state.attempt_history import Trail
+from driver.run_state.attempt_history import AttemptHistory
 from driver.run_state.context import Wave
 from driver.wave.conclusion import aborted, conclude, with_requests
 from driver.wave.item_run import abandoned, walk
 from driver.wave.opening import opened
 from driver.wave.planning import WaveRequest, wave_id_of
 from driver.wave.report import WaveReport
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 
 DEFAULT_WIDTH = 8
@@ -45,16 +45,16 @@ def run(request: WaveRequest) -> WaveReport:
         return aborted(wave_id, error)
 
 
-def _walk_all(wave: Wave, memories: Mapping[str, Remembered]) -> list[ItemOutcome]:
-    trails = {planned.slug: Trail() for planned in wave.plan}
+def _walk_all(wave: Wave, memories: Mapping[str, ResumeState]) -> list[ItemOutcome]:
+    trails = {planned.slug: AttemptHistory() for planned in wave.plan}
     _make_ready_to_push(wave)
     wave.recorder.taken_all([wave.subject(planned) for planned in wave.plan])
-    make_up(wave, memories)
+    finish_pending(wave, memories)
     return run_all(
         wave.plan,
         lambda planned: walk(planned, wave, trails[planned.slug], memories[planned.slug]),
         width=wave.settings.limits.max_workers or DEFAULT_WIDTH,
-        leaving=Leaving(
+        leaving=ShutdownPolicy(
             is_stopped=lambda: wave.gates.stop.is_set,
             insist=wave.gates.stop.insist,
             abandoned=lambda planned: abandoned(planned, wave, trails[planned.slug]),
@@ -66,12 +66,12 @@ def _walk_all(wave: Wave, memories: Mapping[str, Remembered]) -> list[ItemOutcom
 def _make_ready_to_push(wave: Wave) -> None:
     """What the ship would have to wait for, while there is time: agents are at work."""
     for ground in wave.grounds.values() if wave.shipping.is_wanted else ():
-        if isinstance(ground, RepositoryGround) and ground.remote is not None:
+        if isinstance(ground, CloneContext) and ground.remote is not None:
             ground.remote.processes.make_ready()
 
 
 def _ship_all(
-    wave: Wave, outcomes: Sequence[ItemOutcome], memories: Mapping[str, Remembered]
+    wave: Wave, outcomes: Sequence[ItemOutcome], memories: Mapping[str, ResumeState]
 ) -> dict[str, Shipment] | None:
     """A shipment for each repository with verified items, or whose checkout somebody changed, and
     for each that an earlier run had left open; None when no ship was asked for."""
@@ -79,7 +79,7 @@ def _ship_all(
         return None
     shipments: dict[str, Shipment] = {}
     for key, ground in wave.grounds.items():
-        if not isinstance(ground, RepositoryGround):
+        if not isinstance(ground, CloneContext):
             continue
         entries = _verified(wave, outcomes, key)
         try:
@@ -90,9 +90,9 @@ def _ship_all(
             shipment = Shipment(key, error="could_not_ship", detail=str(error))
         if shipment is not None:
             shipments[key] = shipment
-    shipments |= made_up_for(memories.values())
+    shipments |= finished_earlier(memories.values())
     # Where nothing new was shipped, people look for what was.
-    return shipments or found_there(memories.values())
+    return shipments or already_published(memories.values())
 
 
 def _verified(wave: Wave, outcomes: Sequence[ItemOutcome], key: str) -> list[Entry]:

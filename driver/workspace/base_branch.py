@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from driver.domain.commit_message import on_the_way
+from driver.domain.commit_message import pending_ref
 from driver.domain.results import Change
 from driver.git.ancestry import is_in_history
 from driver.git.command import run_git, user_environment
 from driver.git.private_git import PrivateGit, Repository, find_remote, tip_of
 from driver.git.push_result import PushResult
 from driver.git.remote import Remote, fetch_head, head_of
-from driver.workspace.repository_context import RepositoryGround
+from driver.workspace.repository_context import CloneContext
 from state_store.documents.errors import CannotRunError, InputError
 
 
@@ -59,12 +59,12 @@ def start(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> 
         raise CannotRunError(f"{repo.top} has no branch {to}: {there.reason}")
     ahead = isinstance(there, str) and there not in ("", here)
     if ahead and (not here or is_in_history(git.path, git.env, here, str(there))):
-        git.keep(repo, str(there), on_the_way(str(there)))
+        git.keep(repo, str(there), pending_ref(str(there)))
         here = str(there)
     return replace(repo, head=here, branch=to)
 
 
-def look(ground: RepositoryGround, known: str) -> Head:
+def look(ground: CloneContext, known: str) -> Head:
     """Where the branch is by now, on the remote if it is further there; `known` where that cannot
     be told. Here only we move it, or who compares the checkout sees it."""
     repository, remote, git = ground.repository, ground.remote, ground.git

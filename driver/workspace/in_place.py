@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from driver.checkout_guard.guard import Tripwire
+from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, Change
 from driver.workspace.repository_context import IN_PLACE, Observed, Place, ProvingPlace
 
 
-class FolderGround:
+class InPlaceContext:
     """A folder in no repository: agents work in it directly and nothing is ever shipped."""
 
     base = ""
     paths: frozenset[str] = frozenset()
-    tripwire: Tripwire | None = None
+    tripwire: CheckoutGuard | None = None
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

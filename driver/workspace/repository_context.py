@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from driver.checkout_guard.guard import Tripwire
+from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath, leaves_tree
 from driver.domain.results import MODE_LINK, Change
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.signing import Signer
-from driver.git.user_hooks import UsersHooks
+from driver.git.user_hooks import UserHooks
 from driver.workspace.agent_clone import head_moved, left_behind, put_back_head
 from driver.workspace.root import WorkspaceError
-from driver.workspace.test_checkouts import ProvingTrees
-from driver.workspace.workspace import Collected, Workshop, Workspace
+from driver.workspace.test_checkouts import TestCheckouts
+from driver.workspace.workspace import Collected, Workspace, WorkspaceFactory
 
 CLONE = "clone"
 IN_PLACE = "in_place"
@@ -57,7 +57,7 @@ class ProvingPlace(Protocol):
         """Tracked paths that differ from the tree by now."""
 
 
-class Bench(Protocol):
+class TestCheckoutPool(Protocol):
     """Where trees are tested."""
 
     def proving(
@@ -70,7 +70,7 @@ class Bench(Protocol):
         """The base's tree with these changes and no other; None in place."""
 
 
-class Place(Bench, Protocol):
+class Place(TestCheckoutPool, Protocol):
     """One item's place. `top` holds the repository's files, `workdir` is where the agent runs."""
 
     isolation: str
@@ -106,12 +106,12 @@ class Place(Bench, Protocol):
         """Remove what was made for this item."""
 
 
-class Ground(Protocol):
+class RepositoryContext(Protocol):
     """Where a set of items lives. `base` is the commit they start from, "" in a plain folder;
     `paths` is every path in it; `tripwire` watches the user's own checkout, where it is another."""
 
     base: str
-    tripwire: Tripwire | None
+    tripwire: CheckoutGuard | None
     paths: frozenset[str]
 
     def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
@@ -124,17 +124,17 @@ class Ground(Protocol):
         """Remove what was made for the wave."""
 
 
-class RepositoryGround:
+class CloneContext:
     """A repository: private clones for agents, proving trees for tests."""
 
     def __init__(
         self,
         repository: Repository,
         git: PrivateGit,
-        workshop: Workshop,
-        trees: ProvingTrees,
+        workshop: WorkspaceFactory,
+        trees: TestCheckouts,
         remote: Remote | None,
-        tripwire: Tripwire,
+        tripwire: CheckoutGuard,
     ) -> None:
         self.folder = workshop.root
         self.repository = repository
@@ -146,8 +146,8 @@ class RepositoryGround:
         self.base_tree = workshop.base_tree
         self.paths = workshop.tracked
         self.environ = git.environ
-        self.tripwire: Tripwire | None = tripwire
-        self.hooks = UsersHooks()
+        self.tripwire: CheckoutGuard | None = tripwire
+        self.hooks = UserHooks()
         self._texts: dict[str, str] = {}  # each item's test command asks for the same few
         self.signer: Signer | None = None
         self.moved_to = ""  # where we moved its branch ourselves, before anybody was at work
@@ -158,14 +158,14 @@ class RepositoryGround:
 
     @contextmanager
     def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
-        """For work that has no place any more; see `Bench`."""
+        """For work that has no place any more; see `TestCheckoutPool`."""
         if tree is None:
             raise ValueError("a repository's item is proven on a tree")
         with self.trees.checkout(tree, fresh=fresh) as proving:
             yield proving
 
     def base_with(self, changes: Sequence[Change]) -> str | None:
-        """See `Bench`."""
+        """See `TestCheckoutPool`."""
         return self.git.tree_with(self.base_tree, changes)
 
     def replaced_objects(self) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ class _ClonePlace:
 
     def __init__(
         self,
-        ground: RepositoryGround,
+        ground: CloneContext,
         workspace: Workspace,
         work_dir: str,
         owned: tuple[OwnedPath, ...],

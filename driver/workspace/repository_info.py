@@ -20,7 +20,7 @@ from state_store.documents.errors import CannotRunError
 
 
 @dataclass(frozen=True)
-class Survey:
+class RepositoryInfo:
     """`environ` is what git is run with."""
 
     environ: Mapping[str, str]

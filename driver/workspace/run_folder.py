@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from driver.execution.process_identity import Identity, identity, lives
+from driver.execution.process_identity import ProcessIdentity, identity, lives
 from driver.git.command import raw, text
 from driver.git.private_git import PrivateGit, Repository
 from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, headed
@@ -34,7 +34,7 @@ class Sign:
     """Who made the folder, for which wave, and what its clones started from; `mark` is what the
     run's processes have in their environment."""
 
-    maker: Identity
+    maker: ProcessIdentity
     mark: str
     origin: Origin
 
@@ -58,7 +58,7 @@ class Sign:
 
 def sign(folder: Path, mark: str, repository: Repository) -> None:
     """Write down whose a new folder is."""
-    me = identity(os.getpid()) or Identity(os.getpid(), None, "")
+    me = identity(os.getpid()) or ProcessIdentity(os.getpid(), None, "")
     top = raw(str(repository.top)).hex()  # a path may be no text
     said = {"run": mark, "base": repository.head, "top": top}
     write_json_atomic(folder / SIGN, asdict(me) | said)
@@ -69,7 +69,7 @@ def sign_of(folder: Path) -> Sign | None:
     try:
         said = read_json(folder / SIGN)
         numbered_by = str(said.get("numbered_by") or "")
-        maker = Identity(said["pid"], said["started"], said["boot"], numbered_by)
+        maker = ProcessIdentity(said["pid"], said["started"], said["boot"], numbered_by)
         origin = Origin(str(said["base"]), Path(text(bytes.fromhex(said["top"]))))
         return Sign(maker, str(said["run"]), origin)
     except (BadFileError, TypeError, KeyError, ValueError):

@@ -23,7 +23,7 @@ _TICK_LIMIT_S = 2.5  # the coarsest file system clock still in use counts in two
 
 
 @dataclass(slots=True)
-class ProvingTree:
+class TestCheckout:
     """A folder holding exactly one git tree plus what the set-up made."""
 
     path: Path
@@ -118,23 +118,26 @@ class ProvingTree:
         return touched | (self.seen.keys() - now.keys())
 
 
-class ProvingTrees:
+class TestCheckouts:
     """At most `size` proving trees, lent to one user at a time; safe to use from many threads."""
 
     def __init__(
-        self, size: int, make: Callable[[int], ProvingTree], show_git: Callable[[ProvingTree], None]
+        self,
+        size: int,
+        make: Callable[[int], TestCheckout],
+        show_git: Callable[[TestCheckout], None],
     ) -> None:
         self._make = make
         self._show_git = show_git
         self.size = size
         self._places = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
-        self._idle: list[ProvingTree] = []
+        self._idle: list[TestCheckout] = []
         self._made = 0
         self._closed = False
 
     @contextlib.contextmanager
-    def checkout(self, tree: str, *, fresh: bool = False) -> Iterator[ProvingTree]:
+    def checkout(self, tree: str, *, fresh: bool = False) -> Iterator[TestCheckout]:
         """A tree showing `tree`; waits while all are in use. A `fresh` one was never used before.
 
         Raises WorkspaceError when one has to be made and its set-up fails.
@@ -154,14 +157,14 @@ class ProvingTrees:
         for place in idle:
             place.discard()
 
-    def _showing(self, tree: str) -> ProvingTree:
+    def _showing(self, tree: str) -> TestCheckout:
         with self._lock:
             kept = self._most_alike(tree)
         if kept is not None and self._shows(kept, tree):
             return kept
         return self._made_new(tree)
 
-    def _made_new(self, tree: str) -> ProvingTree:
+    def _made_new(self, tree: str) -> TestCheckout:
         with self._lock:
             self._made += 1
             number = self._made
@@ -173,14 +176,14 @@ class ProvingTrees:
             )
         return fresh
 
-    def _most_alike(self, tree: str) -> ProvingTree | None:
+    def _most_alike(self, tree: str) -> TestCheckout | None:
         same = next((place for place in self._idle if place.shown == tree), None)
         if same is None:
             return self._idle.pop() if self._idle else None
         self._idle.remove(same)
         return same
 
-    def _shows(self, place: ProvingTree, tree: str) -> bool:
+    def _shows(self, place: TestCheckout, tree: str) -> bool:
         shown = False
         try:
             shown = place.show(tree)
@@ -192,7 +195,7 @@ class ProvingTrees:
                 place.discard()
         return shown
 
-    def _give_back(self, place: ProvingTree) -> None:
+    def _give_back(self, place: TestCheckout) -> None:
         with self._lock:
             if not self._closed and len(self._idle) < self.size:
                 self._idle.append(place)

@@ -22,7 +22,7 @@ from driver.git.private_git import PrivateGit, Repository
 from driver.git.repository import borrow_objects, lay_git_dir
 from driver.workspace.root import WorkspaceError, own_folder
 from driver.workspace.setup import Preparation, check_copies, signatures
-from driver.workspace.test_checkouts import ProvingTree, ProvingTrees
+from driver.workspace.test_checkouts import TestCheckout, TestCheckouts
 from state_store.documents.journal import safe_slug
 
 # The clone is the agent's, but the user's global settings reach into it: no monitor process per
@@ -128,7 +128,7 @@ class Workspace:
         self.index.unlink(missing_ok=True)
 
 
-class Workshop:
+class WorkspaceFactory:
     """Makes workspaces and proving trees of one repository at one base commit, below `root`;
     `tracked` is every path in that commit.
 
@@ -161,10 +161,10 @@ class Workshop:
         for name in ("items", "proving", "reading", "indexes"):
             (root / name).mkdir(exist_ok=True)
 
-    def at(self, commit: str) -> Workshop:
+    def at(self, commit: str) -> WorkspaceFactory:
         """The same for another base commit."""
         root = self.root / f"at-{commit[:12]}"
-        return Workshop(root, self._git, self._repo, commit, self._prepare, self._environ)
+        return WorkspaceFactory(root, self._git, self._repo, commit, self._prepare, self._environ)
 
     def workspace(self, name: str) -> Workspace:
         """A fresh clone for the slug `name`; what an earlier one left there is removed."""
@@ -179,9 +179,9 @@ class Workshop:
             shutil.copyfile(index, path / ".git" / "index")
         return Workspace(path, index, self._git, self.base_tree, start, started_ns)
 
-    def proving_trees(self, size: int) -> ProvingTrees:
+    def proving_trees(self, size: int) -> TestCheckouts:
         """A pool of at most `size` trees to test in; each is made when first needed."""
-        return ProvingTrees(size, self._proving_tree, self._renew_git)
+        return TestCheckouts(size, self._proving_tree, self._renew_git)
 
     def wait_for_clones(self) -> None:
         """Wait until no clone is being written: the sooner agents begin, the sooner all is over."""
@@ -196,7 +196,7 @@ class Workshop:
         return {name: signatures(self._repo.top / name) for name in self._prepare.copy}
 
     @contextlib.contextmanager
-    def reading_copy(self, name: str, tree: str) -> Iterator[ProvingTree]:
+    def reading_copy(self, name: str, tree: str) -> Iterator[TestCheckout]:
         """A checkout of `tree` for somebody to read, gone afterwards; the base is its HEAD.
 
         No set-up is run in it. Raises WorkspaceError when it cannot be made.
@@ -207,14 +207,14 @@ class Workshop:
             self._git.checkout(tree, path, index)
             self._lay_git(path, index, head=self._base, branch=self._repo.branch)
             borrow_objects(path / ".git", self._repo, self._git.path / "objects")
-            copy = ProvingTree(path, index, self._git, {}, snapshot(path))
+            copy = TestCheckout(path, index, self._git, {}, snapshot(path))
             copy.settle()
         try:
             yield copy
         finally:
             copy.discard()
 
-    def _proving_tree(self, number: int) -> ProvingTree:
+    def _proving_tree(self, number: int) -> TestCheckout:
         path = self.root / "proving" / str(number)
         index = self.root / "indexes" / f"proving-{number}.index"
         self._furnish(path, index)
@@ -227,7 +227,7 @@ class Workshop:
         known = self.tracked | folders
         products = {name: signature for name, signature in seen.items() if name not in known}
         shown = "" if self._starts_dirty() else self.base_tree
-        return ProvingTree(path, index, self._git, products, seen, shown=shown)
+        return TestCheckout(path, index, self._git, products, seen, shown=shown)
 
     def _starts_dirty(self) -> bool:
         """Whether a furnished clone may differ from the base: set-up, or line-end attributes."""
@@ -246,7 +246,7 @@ class Workshop:
                 if problem := self._prepare.run(command, path):
                     raise WorkspaceError(f"set-up command {command!r} failed: {problem}")
 
-    def _renew_git(self, place: ProvingTree) -> None:
+    def _renew_git(self, place: TestCheckout) -> None:
         """Give a proving tree a `.git` no test has written in, its index that of the tree."""
         own = place.path / ".git"
         with contextlib.suppress(OSError):
@@ -260,7 +260,7 @@ class Workshop:
         borrow_objects(own, self._repo, self._git.path / "objects")
         place.git_dir = snapshot(own)
 
-    def stand_on(self, place: ProvingTree, commit: str, branch: str | None) -> None:
+    def stand_on(self, place: TestCheckout, commit: str, branch: str | None) -> None:
         """Give a proving tree, until it shows another tree, a `.git` where `branch` is at `commit`,
         so that git there says of all that differs that it is staged."""
         self._lay_git(place.path, place.index, head=commit, branch=branch)

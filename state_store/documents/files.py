@@ -45,7 +45,7 @@ def write_json_atomic(path: Path, obj: Any, indent: int | None = 2) -> None:
     write_bytes_atomic(path, _json_bytes(obj, indent))
 
 
-class PreparedFile:
+class StagedFile:
     """A JSON document, flushed beside the `path` it is going to replace.
 
     `body` is its bytes. The slow part of `write_json_atomic` is over when this is made; `swap_in`

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from state_store.documents.errors import CannotRunError
-from state_store.documents.files import BadFileError, PreparedFile, read_json, write_json_atomic
+from state_store.documents.files import BadFileError, StagedFile, read_json, write_json_atomic
 
 FOLDER = "journal"
 SHIPPING = "shipping"  # the phase of what is announced and not yet said to be published
@@ -66,18 +66,18 @@ def write_entry(
 
 def prepared_entry(
     state_dir: Path, slug: str, phase: str, data: Mapping[str, Any], repo: str | Path | None = None
-) -> PreparedFile:
+) -> StagedFile:
     """`write_entry` up to the moment at which the entry begins to count."""
-    return PreparedFile(entry_path(state_dir, slug, repo), entry_of(slug, phase, data, repo))
+    return StagedFile(entry_path(state_dir, slug, repo), entry_of(slug, phase, data, repo))
 
 
 def prepared_together(
     state_dir: Path, name: str, entries: Sequence[Mapping[str, Any]]
-) -> PreparedFile:
+) -> StagedFile:
     """Entries of `entry_of`, to count all or none, in one file called after `name`; an item's own
     later entry counts before it. Raises CannotRunError."""
     path = state_dir / FOLDER / f"{_TOGETHER}{safe_slug(name)}.json"
-    return PreparedFile(path, list(entries), indent=None)  # many at once; nobody reads it for long
+    return StagedFile(path, list(entries), indent=None)  # many at once; nobody reads it for long
 
 
 def entry_of(

@@ -57,7 +57,7 @@ def read_tracker_file(path: Path) -> TrackerFile:
     entries = tuple(item for item in listed if isinstance(item, dict))
     items, twice, nameless = _by_id(entries)
     problems = tuple(_problems(path, twice, nameless))
-    strays = tuple(strays_of(path, listed)) if len(entries) < len(listed) else ()
+    strays = tuple(non_object_entries(path, listed)) if len(entries) < len(listed) else ()
     return TrackerFile(read.text, read.digest, entries, items, twice, problems, strays)
 
 
@@ -146,7 +146,7 @@ def _problems(path: Path, twice: frozenset[str], nameless: Sequence[Item]) -> It
         yield f"the item {title!r} of {path} has no id; give it one"
 
 
-def strays_of(path: Path, entries: Sequence[Any]) -> Iterator[str]:
+def non_object_entries(path: Path, entries: Sequence[Any]) -> Iterator[str]:
     """A sentence for each entry that is no object."""
     for number, item in enumerate(entries, start=1):
         if not isinstance(item, dict):

@@ -13,14 +13,14 @@ from typing import Any
 
 from state_store.documents import strict_json
 from state_store.documents.item_status import ARCHIVED, DONE
-from state_store.tracker.file import ids_twice, read_listed, strays_of
+from state_store.tracker.file import ids_twice, non_object_entries, read_listed
 
 Item = Mapping[str, Any]
 _PAST = (DONE, ARCHIVED)  # a tuple: a status may be anything, also what has no hash
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class TrackerSummary:
     """A tracker's objects in order; one that is done or archived has its `id`, `slug`, `status`,
     `repo` and `shipped`, None where it has none of it, and may lack all else. `digest`, `ambiguous`
     and `strays` are those of `TrackerFile`."""
@@ -31,7 +31,7 @@ class Glance:
     strays: tuple[str, ...]
 
 
-def glance_at(path: Path) -> Glance:
+def read_summary(path: Path) -> TrackerSummary:
     """Read a tracker. Raises as `read_tracker_file` does, for the same reasons."""
     cut = _Cut()
     digest, entries = read_listed(path, strict_json.decoder(cut.shortened))
@@ -40,8 +40,8 @@ def glance_at(path: Path) -> Glance:
         # Something within an item, or around them all, has a status as well.
         digest, entries = read_listed(path)
         items = [entry for entry in entries if isinstance(entry, dict)]
-    strays = strays_of(path, entries) if len(items) < len(entries) else ()
-    return Glance(digest, items, ids_twice(items), tuple(strays))
+    strays = non_object_entries(path, entries) if len(items) < len(entries) else ()
+    return TrackerSummary(digest, items, ids_twice(items), tuple(strays))
 
 
 class _Cut:

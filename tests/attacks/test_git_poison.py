@@ -15,7 +15,7 @@ from driver.git.private_git import (
     open_repository,
 )
 from driver.workspace.setup import Preparation
-from driver.workspace.workspace import Workshop, Workspace
+from driver.workspace.workspace import Workspace, WorkspaceFactory
 from tests.support.repos import (
     Checkout,
     checkout_fingerprint,
@@ -48,9 +48,9 @@ def repo(user: Checkout) -> Repository:
 
 
 @pytest.fixture
-def shop(user: Checkout, repo: Repository, tmp_path: Path) -> Workshop:
+def shop(user: Checkout, repo: Repository, tmp_path: Path) -> WorkspaceFactory:
     git = PrivateGit.create(tmp_path / "private", repo, user.environ)
-    return Workshop(tmp_path / "root", git, repo, repo.head, Preparation(), user.environ)
+    return WorkspaceFactory(tmp_path / "root", git, repo, repo.head, Preparation(), user.environ)
 
 
 class Evil:
@@ -89,7 +89,7 @@ class Evil:
 
 
 @pytest.fixture
-def workspace(shop: Workshop) -> Workspace:
+def workspace(shop: WorkspaceFactory) -> Workspace:
     return shop.workspace("evil")
 
 
@@ -98,7 +98,7 @@ def evil(workspace: Workspace, user: Checkout, tmp_path: Path) -> Evil:
     return Evil(workspace.path, user, tmp_path / "EXECUTED")
 
 
-def whole_way(shop: Workshop, workspace: Workspace, repo: Repository) -> set[str]:
+def whole_way(shop: WorkspaceFactory, workspace: Workspace, repo: Repository) -> set[str]:
     """Everything the orchestrator does with an agent's files, twice, ending in a push."""
     git = workspace.git
     workspace.collect(["owned/"])
@@ -118,7 +118,7 @@ def whole_way(shop: Workshop, workspace: Workspace, repo: Repository) -> set[str
 
 
 def test_programs_named_in_the_clone_never_run(
-    evil: Evil, shop: Workshop, workspace: Workspace, repo: Repository
+    evil: Evil, shop: WorkspaceFactory, workspace: Workspace, repo: Repository
 ) -> None:
     (workspace.path / "a.txt").write_text("two\n")
     evil.poison(evil.clone)
@@ -184,7 +184,9 @@ def test_nothing_on_disk_is_hidden(evil: Evil, workspace: Workspace, trick: str)
     assert workspace.git.blob(changes["tests/t.py"].blob or "") == b"pass\n"
 
 
-def test_an_ignored_helper_is_not_there_when_proven(shop: Workshop, workspace: Workspace) -> None:
+def test_an_ignored_helper_is_not_there_when_proven(
+    shop: WorkspaceFactory, workspace: Workspace
+) -> None:
     clone = Checkout(workspace.path, workspace.git.environ)
     clone.write({".gitignore": "conftest.py\n.gitignore\n", "conftest.py": "cheat\n"})
     with shop.proving_trees(1).checkout(workspace.collect(()).tree) as place:

@@ -20,7 +20,7 @@ import pytest
 from driver.git.command import run_git
 from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.workspace.setup import Preparation
-from driver.workspace.workspace import Workshop, Workspace
+from driver.workspace.workspace import Workspace, WorkspaceFactory
 from tests.support.beside import beside_on
 from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
 
@@ -274,7 +274,7 @@ def a_place(folder: Path) -> Place:
     make_bare(folder / "root" / "items" / "remote.git", user.environ)
     repo = open_repository(user.path, user.environ)
     git = PrivateGit.create(folder / "private", repo, user.environ)
-    shop = Workshop(folder / "root", git, repo, repo.head, Preparation(), user.environ)
+    shop = WorkspaceFactory(folder / "root", git, repo, repo.head, Preparation(), user.environ)
     workspace = shop.workspace("evil")
     program, marker = folder / "evil.sh", folder / "EXECUTED"
     program.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n")

@@ -8,7 +8,7 @@ import pytest
 
 from driver.git.private_git import PrivateGit, open_repository
 from driver.workspace.setup import Preparation
-from driver.workspace.workspace import Workshop
+from driver.workspace.workspace import WorkspaceFactory
 from tests.support.repos import make_repo, user_environ
 
 
@@ -24,7 +24,7 @@ def test_a_slug_that_climbs_out_neither_removes_nor_writes_a_folder_there(
     repo = open_repository(user.path, environ)
     git = PrivateGit.create(tmp_path / "private", repo, environ)
     root = tmp_path / "a" / "b" / "root"
-    shop = Workshop(root, git, repo, repo.head, Preparation(), environ)
+    shop = WorkspaceFactory(root, git, repo, repo.head, Preparation(), environ)
     climbing = {"beside": "../../precious", "through": "x/../../../precious"}
     slug = climbing.get(way, str(precious))
     place = shop.workspace(slug).path
@@ -37,7 +37,7 @@ def test_slugs_of_any_characters_and_length_have_a_place(tmp_path: Path) -> None
     user = make_repo(tmp_path / "repo", environ, {"a.txt": "a\n"})
     repo = open_repository(user.path, environ)
     git = PrivateGit.create(tmp_path / "private", repo, environ)
-    shop = Workshop(tmp_path / "root", git, repo, repo.head, Preparation(), environ)
+    shop = WorkspaceFactory(tmp_path / "root", git, repo, repo.head, Preparation(), environ)
     slugs = ["x" * 1000, "\u00e9/x", "a\nb", "/x", "x/y", "x"]
     places = {shop.workspace(slug).path for slug in slugs}
     assert len(places) == len(slugs)

@@ -35,17 +35,17 @@ def digest() -> Work:
 
 def intake() -> Work:
     """The tracker read, parsed or recognized, chosen from and checked."""
-    from driver.backlog.item_filter import Wanted
+    from driver.backlog.item_filter import ItemFilter
     from driver.backlog.tracker_index import TrackerReader
     from driver.scheduler.context import Cycle
     from driver.scheduler.intake import taken
-    from driver.workspace.repository_info import Survey
+    from driver.workspace.repository_info import RepositoryInfo
 
     def work(tracker: Path, state: Path) -> None:
         reader = TrackerReader()
         asked: Any = SimpleNamespace(
-            tracker=tracker, max_items=5, wanted=Wanted(), repo=tracker.parent, options=None,
-            state_dir=state, survey=Survey({}), environ={},
+            tracker=tracker, max_items=5, wanted=ItemFilter(), repo=tracker.parent, options=None,
+            state_dir=state, survey=RepositoryInfo({}), environ={},
             docket=lambda: reader.read(tracker, state),
         )  # fmt: skip
         assert len(taken(cast("Cycle", asked), {}).selected) == 5

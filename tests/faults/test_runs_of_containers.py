@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from driver.execution.process_identity import Identity, identity, lives
-from driver.run_state.run_registry import clear_up, living_waves
+from driver.execution.process_identity import ProcessIdentity, identity, lives
+from driver.run_state.run_registry import clear_up, waves_alive
 from driver.workspace.run_folder import SIGN, Sign, sign_of
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="no containers here")
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="
 NOBODY = 2**22 + 1
 
 
-def me() -> Identity:
+def me() -> ProcessIdentity:
     found = identity(os.getpid())
     assert found is not None
     return found
@@ -51,7 +51,7 @@ def test_a_run_of_another_container_keeps_its_note_and_its_folder(tmp_path: Path
     assert tuple(clear_up(tmp_path, dict(os.environ))) == ()
     assert record.exists()
     assert folder.exists()
-    assert living_waves(tmp_path) == {"w1"}
+    assert waves_alive(tmp_path) == {"w1"}
 
 
 @pytest.mark.parametrize("other", [{"boot": "an earlier one"}, {"numbered_by": ""}, {}])

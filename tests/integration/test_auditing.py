@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from driver.execution.process_identity import holder_name, is_gone
-from driver.run_state.leases import Leases
+from driver.run_state.leases import LeaseManager
 from driver.scheduler.audit import WAVES, audited, past_of
 from driver.scheduler.backlog import Backlog
 from state_store import coordination
@@ -40,7 +40,7 @@ def a_wave(api: StateAPI, name: str, verdict: str) -> dict[str, Any]:
 def backlog(tmp_path: Path) -> Iterator[Backlog]:
     tracker = tmp_path / "tracker.json"
     tracker.write_text(json.dumps({"version": 1, "items": [{"id": "A", "slug": "a"}]}))
-    with StateAPI(tmp_path / "tracker_events.db") as api, Leases(api.store, 60) as leases:
+    with StateAPI(tmp_path / "tracker_events.db") as api, LeaseManager(api.store, 60) as leases:
         yield Backlog(api, leases, tracker)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from driver.backlog.tracker_index import TrackerReader
-from driver.run_state.leases import LeasedElsewhereError, Leases
+from driver.run_state.leases import LeasedElsewhereError, LeaseManager
 from driver.scheduler.backlog import Backlog
 from state_store import coordination
 from state_store.api import StateAPI
@@ -27,7 +27,7 @@ def in_file(path: Path) -> dict[str, Any]:
 
 
 def test_an_item_that_was_lost_keeps_nobody_elses_result_out(tmp_path: Path, tracker: Path) -> None:
-    with StateAPI(tmp_path / "a.db") as api, Leases(api.store, 60) as leases:
+    with StateAPI(tmp_path / "a.db") as api, LeaseManager(api.store, 60) as leases:
         backlog = Backlog(api, leases, tracker)
         leases.take_all("ABC")
         holder = coordination.current_holder(api.store, "B")
@@ -39,7 +39,7 @@ def test_an_item_that_was_lost_keeps_nobody_elses_result_out(tmp_path: Path, tra
 
 
 def test_claimed_items_are_given_back_when_their_wave_breaks(tmp_path: Path, tracker: Path) -> None:
-    with StateAPI(tmp_path / "a.db") as api, Leases(api.store, 60) as leases:
+    with StateAPI(tmp_path / "a.db") as api, LeaseManager(api.store, 60) as leases:
         backlog = Backlog(api, leases, tracker)
         leases.take_all("AB")
         seen: dict[str, Any] = {}

@@ -22,7 +22,7 @@ BRANCH = "tidegate/state"
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vX7zA2cD4fG6hJ8"
 
 
-class Desk:
+class PullRequestOutbox:
     """A store with something to tell, and a repository to tell it in."""
 
     def __init__(self, scene: Scene, api: StateAPI) -> None:
@@ -45,17 +45,17 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path) -> Iterator[PullRequestOutbox]:
     with StateAPI(tmp_path / "tracker_events.db") as api:
-        yield Desk(Scene(tmp_path, {"a.txt": "a\n"}, remote=True), api)
+        yield PullRequestOutbox(Scene(tmp_path, {"a.txt": "a\n"}, remote=True), api)
 
 
-def test_nothing_is_committed_unasked(desk: Desk) -> None:
+def test_nothing_is_committed_unasked(desk: PullRequestOutbox) -> None:
     assert desk.commit(commit=False) == {}
     assert desk.git("branch", "--list", BRANCH) == ""
 
 
-def test_a_checkpoint_is_both_files_by_the_bot_and_one_new_ref(desk: Desk) -> None:
+def test_a_checkpoint_is_both_files_by_the_bot_and_one_new_ref(desk: PullRequestOutbox) -> None:
     desk.decide("use git")
     desk.scene.repo.write({"a.txt": "being edited\n", "new.txt": "n"})
     repository = open_repository(desk.scene.repo.path, desk.scene.environ)
@@ -79,7 +79,9 @@ def test_a_checkpoint_is_both_files_by_the_bot_and_one_new_ref(desk: Desk) -> No
     assert desk.scene.remote.git("branch", "--list", BRANCH) == ""
 
 
-def test_a_checkpoint_goes_on_from_the_one_before_and_is_made_only_of_news(desk: Desk) -> None:
+def test_a_checkpoint_goes_on_from_the_one_before_and_is_made_only_of_news(
+    desk: PullRequestOutbox,
+) -> None:
     first = desk.commit()["commit"]
     assert desk.commit()["commit"] == first
     desk.decide("more")
@@ -88,7 +90,9 @@ def test_a_checkpoint_goes_on_from_the_one_before_and_is_made_only_of_news(desk:
     assert desk.git("rev-list", "--count", BRANCH) == "2"
 
 
-def test_a_pushed_checkpoint_goes_on_from_what_any_clone_pushed(desk: Desk, tmp_path: Path) -> None:
+def test_a_pushed_checkpoint_goes_on_from_what_any_clone_pushed(
+    desk: PullRequestOutbox, tmp_path: Path
+) -> None:
     first = desk.commit(push=True)
     assert (first["pushed"], first["warning"]) == (True, None)
     remote = desk.scene.remote
@@ -106,7 +110,9 @@ def test_a_pushed_checkpoint_goes_on_from_what_any_clone_pushed(desk: Desk, tmp_
     assert remote.git("rev-parse", BRANCH) == third["commit"] == desk.git("rev-parse", BRANCH)
 
 
-def test_what_cannot_be_pushed_is_a_sentence_and_changes_nothing_here(desk: Desk) -> None:
+def test_what_cannot_be_pushed_is_a_sentence_and_changes_nothing_here(
+    desk: PullRequestOutbox,
+) -> None:
     first = desk.commit(push=True)["commit"]
     assert desk.scene.remote is not None
     gone = desk.scene.remote.path.rename(desk.scene.folder / "elsewhere.git")
@@ -121,7 +127,9 @@ def test_what_cannot_be_pushed_is_a_sentence_and_changes_nothing_here(desk: Desk
     assert desk.git("rev-parse", f"{BRANCH}^") == first
 
 
-def test_no_branch_that_is_for_something_else_gets_a_commit(desk: Desk, tmp_path: Path) -> None:
+def test_no_branch_that_is_for_something_else_gets_a_commit(
+    desk: PullRequestOutbox, tmp_path: Path
+) -> None:
     desk.git("branch", "work")
     desk.git("worktree", "add", "-q", "-b", "linked", str(tmp_path / "linked"))
     before = desk.git("for-each-ref")
@@ -137,7 +145,7 @@ def test_no_branch_that_is_for_something_else_gets_a_commit(desk: Desk, tmp_path
     assert desk.git("for-each-ref") == before
 
 
-def test_without_a_repository_there_is_a_sentence(desk: Desk, tmp_path: Path) -> None:
+def test_without_a_repository_there_is_a_sentence(desk: PullRequestOutbox, tmp_path: Path) -> None:
     wanted = CheckpointSettings(commit=True)
     changed = dataclasses.replace(desk.scene.settings, checkpoint=wanted)
     for where in (None, tmp_path / "plain"):
@@ -145,7 +153,7 @@ def test_without_a_repository_there_is_a_sentence(desk: Desk, tmp_path: Path) ->
         assert (told["commit"], told["warning"] is not None) == (None, True)
 
 
-def test_a_line_with_a_secret_is_left_out_and_named_without_it(desk: Desk) -> None:
+def test_a_line_with_a_secret_is_left_out_and_named_without_it(desk: PullRequestOutbox) -> None:
     desk.scene.environ["SHOP_PASSWORD"] = "correct-horse-battery"
     desk.decide(f"the key is {TOKEN}")
     desk.decide("it is correct-horse-battery")

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import pytest
 
-from driver.backlog.retry_policy import Patience
+from driver.backlog.retry_policy import RetryPolicy
 from driver.backlog.selection import Selection
-from driver.run_state.leases import Leases
+from driver.run_state.leases import LeaseManager
 from driver.scheduler.backlog import Backlog
 from driver.scheduler.report import WaveResults
 from driver.scheduler.tracker_update import Terms, edits_for
@@ -24,7 +24,7 @@ from state_store.database.events import TRACKER
 from state_store.database.store import EventStore
 
 OURS = ("status", "notes", "attempts", "lastError", "nextAttemptAt", "shipped")
-TERMS = Terms("0123456789", {}, Patience(3, 60, 3600), datetime(2026, 1, 31, tzinfo=UTC))
+TERMS = Terms("0123456789", {}, RetryPolicy(3, 60, 3600), datetime(2026, 1, 31, tzinfo=UTC))
 OUTCOMES = ("shipped", "failed", "undecided", "halted")
 # In a person's own spelling, which no program of ours may touch.
 ODD = '{"id":   "odd" , "rate": 1.50, "big": 1e5, "mine":[1,2 , 3], "name": "J\\u00fcrgen"}'
@@ -125,7 +125,7 @@ def run_a_wave(folder: Path, seed: int) -> None:
     with Watched(folder / f"state-{seed}" / "a.db") as store:
         store.let_in = lambda: None
         api = cast("StateAPI", SimpleNamespace(store=store))
-        with Leases(store, 60) as leases:
+        with LeaseManager(store, 60) as leases:
             backlog = Backlog(api, leases, person.path)
             backlog.sync()
             store.let_in = person.may_edit

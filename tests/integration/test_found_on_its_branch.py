@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.cli.summary_lines import closing_lines
+from driver.cli.summary_lines import summary_lines
 from tests.support.waves import Scene, item, verdicts, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a test for a POSIX shell")
@@ -24,4 +24,4 @@ def test_a_run_whose_items_are_all_on_their_branch_already_names_it(
     assert (again["exit_code"], verdicts(again), driver.requests) == (0, {"a": "verified"}, [])
     assert (again["branch"], again["sha"]) == (first["branch"], first["sha"])
     where = "pushed" if pushed else "in this repository only"
-    assert f"branch {first['branch']}: {where}" in closing_lines(again)
+    assert f"branch {first['branch']}: {where}" in summary_lines(again)

@@ -246,10 +246,12 @@ def test_an_item_waits_after_a_failure_and_is_blocked_in_the_end(project: Projec
     project.schedule()
     failed = project.item_now("A")
     assert (failed["status"], failed["attempts"]) == ("todo", 1)
-    resting = project.schedule()
-    assert (resting.code, resting.report["items_selected"]) == (0, [])
-    assert f"not before {failed['nextAttemptAt']}" in left_out(resting)["A"]
-    assert f"waiting for another attempt: 1; A not before {failed['nextAttemptAt']}" in resting.err
+    in_backoff = project.schedule()
+    assert (in_backoff.code, in_backoff.report["items_selected"]) == (0, [])
+    assert f"not before {failed['nextAttemptAt']}" in left_out(in_backoff)["A"]
+    assert (
+        f"waiting for another attempt: 1; A not before {failed['nextAttemptAt']}" in in_backoff.err
+    )
     project.schedule("--only", "a")
     blocked = project.item_now("A")
     assert (blocked["status"], blocked["attempts"]) == ("blocked", 2)

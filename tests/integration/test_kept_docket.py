@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from driver.backlog.tracker_index import FILE_NAME, Docket, TrackerReader
+from driver.backlog.tracker_index import FILE_NAME, TrackerIndex, TrackerReader
 from state_store.api import StateAPI
 from state_store.documents.errors import InputError
 from state_store.tracker.file import read_tracker_file
-from state_store.tracker.light_read import glance_at
+from state_store.tracker.light_read import read_summary
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.programs import Project, item
 
@@ -44,7 +44,7 @@ def a_tracker(path: Path, *more: Any, **first: Any) -> Path:
     return path
 
 
-def read(tracker: Path, state: Path) -> Docket:
+def read(tracker: Path, state: Path) -> TrackerIndex:
     """As a process that has just started, and keeps what it read."""
     reader = TrackerReader()
     docket = reader.read(tracker, state)
@@ -160,7 +160,7 @@ NESTED = {"id": "N", "slug": "n", "status": "todo", "history": [{"status": "done
 def test_a_glance_sees_what_reading_sees(tmp_path: Path, document: Any) -> None:
     tracker = tmp_path / "t.json"
     tracker.write_text(json.dumps(document), encoding="utf-8")
-    whole, glance = read_tracker_file(tracker), glance_at(tracker)
+    whole, glance = read_tracker_file(tracker), read_summary(tracker)
     assert glance.digest == whole.digest
     assert glance.ambiguous == whole.ambiguous
     assert glance.strays == whole.strays
@@ -183,7 +183,7 @@ def test_a_glance_refuses_what_reading_refuses(tmp_path: Path, text: str) -> Non
     with pytest.raises(InputError) as whole:
         read_tracker_file(tracker)
     with pytest.raises(InputError) as glance:
-        glance_at(tracker)
+        read_summary(tracker)
     assert glance.value.problems == whole.value.problems
 
 

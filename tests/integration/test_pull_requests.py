@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from driver.execution.cancellation import Stop
+from driver.execution.cancellation import CancellationToken
 from driver.pull_requests.body import Proposed, PullRequest
-from driver.pull_requests.outbox import MAX_TRIES, Noted, Proposal, note
+from driver.pull_requests.outbox import MAX_TRIES, OutboxEntry, Proposal, note
 from driver.pull_requests.request import propose_left
 from state_store.database.store import EventStore
 from tests.support.forges import FakeGh, fake_gh
@@ -245,13 +245,15 @@ def test_a_machine_without_gh_is_told_so_once_all_is_shipped(tmp_path: Path) -> 
 
 def test_what_is_refused_for_ever_is_given_up(tmp_path: Path) -> None:
     kept = Proposal("gone", "w1", "wave/w1", "c" * 40, "main", "t", "b", "acme/widgets")
-    note(tmp_path, Noted(kept))
+    note(tmp_path, OutboxEntry(kept))
     told: list[str] = []
     config = tmp_path / "t.toml"
     config.write_text('[ship]\npr = "ready"\n', encoding="utf-8")
     settings = load(project=tmp_path, config=config, environ={}, cwd=tmp_path)
     for _ in range(MAX_TRIES + 2):
-        answers = propose_left(settings, tmp_path, Stop(), told.append, lambda _, step: None)
+        answers = propose_left(
+            settings, tmp_path, CancellationToken(), told.append, lambda _, step: None
+        )
     assert answers == ()
     assert [("given up" in line, "gone is gone" in line) for line in told] == [
         *[(False, True)] * (MAX_TRIES - 1),
@@ -271,31 +273,36 @@ def test_a_run_without_a_wave_asks_for_what_was_left(tmp_path: Path) -> None:
         noted.append((wave, step["number"]))
 
     scene.state.joinpath(".HALT").write_text("enough")
-    [held] = propose_left(scene.settings, scene.state, Stop(), told.append, record)
+    [held] = propose_left(scene.settings, scene.state, CancellationToken(), told.append, record)
     assert (held.made, len(gh.requests)) == (None, 0)
     scene.state.joinpath(".HALT").unlink()
-    [made] = propose_left(scene.settings, scene.state, Stop(), told.append, record)
+    [made] = propose_left(scene.settings, scene.state, CancellationToken(), told.append, record)
     assert (made.error, noted, len(gh.requests)) == (None, [("w1", None), ("w1", 1)], 1)
-    assert propose_left(scene.settings, scene.state, Stop(), told.append, record) == ()
+    assert propose_left(scene.settings, scene.state, CancellationToken(), told.append, record) == ()
 
 
 def test_a_repository_that_is_named_later_counts_for_what_was_left(tmp_path: Path) -> None:
     gh = fake_gh(tmp_path / "gh")
     config = tmp_path / "t.toml"
     config.write_text('[ship]\npr = "draft"\n', encoding="utf-8")
-    note(tmp_path, Noted(Proposal(str(tmp_path), "w1", "wave/w1", "c" * 40, "main", "t", "b")))
+    note(
+        tmp_path, OutboxEntry(Proposal(str(tmp_path), "w1", "wave/w1", "c" * 40, "main", "t", "b"))
+    )
 
     def ask(**environ: str) -> str | None:
         path = f"{gh.bin}{os.pathsep}{os.environ['PATH']}"
         environ |= {"PATH": path}
         settings = load(project=tmp_path, config=config, environ=environ, cwd=tmp_path)
         said: list[str] = []
-        [told] = propose_left(settings, tmp_path, Stop(), said.append, lambda _, step: None)
+        [told] = propose_left(
+            settings, tmp_path, CancellationToken(), said.append, lambda _, step: None
+        )
         return told.error
 
     assert "GH_REPO" in str(ask())
     note(
-        tmp_path, Noted(Proposal("/another", "w2", "wave/w2", "d" * 40, "main", "t", "b"), tries=5)
+        tmp_path,
+        OutboxEntry(Proposal("/another", "w2", "wave/w2", "d" * 40, "main", "t", "b"), tries=5),
     )
     assert ask(GH_REPO="acme/widgets") is None
     assert [call["argv"][-1] for call in gh.created] == ["--repo=acme/widgets"]
@@ -309,10 +316,12 @@ def test_two_runs_that_ask_at_once_make_one(tmp_path: Path) -> None:
     config.write_text(f'[ship]\npr = "ready"\npr_command = {command}\n', encoding="utf-8")
     settings = load(project=tmp_path, config=config, environ={}, cwd=tmp_path)
     kept = Proposal(str(tmp_path), "w1", "wave/w1", "c" * 40, "main", "t", "b")
-    note(tmp_path, Noted(kept))
+    note(tmp_path, OutboxEntry(kept))
 
     def ask() -> tuple[Proposed, ...]:
-        return propose_left(settings, tmp_path, Stop(), lambda _: None, lambda _, step: None)
+        return propose_left(
+            settings, tmp_path, CancellationToken(), lambda _: None, lambda _, step: None
+        )
 
     with ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(ask), pool.submit(ask)]

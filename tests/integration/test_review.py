@@ -17,7 +17,7 @@ from driver.backend_api.driver import FAILURE_CANCELLED, FAILURE_COULD_NOT_RUN, 
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.recording import RecordingWriter
 from driver.backends.replay import ReplayDriver
-from driver.execution.cancellation import Stop
+from driver.execution.cancellation import CancellationToken
 from driver.terminal.progress import Progress
 from driver.wave_loop import run_wave
 from state_store.api import StateAPI
@@ -338,7 +338,7 @@ def test_a_halt_before_a_review_loses_nothing_that_was_proven(scene: Scene) -> N
 
 @on_scene
 def test_a_review_that_a_signal_ended_is_given_again(scene: Scene) -> None:
-    stop = Stop()
+    stop = CancellationToken()
 
     def is_interrupted(agent: Agent) -> WorkerResult:
         stop.set(signal.SIGINT)

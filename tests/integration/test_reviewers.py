@@ -20,7 +20,15 @@ import pytest
 from state_store.api import StateAPI
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.beside import beside
-from tests.support.model_script import Asked, Say, Scenario, Step, Structured, UseTool, write_file
+from tests.support.model_script import (
+    Say,
+    Scenario,
+    Step,
+    Structured,
+    TestRequest,
+    UseTool,
+    write_file,
+)
 from tests.support.model_server import ModelServer
 from tests.support.waves import Scene, ScriptedDriver, built, item, verdicts, writes
 from tools import fleet_ledger
@@ -38,7 +46,7 @@ class Critic(Scenario):
     before: tuple[UseTool, ...] = ()
     words: str = ""
 
-    def find(self, asked: Asked) -> tuple[str | None, Step]:
+    def find(self, asked: TestRequest) -> tuple[str | None, Step]:
         if asked.turns < len(self.before):
             return "critic", Step(self.before[asked.turns])
         nonce = NONCE.search(asked.text)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from driver.cli.summary_lines import closing_lines
+from driver.cli.summary_lines import summary_lines
 from driver.wave_scheduler import run_wave_scheduler
 from tests.support.repos import frozen
 from tests.support.waves import Scene, ScriptedDriver, built, item, writes
@@ -35,7 +35,7 @@ def test_what_is_verified_is_kept_as_a_patch_and_shipped_once_that_is_asked_for(
     assert (wave["shipped"], wave["shipped_repos"], wave["branch"]) == (None, [], None)
     assert (record["verdict"], record["commit"]) == ("verified", None)
     assert "+good" in Path(record["savedWork"]).read_text()
-    assert closing_lines(report)[0] == (
+    assert summary_lines(report)[0] == (
         "verified 1 of 1 item; nothing is shipped without --git or with mode none"
     )
     assert frozen(scene.repo.path) == before

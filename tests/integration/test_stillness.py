@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from driver.checkout_guard.fingerprint import CheckoutWatch
-from driver.filesystem.change_detector import Stillness
+from driver.filesystem.change_detector import ChangeDetector
 from driver.filesystem.tree import newest_of, snapshot
 from driver.git.private_git import open_repository
 from tests.support.repos import make_repo, user_environ
@@ -23,9 +23,9 @@ def later() -> int:
     return time.time_ns() + LATER_NS
 
 
-def an_hour_ago(top: Path, *files: Path) -> Stillness:
+def an_hour_ago(top: Path, *files: Path) -> ChangeDetector:
     wait_for_the_next_tick(top)
-    return Stillness(top, files, now_ns=later)
+    return ChangeDetector(top, files, now_ns=later)
 
 
 def wait_for_the_next_tick(top: Path) -> None:
@@ -44,7 +44,7 @@ def top(tmp_path: Path) -> Path:
 
 
 def test_what_changed_a_moment_ago_may_have_changed_again(top: Path) -> None:
-    assert Stillness(top, ()).mark() is None
+    assert ChangeDetector(top, ()).mark() is None
 
 
 def test_a_folder_in_which_nothing_happened_is_still(top: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_folder_that_stood_in_for_another_while_git_looked_is_a_change(top: Pa
 
 def test_what_tidegate_writes_itself_is_no_change(top: Path) -> None:
     (top / "state").mkdir()
-    stillness = Stillness(top, (), [top, top / "state", top.parent / "elsewhere"], later)
+    stillness = ChangeDetector(top, (), [top, top / "state", top.parent / "elsewhere"], later)
     wait_for_the_next_tick(top)
     before = stillness.mark()
     (top / "state" / "entry.json").write_text("new")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.workspace.repository_info import Survey
+from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.errors import InputError
 from tests.support.programs import Project, environment, git, item, make_template
 
@@ -17,7 +17,7 @@ POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="puts a shell sc
 
 def test_what_was_found_is_not_asked_for_again(tmp_path: Path) -> None:
     top = make_template(tmp_path / "repo")
-    survey = Survey(environment(tmp_path))
+    survey = RepositoryInfo(environment(tmp_path))
     assert survey.top_of(top / "sub") == top
     survey.check_repository(top)
     shutil.rmtree(top / ".git")
@@ -30,7 +30,7 @@ def test_a_repository_that_was_refused_is_looked_at_again(tmp_path: Path) -> Non
     top = tmp_path / "repo"
     top.mkdir()
     git(top, "init", "-q", "-b", "main")
-    survey = Survey(environment(tmp_path))
+    survey = RepositoryInfo(environment(tmp_path))
     with pytest.raises(InputError, match="has no commit yet"):
         survey.check_repository(top)
     git(top, "commit", "-q", "--allow-empty", "-m", "start")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from driver.backend_api.driver import FAILURE_CANCELLED, WorkerRequest
 from driver.backends.command import CommandDriver
-from driver.execution.worker_pool import Beside
+from driver.execution.worker_pool import BackgroundTask
 from tests.support.interpreter import PYTHON
 from tests.support.processes import eventually
 from tests.support.waves import PATIENCE_S
@@ -21,7 +21,7 @@ def test_the_steps_of_an_agent_that_was_ended_are_known(tmp_path: Path) -> None:
     program = f"import time; print({STEP!r}, flush=True); open({str(told)!r}, 'w'); time.sleep(60)"
     driver = CommandDriver([*PYTHON, "-c", program], environ={"PATH": ""}, output="opencode")
     request = WorkerRequest("work", workdir=str(tmp_path), scratch=tmp_path / "scratch")
-    dispatch = Beside(lambda: driver.dispatch_worker(request))
+    dispatch = BackgroundTask(lambda: driver.dispatch_worker(request))
     assert eventually(told.exists, PATIENCE_S)
     driver.cancel()
     result = dispatch.result()

@@ -32,7 +32,7 @@ from driver.backend_api.driver import (
 from driver.backends.command import CommandDriver
 from driver.backends.recording import RecordingWriter
 from driver.backends.replay import ReplayDriver
-from driver.execution.cancellation import Stop
+from driver.execution.cancellation import CancellationToken
 from driver.wave_loop import run_wave
 from tests.support import warm
 from tests.support.beside import beside, beside_on
@@ -827,7 +827,7 @@ def test_a_gate_that_cannot_be_asked_stops_the_wave(folder: Path) -> None:
 
 @on_scene
 def test_a_backend_that_does_not_come_back_holds_up_no_interrupted_wave(scene: Scene) -> None:
-    stop, release = Stop(), threading.Event()
+    stop, release = CancellationToken(), threading.Event()
 
     def hangs(agent: Agent) -> None:
         stop.set(signal.SIGTERM)
@@ -847,7 +847,7 @@ def test_a_backend_that_does_not_come_back_holds_up_no_interrupted_wave(scene: S
 
 @on_scene
 def test_an_interrupt_before_anything_was_begun_has_the_signals_exit_code(scene: Scene) -> None:
-    stop = Stop()
+    stop = CancellationToken()
     stop.set(signal.SIGINT)
     report, driver = scene.play({}, [item("a", "a.txt", A_GOOD)], stop=stop)
     assert (report["abort_reason"], report["exit_code"]) == ("interrupted", 130)
@@ -856,7 +856,7 @@ def test_an_interrupt_before_anything_was_begun_has_the_signals_exit_code(scene:
 
 @on_scene
 def test_an_interrupt_while_items_are_proven_together_ships_nothing(scene: Scene) -> None:
-    stop, together = Stop(), scene.folder / "together"
+    stop, together = CancellationToken(), scene.folder / "together"
     both = "grep -q good a.txt && grep -q good b.txt"
     test = f"if {both}; then touch {together} && sleep 60; fi"
     watcher = threading.Thread(

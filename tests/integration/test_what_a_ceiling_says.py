@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import Usage, WorkerResult
-from driver.cli.summary_lines import closing_lines
+from driver.cli.summary_lines import summary_lines
 from driver.limits.admission import GateClosedError, check_halt
 from tests.support.reviewers import Reviewer
 from tests.support.waves import Agent, Scene, built, item, verdicts
@@ -54,7 +54,7 @@ def test_a_ceiling_says_how_to_go_on(tmp_path: Path, limits: str, told: str) -> 
     assert told in report["error"]
     assert halt.is_halted(made.state) == ("tokens" in limits)
     assert sorted(record["verdict"] for record in report["built"]) == ["over_budget", "verified"]
-    assert "to go on" not in " ".join(line for line in closing_lines(report))
+    assert "to go on" not in " ".join(line for line in summary_lines(report))
 
 
 def test_a_cost_that_nobody_can_have_had_breaks_no_later_run(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_ledger_that_cannot_be_written_is_told_at_the_end(tmp_path: Path) -> N
     ledger.mkdir(parents=True)
     report = play(made, Usage(1, 1))
     assert {record["verdict"] for record in built(report).values()} == {"verified"}
-    [line] = [line for line in closing_lines(report) if "written down" in line]
+    [line] = [line for line in summary_lines(report) if "written down" in line]
     assert str(ledger) in line
     assert "move the file away" in line
 

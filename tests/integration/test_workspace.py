@@ -17,8 +17,8 @@ from driver.filesystem.tree import remove_tree
 from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.workspace.root import WorkspaceError, workspace_root
 from driver.workspace.setup import Preparation
-from driver.workspace.test_checkouts import ProvingTree
-from driver.workspace.workspace import Workshop, Workspace
+from driver.workspace.test_checkouts import TestCheckout
+from driver.workspace.workspace import Workspace, WorkspaceFactory
 from state_store.documents.errors import InputError
 from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.repos import (
@@ -44,19 +44,19 @@ def user(tmp_path: Path) -> Checkout:
     return make_repo(tmp_path / "the user's r\u00e9po", environ, FILES)
 
 
-MakeShop = Callable[..., Workshop]
+MakeShop = Callable[..., WorkspaceFactory]
 
 
 @pytest.fixture
 def shop_for(user: Checkout, tmp_path: Path) -> Iterator[MakeShop]:
     """Workshops of the user's repository, which must come out of it all unchanged."""
 
-    def make(copy: tuple[str, ...] = (), setup: tuple[str, ...] = ()) -> Workshop:
+    def make(copy: tuple[str, ...] = (), setup: tuple[str, ...] = ()) -> WorkspaceFactory:
         repo = open_repository(user.path, user.environ)
         git = PrivateGit.create(tmp_path / "private", repo, user.environ)
         prepare = Preparation(copy, setup, run_shell)
         before.update(frozen(user.path))
-        return Workshop(tmp_path / "root", git, repo, repo.head, prepare, user.environ)
+        return WorkspaceFactory(tmp_path / "root", git, repo, repo.head, prepare, user.environ)
 
     before: dict[str, str] = {}
     yield make
@@ -243,7 +243,7 @@ def test_a_proving_tree_holds_exactly_the_tree(shop_for: MakeShop) -> None:
     assert not place.path.exists()
 
 
-def base_of(shop: Workshop) -> str:
+def base_of(shop: WorkspaceFactory) -> str:
     return shop.workspace("base").base_tree
 
 
@@ -331,7 +331,7 @@ def test_set_up_is_kept_until_a_test_changes_it(
     base = shop.workspace("w").base_tree
     log.unlink()
 
-    def use(action: Callable[[ProvingTree], object]) -> Path:
+    def use(action: Callable[[TestCheckout], object]) -> Path:
         with trees.checkout(base) as place:
             assert (place.path / "out" / "built").read_text() == "o\n"
             assert (place.path / "deps" / "x").read_text() == "x"

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from driver.backlog.retry_policy import NO_TIME, Patience, after_try, resting
+from driver.backlog.retry_policy import NO_TIME, RetryPolicy, after_try, in_backoff
 from driver.backlog.selection import WAITS_FOR_ITS_TIME
 from driver.domain.results import Verdict
 
 NOW = datetime(2026, 1, 31, 9, tzinfo=UTC)
-PATIENCE = Patience(most=3, pause_s=60, longest_s=3600)
+PATIENCE = RetryPolicy(most=3, pause_s=60, longest_s=3600)
 WORKS_OWN = ["failed", "refused", "no_change", "already_green", "flaky"]
 
 
-def after(verdict: object, item: dict[str, Any], patience: Patience = PATIENCE) -> dict[str, Any]:
+def after(
+    verdict: object, item: dict[str, Any], patience: RetryPolicy = PATIENCE
+) -> dict[str, Any]:
     return after_try({"status": "claimed", **item}, verdict, "red", patience, NOW)
 
 
@@ -54,7 +56,7 @@ def test_waits_double_up_to_the_longest(attempts: int, wait_s: float) -> None:
 
 
 def test_no_wait_is_written_where_none_is_wanted() -> None:
-    assert "nextAttemptAt" not in after("failed", {}, Patience(3, 0, 0))
+    assert "nextAttemptAt" not in after("failed", {}, RetryPolicy(3, 0, 0))
 
 
 def test_after_the_last_attempt_an_item_is_blocked_and_says_how_to_go_on() -> None:
@@ -104,7 +106,7 @@ def test_what_is_no_number_of_attempts_counts_as_none(written: Any) -> None:
 )
 def test_an_item_rests_until_its_time_has_come(written: Any, reason: str | None) -> None:
     item = {"id": 7, "status": "todo", "nextAttemptAt": written}
-    told = resting([item], NOW)
+    told = in_backoff([item], NOW)
     assert {name: skipped.reason for name, skipped in told.items()} == (
         {"7": reason} if reason else {}
     )
@@ -115,4 +117,4 @@ def test_an_item_rests_until_its_time_has_come(written: Any, reason: str | None)
 def test_only_what_is_to_do_rests() -> None:
     late = {"nextAttemptAt": "2030-01-01"}
     items = [{"id": s, "status": s, **late} for s in ("todo", "claimed", "done", "blocked")]
-    assert resting(items, NOW).keys() == {"todo", "claimed"}
+    assert in_backoff(items, NOW).keys() == {"todo", "claimed"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from driver.backlog.selection import filter_todo_items
-from driver.cli.summary_lines import closing_lines
+from driver.cli.summary_lines import summary_lines
 from driver.scheduler.audit_rules import (
     FAILING_ITEM,
     FLAKY_TEST,
@@ -163,7 +163,7 @@ def test_trouble_after_the_wave_is_told_at_its_end() -> None:
         "audit_warning": "no audit",
         "checkpoint": {"warning": "no checkpoint"},
     }
-    assert closing_lines(report) == ("shipped 1 of 1 item", "no audit", "no checkpoint")
+    assert summary_lines(report) == ("shipped 1 of 1 item", "no audit", "no checkpoint")
 
 
 def recorded(*findings: Any, gone: tuple[str, ...] = ()) -> Mapping[str, Any]:

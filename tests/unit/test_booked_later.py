@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver, Usage, WorkerResult
-from driver.execution.cancellation import Stop
-from driver.limits.admission import Gates
+from driver.execution.cancellation import CancellationToken
+from driver.limits.admission import Admission
 from driver.limits.spending import Spending
 from state_store.database.spend import Charge, Reserved
 from state_store.database.store import EventStore
@@ -40,7 +40,7 @@ def test_what_was_used_is_booked_in_full_when_the_store_can_be_written_again(
 ) -> None:
     with EventStore(tmp_path / STATE_DB_FILENAME) as store:
         books = OnceBusy(store, Limits(default_tokens=100), "me", state_dir=tmp_path)
-        gates = Gates(None, Stop(), lambda: 0, {})
+        gates = Admission(None, CancellationToken(), lambda: 0, {})
         spending = Spending("w", gates, books)
         dispatched(spending, ScriptedDriver({}), Usage(5_000_000, 1))
         assert books.totals("w")[0].tokens == 0

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from driver.runners.plan import Canary, NotApplicable, innocent_name, plan_canary
-from driver.runners.python_source import find_host, with_planted
+from driver.runners.python_source import find_host, with_canary
 
 FUNCTION = "def test_a():\n    assert True\n"
 CASE = "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n        pass\n"
@@ -31,7 +31,7 @@ PLANTED = "\n\ndef test_b():\n    pass\n"
 )
 def test_a_file_with_tests_takes_one_more_and_stays_valid(text: str) -> None:
     assert find_host(["test_a.py"], {"test_a.py": text}) == "test_a.py"
-    body = ast.parse(with_planted(text, PLANTED)).body
+    body = ast.parse(with_canary(text, PLANTED)).body
     assert "test_b" in [getattr(node, "name", "") for node in body]
     assert isinstance(body[-1], ast.If) == text.endswith(MAIN)
 
@@ -66,7 +66,7 @@ def test_where_only_classes_are_looked_at_functions_are_no_tests() -> None:
 
 
 def test_what_makes_a_file_a_program_stays_last() -> None:
-    text = with_planted(CASE + MAIN, PLANTED)
+    text = with_canary(CASE + MAIN, PLANTED)
     assert text.endswith(MAIN.lstrip("\n"))
     assert text.index("test_b") < text.index("__main__")
 

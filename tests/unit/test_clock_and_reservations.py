@@ -20,7 +20,7 @@ DAY_S = 86_400.0
 HOLD_S = 3600.0
 
 
-class Books:
+class StepLog:
     """Budgets of several holders on one store, whose clock tests move."""
 
     def __init__(self, store: EventStore, clock: ManualClock) -> None:
@@ -33,10 +33,10 @@ class Books:
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Iterator[Books]:
+def books(tmp_path: Path) -> Iterator[StepLog]:
     clock = ManualClock()
     with EventStore(tmp_path / STATE_DB_FILENAME, clock=clock) as store:
-        yield Books(store, clock)
+        yield StepLog(store, clock)
 
 
 def held(budget: Budget) -> Reserved:
@@ -45,7 +45,7 @@ def held(budget: Budget) -> Reserved:
     return found
 
 
-def test_who_is_seen_alive_is_not_given_up_by_the_clock(books: Books) -> None:
+def test_who_is_seen_alive_is_not_given_up_by_the_clock(books: StepLog) -> None:
     here, other = books.of(holder_name()), books.of("another")
     mine = held(here)
     books.clock.jump(HOLD_S + 1)
@@ -54,7 +54,7 @@ def test_who_is_seen_alive_is_not_given_up_by_the_clock(books: Books) -> None:
     assert here.totals("w")[0].tokens == 5_000_001
 
 
-def test_who_nobody_can_see_is_given_up_when_its_time_is_over(books: Books) -> None:
+def test_who_nobody_can_see_is_given_up_when_its_time_is_over(books: StepLog) -> None:
     far, here = books.of("elsewhere:7:x@1-12345678"), books.of(holder_name())
     held(far)
     here.recover()
@@ -64,7 +64,7 @@ def test_who_nobody_can_see_is_given_up_when_its_time_is_over(books: Books) -> N
     assert here.totals("w")[0].tokens == 100
 
 
-def test_a_use_belongs_to_the_day_on_which_it_was_begun(books: Books) -> None:
+def test_a_use_belongs_to_the_day_on_which_it_was_begun(books: StepLog) -> None:
     here = books.of(holder_name(), ceiling=500)
     mine = held(here)
     books.clock.pass_by(120)

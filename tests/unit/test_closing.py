@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.cli.summary_lines import closing_lines
+from driver.cli.summary_lines import summary_lines
 from driver.terminal.safe_text import verdict_said
 
 
@@ -86,8 +86,8 @@ def repository(**more: Any) -> dict[str, Any]:
 def test_the_last_lines_say_what_shipped_and_where_everything_else_is(
     wave: dict[str, Any], lines: list[str]
 ) -> None:
-    assert list(closing_lines(wave)) == lines
-    assert list(closing_lines({"phase": "dispatch", "wave": wave})) == lines
+    assert list(summary_lines(wave)) == lines
+    assert list(summary_lines({"phase": "dispatch", "wave": wave})) == lines
 
 
 def test_broken_items_are_named_and_waiting_ones_counted() -> None:
@@ -106,12 +106,12 @@ def test_broken_items_are_named_and_waiting_ones_counted() -> None:
         "item v is left out: dependsOn names 'u'",
         "left for a later wave: 3",
     )
-    assert closing_lines({"items_skipped": skipped}) == told
+    assert summary_lines({"items_skipped": skipped}) == told
 
 
 def test_work_done_in_place_is_said_to_be_there() -> None:
     in_place = record("a", isolation="in_place", filesWritten=["a.txt"])
-    assert closing_lines({"built": [in_place], "shipped": None})[1:] == (
+    assert summary_lines({"built": [in_place], "shipped": None})[1:] == (
         "a: verified; its work is in place",
     )
 
@@ -143,5 +143,5 @@ def test_a_verdict_is_said_once(verdict: str, reason: str | None, told: str) -> 
 def test_who_only_looks_is_told_what_a_run_would_build(
     told: dict[str, Any], lines: list[str]
 ) -> None:
-    assert list(closing_lines({"dry_run": True, **told})) == lines
-    assert list(closing_lines(told)) == []
+    assert list(summary_lines({"dry_run": True, **told})) == lines
+    assert list(summary_lines(told)) == []

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from driver.backlog.dependencies import needed, waiting
-from driver.backlog.retry_policy import resting
+from driver.backlog.retry_policy import in_backoff
 from driver.backlog.selection import (
+    OrderedQueue,
     Part,
-    Ranked,
     filter_todo_items,
     name_of,
     select_disjoint,
     select_ranked,
 )
-from driver.backlog.tracker_index import docket_of
+from driver.backlog.tracker_index import index_of
 from driver.domain.ownership import OwnershipError, is_plain, parse_owned
 from driver.domain.work_item import check_item, item_problems
 from state_store.documents.errors import InputError
 from state_store.tracker.file import ids_twice
-from state_store.tracker.light_read import Glance
+from state_store.tracker.light_read import TrackerSummary
 
 NOW = datetime(2026, 1, 15, tzinfo=UTC)
 
@@ -60,10 +60,10 @@ def as_told(items: Any) -> object:
 
 def check_backlog(seed: int) -> None:
     items = a_backlog(seed)
-    docket = docket_of(Glance("", items, ids_twice(items), ()))
+    docket = index_of(TrackerSummary("", items, ids_twice(items), ()))
     assert as_told(docket.linked) == as_told(items)
     assert sorted(needed(docket.linked), key=str) == sorted(needed(items), key=str)
-    assert resting(docket.linked, NOW) == resting(items, NOW)
+    assert in_backoff(docket.linked, NOW) == in_backoff(items, NOW)
     todo = filter_todo_items(items)
     assert list(docket.todo.items) == todo
     assert list(docket.todo.names) == [name_of(item) for item in todo]
@@ -154,7 +154,7 @@ def test_no_entry_is_plain_that_cannot_be_owned() -> None:
 
 
 def test_a_part_is_its_items_by_number() -> None:
-    whole = Ranked([{"id": n} for n in range(5)], list("abcde"), [1, 1, 2, 3, 3])
+    whole = OrderedQueue([{"id": n} for n in range(5)], list("abcde"), [1, 1, 2, 3, 3])
     part = whole.part([0, 2, 4])
     assert (list(part.items), list(part.names), list(part.levels)) == (
         [{"id": 0}, {"id": 2}, {"id": 4}], ["a", "c", "e"], [1, 2, 3],

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
-from driver.merge_queue.bisect import find_guilty
-from driver.merge_queue.culprits import Answer, Blame, Found, Items, Question, smallest_guilty
+from driver.merge_queue.bisect import find_culprits
+from driver.merge_queue.culprits import Answer, Culprit, Found, Items, Question, minimal_removal
 
 # By test: the sets of items that are red by it.
 Cores = Mapping[int, Sequence[set[int]]]
 
 
-def blame(item: int, test: int, *company: int, answer: Answer = Answer.RED) -> Blame:
-    return Blame(item, test, answer, frozenset({item, *company}))
+def blame(item: int, test: int, *company: int, answer: Answer = Answer.RED) -> Culprit:
+    return Culprit(item, test, answer, frozenset({item, *company}))
 
 
 class World:
@@ -58,7 +58,7 @@ def left_out(found: Found) -> set[int]:
 
 def test_items_that_are_green_together_are_asked_once_and_once_each_in_their_places() -> None:
     world = World({})
-    assert find_guilty(owned(8), world) == Found(tuple(range(8)), ())
+    assert find_culprits(owned(8), world) == Found(tuple(range(8)), ())
     assert world.runs == 7
 
 
@@ -77,22 +77,22 @@ def test_items_that_are_green_together_are_asked_once_and_once_each_in_their_pla
     ],
 )
 def test_the_last_of_those_that_break_together_is_left_out_and_blamed(
-    count: int, cores: Cores, blamed: list[Blame]
+    count: int, cores: Cores, blamed: list[Culprit]
 ) -> None:
-    found = find_guilty(owned(count), World(cores))
+    found = find_culprits(owned(count), World(cores))
     assert list(found.blamed) == blamed
     assert found.kept == tuple(n for n in range(count) if n not in left_out(found))
 
 
 def test_one_that_breaks_everybody_s_test_goes_alone_even_if_it_comes_first() -> None:
     world = World({n: [{0, n}] for n in range(1, 8)})
-    assert find_guilty(owned(8), world).kept == (1, 2, 3, 4, 5, 6, 7)
+    assert find_culprits(owned(8), world).kept == (1, 2, 3, 4, 5, 6, 7)
     assert world.runs <= 12
 
 
 def test_one_whose_test_everybody_breaks_goes_alone() -> None:
     world = World({0: [{0, n} for n in range(1, 8)]})
-    assert find_guilty(owned(8), world).kept == (1, 2, 3, 4, 5, 6, 7)
+    assert find_culprits(owned(8), world).kept == (1, 2, 3, 4, 5, 6, 7)
 
 
 def test_a_test_that_is_red_only_at_its_place_in_the_line_is_found_too() -> None:
@@ -100,7 +100,7 @@ def test_a_test_that_is_red_only_at_its_place_in_the_line_is_found_too() -> None
         broken = question.test == 2 and {0, 2} <= question.items and 3 not in question.items
         return Answer.RED if broken else None
 
-    found = find_guilty(owned(4), World({}, odd))
+    found = find_culprits(owned(4), World({}, odd))
     assert found == Found((0, 1, 3), (blame(2, 2, 0),))
 
 
@@ -109,7 +109,7 @@ def test_a_test_that_is_red_only_at_its_place_in_the_line_is_found_too() -> None
 
 def test_one_command_that_is_everybody_s_test_blames_only_who_breaks_it() -> None:
     world = World({0: [{1, 4}, {3, 6}]})
-    found = find_guilty([frozenset(range(8))], world)
+    found = find_culprits([frozenset(range(8))], world)
     assert found.kept == (0, 1, 2, 3, 5, 7)
     assert found.blamed == (blame(4, 0, 1), blame(6, 0, 3))
 
@@ -122,18 +122,18 @@ def test_a_shared_test_is_never_asked_of_a_tree_without_any_of_its_items() -> No
         return Answer.RED if not question.items & {5, 6} and question.test == 0 else None
 
     owners = [frozenset({5, 6}), *(frozenset({n}) for n in range(5))]
-    found = find_guilty(owners, World({0: [{2, 5}]}, odd))
+    found = find_culprits(owners, World({0: [{2, 5}]}, odd))
     assert left_out(found) == {5}
 
 
 @pytest.mark.parametrize("core", [{4}, {2, 4}, {0, 3, 4}])
 def test_a_command_that_is_nobody_s_test_blames_who_breaks_it(core: set[int]) -> None:
-    found = find_guilty(owned(6, shared=1), World({6: [core]}))
+    found = find_culprits(owned(6, shared=1), World({6: [core]}))
     assert found.blamed == (blame(4, 6, *core),)
 
 
 def test_a_command_that_is_red_without_any_item_blames_nobody_and_ships_nothing() -> None:
-    found = find_guilty(owned(4, shared=1), World({4: [set()]}))
+    found = find_culprits(owned(4, shared=1), World({4: [set()]}))
     assert found.kept == ()
     assert {(b.test, b.items) for b in found.blamed} == {(4, frozenset[int]())}
 
@@ -143,7 +143,7 @@ def test_a_command_that_is_red_without_any_item_blames_nobody_and_ships_nothing(
 
 @pytest.mark.parametrize("answer", [Answer.SILENT, Answer.FLAKY])
 def test_who_cannot_be_judged_is_left_out_and_nobody_is_blamed(answer: Answer) -> None:
-    found = find_guilty(owned(4), World({}, lambda q: answer if q.test == 1 else None))
+    found = find_culprits(owned(4), World({}, lambda q: answer if q.test == 1 else None))
     assert found == Found((0, 2, 3), (blame(1, 1, 0, 2, 3, answer=answer),))
 
 
@@ -152,18 +152,18 @@ def test_a_search_that_meets_a_test_without_answer_blames_nobody() -> None:
         small = question.test == 1 and 1 < len(question.items) < 4
         return Answer.SILENT if small else None
 
-    found = find_guilty(owned(4), World({1: [{1, 2}]}, odd))
+    found = find_culprits(owned(4), World({1: [{1, 2}]}, odd))
     assert found.kept == (0, 2, 3)
     assert [(b.item, b.answer) for b in found.blamed] == [(1, Answer.SILENT)]
 
 
 def test_a_common_command_without_answer_leaves_nothing_to_ship() -> None:
     silent = World({}, lambda q: Answer.SILENT if q.test == 3 else None)
-    assert find_guilty(owned(3, shared=1), silent).kept == ()
+    assert find_culprits(owned(3, shared=1), silent).kept == ()
 
 
 def test_an_item_that_is_red_alone_is_blamed_without_company() -> None:
-    found = find_guilty(owned(5), World({2: [{2}]}))
+    found = find_culprits(owned(5), World({2: [{2}]}))
     assert found == Found((0, 1, 3, 4), (blame(2, 2),))
 
 
@@ -180,7 +180,7 @@ def test_of_eight_items_with_two_guilty_pairs_six_ship_within_eleven_runs() -> N
     runs = []
     for (v, c), (w, d) in pairings(8):
         world = World({v: [{v, c}], w: [{w, d}]})
-        found = find_guilty(owned(8), world)
+        found = find_culprits(owned(8), world)
         assert left_out(found) == {max(v, c), max(w, d)}
         runs.append(world.runs)
     assert max(runs) <= 11  # and one more for the second look at what was red
@@ -191,7 +191,7 @@ def test_one_guilty_pair_costs_a_logarithm_of_runs(count: int) -> None:
     logarithm = (count - 1).bit_length()
     for victim, culprit in itertools.permutations(range(0, count, 3), 2):
         world = World({victim: [{victim, culprit}]})
-        find_guilty(owned(count), world)
+        find_culprits(owned(count), world)
         line = count - 2  # each item's own test at its place, the first and last known
         assert world.runs <= 1 + logarithm + 1 + 1 + line
 
@@ -215,7 +215,7 @@ def one_of_each_is_left_out(seed: int) -> None:
             cores.setdefault(victim, []).append(guilty)
         if shared and chance.random() < 0.3:
             cores.setdefault(count, []).append(guilty)
-    found = find_guilty(owned(count, shared), World(cores))
+    found = find_culprits(owned(count, shared), World(cores))
     assert left_out(found) == {max(guilty) for guilty in sets}, seed
 
 
@@ -244,13 +244,13 @@ def the_best_is_kept(seed: int) -> None:
         for kept in map(set, itertools.combinations(range(count), size))
         if not any(core <= kept for core in everything)
     )
-    found = find_guilty(owners, World(cores))
+    found = find_culprits(owners, World(cores))
     assert len(found.kept) == best, seed
     assert not any(core <= {*found.kept} for core in everything), seed
 
 
 def test_many_guilty_sets_that_hang_together_are_still_all_broken_up() -> None:
     cores = [frozenset({n, n + 1}) for n in range(40)]
-    chosen = smallest_guilty(cores)
+    chosen = minimal_removal(cores)
     assert all(core & chosen for core in cores)
     assert len(chosen) <= 27

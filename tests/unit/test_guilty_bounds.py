@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from driver.merge_queue.bisect import find_guilty
+from driver.merge_queue.bisect import find_culprits
 from driver.merge_queue.culprits import Answer, Found, Items, Question
 
 EIGHT = frozenset(range(8))
@@ -51,7 +51,7 @@ def check(found: Found, *pairs: Pair) -> None:
 
 def six_ship(first: Pair, second: Pair, *red: frozenset[int]) -> int:
     counted = Counted([(first, red[0]), (second, red[1])])
-    check(find_guilty([frozenset({n}) for n in range(8)], counted), first, second)
+    check(find_culprits([frozenset({n}) for n in range(8)], counted), first, second)
     return counted.runs
 
 
@@ -70,7 +70,7 @@ def test_with_one_command_for_all_they_ship_within_seventeen_runs_and_fourteen_i
     runs = []
     for pairs in two_pairs():
         counted = Counted([(pair, frozenset({0})) for pair in pairs])
-        check(find_guilty([EIGHT], counted), *pairs)
+        check(find_culprits([EIGHT], counted), *pairs)
         runs.append(counted.runs)
     assert max(runs) <= 17
     assert sum(runs) / len(runs) < 14.1
@@ -90,7 +90,7 @@ def distinguished(shown: int, other: int) -> int:
 
 def test_one_that_breaks_the_command_of_all_goes_alone_within_ten_runs() -> None:
     counted = Counted([((0, n), frozenset({0})) for n in range(1, 8)])
-    found = find_guilty([EIGHT], counted)
+    found = find_culprits([EIGHT], counted)
     assert found.kept == (1, 2, 3, 4, 5, 6, 7)
     assert counted.runs <= 10
 
@@ -98,6 +98,6 @@ def test_one_that_breaks_the_command_of_all_goes_alone_within_ten_runs() -> None
 def test_a_long_line_with_one_command_is_searched_by_halves() -> None:
     owners: list[Items] = [frozenset(range(64))]
     counted = Counted([((3, 62), frozenset({0}))])
-    check(find_guilty(owners, counted), (3, 62))
+    check(find_culprits(owners, counted), (3, 62))
     in_between = 64 - 3
     assert counted.runs <= 12 + in_between

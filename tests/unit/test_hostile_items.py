@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from driver.backlog.publication_status import Fate, Shipped, settled
-from driver.backlog.retry_policy import Patience, after_try
+from driver.backlog.retry_policy import RetryPolicy, after_try
 from driver.domain.results import Verdict
 from driver.pull_requests.forge import NotMadeError, found_in
 from driver.terminal.safe_text import with_note
@@ -44,7 +44,7 @@ def test_notes_that_are_no_text_stay_as_they_were_written(notes: Any) -> None:
     item = {"status": "in_progress", "shipped": shipped.to_json(), "notes": notes}
     assert settled(item, shipped, Fate.DROPPED)["notes"] == notes
     tried = {"status": "todo", "notes": notes, "attempts": 2}
-    assert after_try(tried, Verdict.FAILED, "red", Patience(3, 60, 3600), NOW)["notes"] == notes
+    assert after_try(tried, Verdict.FAILED, "red", RetryPolicy(3, 60, 3600), NOW)["notes"] == notes
 
 
 def test_notes_are_added_to() -> None:

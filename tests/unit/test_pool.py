@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from driver.execution.worker_pool import Beside, Leaving, run_all
+from driver.execution.worker_pool import BackgroundTask, ShutdownPolicy, run_all
 
 
 def test_results_come_in_the_order_of_the_jobs() -> None:
@@ -60,7 +60,7 @@ def test_after_a_stop_the_pool_insists_and_then_leaves_a_job_that_does_not_come_
             release.wait(30)
         return "done"
 
-    leaving: Leaving[int, str] = Leaving(
+    leaving: ShutdownPolicy[int, str] = ShutdownPolicy(
         lambda: True, insisted.set, lambda number: f"left {number}", lambda: 0.4
     )
     results = run_all(range(3), work, width=3, leaving=leaving)
@@ -74,7 +74,7 @@ def test_no_jobs_need_no_threads() -> None:
 
 def test_work_beside_gives_its_result_when_it_is_asked_for() -> None:
     go = threading.Event()
-    beside = Beside(lambda: go.wait(5) and "done")
+    beside = BackgroundTask(lambda: go.wait(5) and "done")
     assert not beside.wait(0)
     go.set()
     assert beside.result() == "done"
@@ -85,6 +85,6 @@ def test_what_goes_wrong_beside_is_raised_where_the_result_is_asked_for() -> Non
     def fails() -> None:
         raise ValueError("no")
 
-    beside = Beside(fails)
+    beside = BackgroundTask(fails)
     with pytest.raises(ValueError, match="no"):
         beside.result()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.backlog.watched_fields import changed_terms, proof_terms
+from driver.backlog.watched_fields import changed_fields, watched_fields
 
 TODO = {"id": "T-1", "status": "todo", "testCmd": "make test", "ownsFiles": ["a.py"]}
 
@@ -27,8 +27,8 @@ def test_what_loosens_a_later_proof_is_told(
 ) -> None:
     tracker = tmp_path / "tracker.json"
     tracker.write_text(json.dumps({"version": 1, "items": [TODO]}), encoding="utf-8")
-    before = proof_terms(tracker)
+    before = watched_fields(tracker)
     tracker.write_text(json.dumps({"version": 1, "items": [TODO | change]}), encoding="utf-8")
-    warning = changed_terms(before, proof_terms(tracker))
+    warning = changed_fields(before, watched_fields(tracker))
     assert warning.endswith(told)
     assert bool(warning) == bool(told)

@@ -10,13 +10,13 @@ import pytest
 from driver.pull_requests.body import (
     MAX_BODY_BYTES,
     MAX_TITLE_CHARS,
-    ItemTold,
+    ItemSummary,
     PullRequest,
-    ShipmentTold,
+    PullRequestSummary,
     body,
     title,
 )
-from driver.pull_requests.escaped_text import cell, defused, fenced, plain
+from driver.pull_requests.escaped_text import cell, escaped, fenced, plain
 from driver.pull_requests.forge import (
     NotMadeError,
     environment_of,
@@ -57,7 +57,7 @@ HOSTILE = [
 ACTS = re.compile(r"@\w|#\w|!\d|GH-\d|://|www\.\w", re.IGNORECASE)
 
 
-def item(text: str, **more: object) -> ItemTold:
+def item(text: str, **more: object) -> ItemSummary:
     told = {
         "slug": text,
         "title": text,
@@ -76,12 +76,12 @@ def item(text: str, **more: object) -> ItemTold:
         "notes": text,
         "commit": "c" * 40,
     }
-    return ItemTold(**{**told, **more})  # type: ignore[arg-type]
+    return ItemSummary(**{**told, **more})  # type: ignore[arg-type]
 
 
-def shipment(*texts: str, left_out: tuple[str, ...] = ()) -> ShipmentTold:
+def shipment(*texts: str, left_out: tuple[str, ...] = ()) -> PullRequestSummary:
     first = texts[0] if texts else "x"
-    return ShipmentTold(
+    return PullRequestSummary(
         wave_id="w1",
         branch="wave/2026-11-29-w1",
         target=first,
@@ -180,7 +180,7 @@ def test_the_body_names_what_a_person_has_to_know() -> None:
 
 def test_what_is_unknown_is_not_told_as_nothing() -> None:
     told = item("a", exit_code=None, before=None, after=None, tokens=None, cost_usd=None, review="")
-    row = body(ShipmentTold("w", "b", None, None, (told,)))
+    row = body(PullRequestSummary("w", "b", None, None, (told,)))
     assert "| - | - | - | 2 | 1 | - | unknown | - |" in row
 
 
@@ -188,7 +188,7 @@ def test_what_is_unknown_is_not_told_as_nothing() -> None:
 @pytest.mark.parametrize("text", ["x" * 100_000, "\U0001f600\n" * 20_000, "`" * 60_000])
 def test_the_body_is_never_larger_than_a_forge_takes(items: int, text: str) -> None:
     shipped = tuple(item(text, slug=f"i{n}", files=(text,)) for n in range(items))
-    told = ShipmentTold("w", "b", text, text, shipped, shipped, 1, text)
+    told = PullRequestSummary("w", "b", text, text, shipped, shipped, 1, text)
     written = body(told)
     assert len(written.encode()) <= MAX_BODY_BYTES
     assert "How to reproduce" in written
@@ -219,7 +219,7 @@ def test_a_wave_of_several_items_is_called_by_its_id() -> None:
     ],
 )
 def test_a_blank_breaks_what_acts(text: str, told: str) -> None:
-    assert defused(text) == told
+    assert escaped(text) == told
     assert plain(text, 50) == told
     assert cell(text) == f"`{told}`"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from driver.backend_api.driver import DriverCapabilities, Usage, WorkerResult
-from driver.execution.cancellation import Stop
-from driver.limits.admission import Gates
-from driver.limits.spending import Spending, told_in_this_wave
+from driver.execution.cancellation import CancellationToken
+from driver.limits.admission import Admission
+from driver.limits.spending import Spending, tokens_reported
 from state_store.database.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import ScriptedDriver
@@ -32,11 +32,11 @@ class Played(ScriptedDriver):
 def test_what_is_replayed_is_told_and_not_counted(tmp_path: Path, usage: Usage) -> None:
     with EventStore(tmp_path / STATE_DB_FILENAME) as store:
         books = Budget(store, Limits(default_tokens=100), "me", state_dir=tmp_path)
-        spending = Spending("w", Gates(None, Stop(), lambda: 0, {}), books)
+        spending = Spending("w", Admission(None, CancellationToken(), lambda: 0, {}), books)
         driver = Played({})
         with spending.dispatch(driver, "a", phase="build", number=1, model="m") as one:
             one.run(lambda: WorkerResult("w", ok=True, usage=usage))
         totals = books.totals("w")[0]
         assert (totals.tokens, totals.usd, totals.unmetered, totals.dispatches) == (0, 0, 0, 1)
         assert (spending.uses, spending.recorded) == ([("build", usage)], True)
-        assert told_in_this_wave([driver]) == 0
+        assert tokens_reported([driver]) == 0

@@ -9,12 +9,12 @@ import pytest
 from driver.backlog.publication_status import (
     Facts,
     Fate,
-    Landed,
+    Merged,
     Shipped,
     fate,
     is_shipped,
+    published_items_in,
     settled,
-    sightings_in,
 )
 
 ONE = Shipped("wave-1", "c1", "wave/x", "main", "base")
@@ -38,7 +38,7 @@ INDENTED = "Squashed commit\n\ncommit c1\n\n    " + OURS.replace("\n", "\n    ")
 def test_shipments_are_found_wherever_their_trailers_stand(
     message: str, found: list[tuple[str, str]]
 ) -> None:
-    assert [(one.wave, one.item) for one in sightings_in(message)] == found
+    assert [(one.wave, one.item) for one in published_items_in(message)] == found
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_shipments_are_found_wherever_their_trailers_stand(
     ],
 )
 def test_only_the_items_own_shipment_counts(item: str, shipped: Shipped | None, found: str) -> None:
-    assert Landed.of(sightings_in(OURS, "s1")).find(item, shipped) == found
+    assert Merged.of(published_items_in(OURS, "s1")).find(item, shipped) == found
 
 
 def test_an_id_is_compared_as_messages_spell_it() -> None:
-    landed = Landed.of(sightings_in("x\n\nWave-Id: w\nItem-Id: a\\nb\n", "s1"))
+    landed = Merged.of(published_items_in("x\n\nWave-Id: w\nItem-Id: a\\nb\n", "s1"))
     assert landed.find("a\nb", None) == "s1"
 
 

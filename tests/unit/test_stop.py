@@ -9,8 +9,8 @@ import pytest
 
 from driver.execution.cancellation import (
     SIGNAL_GRACE_S,
+    CancellationToken,
     InterruptedWaveError,
-    Stop,
     exit_code_of,
     listening,
 )
@@ -19,7 +19,7 @@ from state_store.documents.errors import ExitCode, StoppedByPolicyError
 
 def test_a_signal_sets_the_switch_and_runs_the_callbacks() -> None:
     ended: list[str] = []
-    with listening(Stop()) as stop:
+    with listening(CancellationToken()) as stop:
         stop.on_set(lambda: ended.append("tree"))
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.is_set
@@ -30,7 +30,7 @@ def test_a_signal_sets_the_switch_and_runs_the_callbacks() -> None:
 
 
 def test_a_late_callback_runs_at_once() -> None:
-    stop = Stop()
+    stop = CancellationToken()
     stop.set(signal.SIGINT)
     ended: list[str] = []
     stop.on_set(lambda: ended.append("tree"))
@@ -45,7 +45,7 @@ def test_only_the_keyboard_has_an_exit_code_of_its_own(number: int, code: int) -
 
 
 def test_a_halt_ends_the_wave_but_not_what_only_a_signal_may_end() -> None:
-    stop, ended = Stop(), list[str]()
+    stop, ended = CancellationToken(), list[str]()
     stop.on_set(lambda: ended.append("agent"))
     stop.on_set(lambda: ended.append("push"), only_by_signal=True)
     halted = StoppedByPolicyError("halted")
@@ -57,7 +57,7 @@ def test_a_halt_ends_the_wave_but_not_what_only_a_signal_may_end() -> None:
 
 def test_a_signal_after_a_halt_has_the_last_word_and_ends_all() -> None:
     ended: list[str] = []
-    with listening(Stop()) as stop:
+    with listening(CancellationToken()) as stop:
         stop.on_set(lambda: ended.append("agent"))
         stop.on_set(lambda: ended.append("push"), only_by_signal=True)
         stop.close(StoppedByPolicyError("halted"), 60.0)
@@ -70,7 +70,7 @@ def test_a_signal_after_a_halt_has_the_last_word_and_ends_all() -> None:
 def test_a_signal_that_was_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with listening(Stop()) as stop:
+        with listening(CancellationToken()) as stop:
             os.kill(os.getpid(), signal.SIGHUP)
             assert not stop.is_set
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -80,13 +80,13 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
 
 def test_handlers_are_put_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with listening(Stop()):
+    with listening(CancellationToken()):
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_halt_ends_a_push_when_its_patience_is_over_and_a_signal_at_once() -> None:
-    stop, ended = Stop(), list[str]()
+    stop, ended = CancellationToken(), list[str]()
     stop.on_set_patiently(lambda: ended.append("quick"), 0.0)
     stop.on_set_patiently(lambda: ended.append("slow"), 3600.0)
     stop.remind()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from driver.backlog.publication_status import Sighting, taken_over
+from driver.backlog.publication_status import PublishedItem, taken_over
 
-SEEN = Sighting("1a2b3c4d5e", "a", "t", "c1", "wave/1a2b3c4d")
+SEEN = PublishedItem("1a2b3c4d5e", "a", "t", "c1", "wave/1a2b3c4d")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from driver.domain.results import RunKind, TestRun
 from driver.merge_queue.batch_result import reason
-from driver.merge_queue.culprits import Answer, Blame
+from driver.merge_queue.culprits import Answer, Culprit
 
 NAMES = ("a", "b", "c")
 RED, FLAKY, SILENT = Answer.RED, Answer.FLAKY, Answer.SILENT
@@ -30,6 +30,6 @@ RED, FLAKY, SILENT = Answer.RED, Answer.FLAKY, Answer.SILENT
 def test_the_sentence_names_who_breaks_whose_test(
     item: int, items: set[int], owners: set[int], answer: Answer, said: str
 ) -> None:
-    blame = Blame(item, 0, answer, frozenset(items))
+    blame = Culprit(item, 0, answer, frozenset(items))
     run = TestRun(RunKind.RED, "t", 1, "", 0.1, "tree", reason="why")
     assert reason(blame, run, frozenset(owners), NAMES).startswith(said)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from driver.checkout_guard.fingerprint import CheckoutFingerprint, is_grave
-from driver.checkout_guard.guard import Stray, Tripwire, accusation, warning
+from driver.checkout_guard.fingerprint import CheckoutFingerprint, can_execute_code
+from driver.checkout_guard.guard import CheckoutChange, CheckoutGuard, attribution, warning
 from driver.domain.ownership import OwnedPath
 
 OWNED = (OwnedPath("a.txt"),)
@@ -35,21 +35,23 @@ def seen() -> Checkout:
 
 
 @pytest.fixture
-def tripwire(seen: Checkout) -> Tripwire:
-    return Tripwire(seen.look, lambda name: name == "file ours")
+def tripwire(seen: Checkout) -> CheckoutGuard:
+    return CheckoutGuard(seen.look, lambda name: name == "file ours")
 
 
-def names(strays: tuple[Stray, ...]) -> list[str]:
+def names(strays: tuple[CheckoutChange, ...]) -> list[str]:
     return [stray.name for stray in strays]
 
 
-def test_who_was_alone_at_work_is_blamed(seen: Checkout, tripwire: Tripwire) -> None:
+def test_who_was_alone_at_work_is_blamed(seen: Checkout, tripwire: CheckoutGuard) -> None:
     with tripwire.at_work("a"):
         seen.change({"file x": "1"})
         assert names(tripwire.strays("a")) == ["file x"]
 
 
-def test_what_changed_before_or_after_blames_nobody(seen: Checkout, tripwire: Tripwire) -> None:
+def test_what_changed_before_or_after_blames_nobody(
+    seen: Checkout, tripwire: CheckoutGuard
+) -> None:
     seen.change({"file x": "1"})
     with tripwire.at_work("a"):
         assert tripwire.strays("a") == ()
@@ -58,7 +60,7 @@ def test_what_changed_before_or_after_blames_nobody(seen: Checkout, tripwire: Tr
 
 
 def test_of_several_nobody_is_blamed_for_a_file_that_none_owns(
-    seen: Checkout, tripwire: Tripwire
+    seen: Checkout, tripwire: CheckoutGuard
 ) -> None:
     with tripwire.at_work("a", OWNED), tripwire.at_work("b"):
         seen.change({"file x": "1", "file a.txt": "1", "index": "2"})
@@ -68,7 +70,7 @@ def test_of_several_nobody_is_blamed_for_a_file_that_none_owns(
 
 
 def test_of_several_all_are_blamed_for_what_may_run_a_program(
-    seen: Checkout, tripwire: Tripwire
+    seen: Checkout, tripwire: CheckoutGuard
 ) -> None:
     with tripwire.at_work("a"), tripwire.at_work("b"):
         seen.change({"hooks": "evil"})
@@ -76,7 +78,7 @@ def test_of_several_all_are_blamed_for_what_may_run_a_program(
 
 
 def test_what_was_told_once_is_held_against_nobody_again(
-    seen: Checkout, tripwire: Tripwire
+    seen: Checkout, tripwire: CheckoutGuard
 ) -> None:
     for value in ("1", "2"):
         with tripwire.at_work("a"):
@@ -85,7 +87,7 @@ def test_what_was_told_once_is_held_against_nobody_again(
     assert blamed == ["hooks"]
 
 
-def test_what_tidegate_writes_itself_is_no_change(seen: Checkout, tripwire: Tripwire) -> None:
+def test_what_tidegate_writes_itself_is_no_change(seen: Checkout, tripwire: CheckoutGuard) -> None:
     with tripwire.at_work("a"):
         seen.change({"file ours": "1"})
         assert tripwire.strays("a") == ()
@@ -101,7 +103,7 @@ def test_many_who_ask_at_once_share_their_looks() -> None:
             gone_on.wait(10)
         return CheckoutFingerprint({})
 
-    tripwire = Tripwire(slow, lambda _: False)
+    tripwire = CheckoutGuard(slow, lambda _: False)
     first = threading.Thread(target=tripwire.all_strays)
     first.start()
     assert going.wait(10)
@@ -140,11 +142,11 @@ def test_many_who_ask_at_once_share_their_looks() -> None:
     ],
 )
 def test_grave_is_what_may_run_a_program_or_change_what_git_shows(name: str, grave: bool) -> None:
-    assert is_grave(name) is grave
+    assert can_execute_code(name) is grave
 
 
 def test_a_long_list_is_cut_and_counted() -> None:
-    strays = [Stray(f"file {n:02}", ("a",), ("a",)) for n in range(14)]
-    assert accusation(strays).endswith("file 09 and 4 more")
+    strays = [CheckoutChange(f"file {n:02}", ("a",), ("a",)) for n in range(14)]
+    assert attribution(strays).endswith("file 09 and 4 more")
     assert warning(strays[:1]) == "changed in your checkout meanwhile (at work: a): file 00"
-    assert (accusation([]), warning([])) == ("", None)
+    assert (attribution([]), warning([])) == ("", None)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from driver.execution.worker_pool import Beside, Turns
+from driver.execution.worker_pool import BackgroundTask, Turns
 from tests.support.processes import eventually
 
 
@@ -23,7 +23,7 @@ def test_no_more_than_width_have_a_turn_at_once() -> None:
             with lock:
                 running[0] -= 1
 
-    for one in [Beside(work) for _ in range(6)]:
+    for one in [BackgroundTask(work) for _ in range(6)]:
         one.result()
     assert most == [2]
 
@@ -41,9 +41,9 @@ def test_who_waits_until_none_goes_on_after_those_that_wait_for_a_turn() -> None
         ended.append("waited")
 
     with turns:
-        second = Beside(work)
+        second = BackgroundTask(work)
         assert eventually(lambda: turns._asked == 2)  # or the wait could come before it
-        waiting = Beside(wait)
+        waiting = BackgroundTask(wait)
     assert not waiting.wait(0.02)
     goes_on.set()
     second.result()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from driver.backlog.item_filter import Wanted
+from driver.backlog.item_filter import ItemFilter
 from state_store.documents.errors import InputError
 
 ITEMS: list[dict[str, Any]] = [
@@ -20,17 +20,17 @@ ITEMS: list[dict[str, Any]] = [
 @pytest.mark.parametrize(
     ("wanted", "taken"),
     [
-        (Wanted(), "abcd"),
-        (Wanted(only=("a", "c")), "ac"),
-        (Wanted(only=("1", "T-2")), "ab"),
-        (Wanted(labels=("ui",)), "abd"),
-        (Wanted(labels=("fast", "slow")), "ac"),
-        (Wanted(lane="web"), "a"),
-        (Wanted(labels=("ui",), lane="core"), "b"),
-        (Wanted(only=("a",), lane="core"), ""),
+        (ItemFilter(), "abcd"),
+        (ItemFilter(only=("a", "c")), "ac"),
+        (ItemFilter(only=("1", "T-2")), "ab"),
+        (ItemFilter(labels=("ui",)), "abd"),
+        (ItemFilter(labels=("fast", "slow")), "ac"),
+        (ItemFilter(lane="web"), "a"),
+        (ItemFilter(labels=("ui",), lane="core"), "b"),
+        (ItemFilter(only=("a",), lane="core"), ""),
     ],
 )
-def test_all_that_is_asked_for_must_hold(wanted: Wanted, taken: str) -> None:
+def test_all_that_is_asked_for_must_hold(wanted: ItemFilter, taken: str) -> None:
     asked, others = wanted.split(ITEMS)
     assert "".join(ITEMS[number]["slug"] for number in asked) == taken
     assert len(asked) + len(others) == len(ITEMS)
@@ -38,9 +38,9 @@ def test_all_that_is_asked_for_must_hold(wanted: Wanted, taken: str) -> None:
 
 
 def test_a_name_that_is_no_item_to_do_is_an_error_that_says_which() -> None:
-    Wanted(only=("a", "T-2")).check_names(ITEMS)
+    ItemFilter(only=("a", "T-2")).check_names(ITEMS)
     with pytest.raises(InputError) as caught:
-        Wanted(only=("a", "x", "d")).check_names(ITEMS)
+        ItemFilter(only=("a", "x", "d")).check_names(ITEMS)
     assert caught.value.problems == (
         "--only x: the tracker has no item of that slug or id",
         "--only d: its status is 'done', not 'todo'",
@@ -49,5 +49,5 @@ def test_a_name_that_is_no_item_to_do_is_an_error_that_says_which() -> None:
 
 def test_a_slug_that_was_used_before_is_still_one_to_do() -> None:
     again = {"id": "T-9", "slug": "d", "status": "todo"}
-    Wanted(only=("d",)).check_names([again, *ITEMS])
-    Wanted(only=("d",)).check_names([*ITEMS, again])
+    ItemFilter(only=("d",)).check_names([again, *ITEMS])
+    ItemFilter(only=("d",)).check_names([*ITEMS, again])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from driver.backlog.publication_status import Shipped
-from driver.backlog.retry_policy import Patience
+from driver.backlog.retry_policy import RetryPolicy
 from driver.backlog.selection import Selection
 from driver.scheduler.report import WaveResults
 from driver.scheduler.tracker_update import Terms, edits_for
@@ -15,7 +15,7 @@ SELECTION = Selection(({"id": 1, "slug": "a"}, {"id": "B", "slug": "b"}), ())
 GREEN = [{"slug": "a", "verified": True}, {"slug": "b", "verified": True}]
 NOW = datetime(2026, 1, 31, 9, tzinfo=UTC)
 SHIPPED = Shipped("0123456789", "c0ffee", "wave/1")
-TERMS = Terms("0123456789", {"a": SHIPPED}, Patience(3, 0, 0), NOW)
+TERMS = Terms("0123456789", {"a": SHIPPED}, RetryPolicy(3, 0, 0), NOW)
 DONE: dict[str, Any] = {"preflight_ok": True, "built": GREEN, "shipped": ["a", "b"]}
 
 
