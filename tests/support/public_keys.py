@@ -249,7 +249,11 @@ def _manifests(project: Project, found: Documents) -> None:
     kept = project.config
     plain.write_text(_plain(kept.read_text(encoding="utf-8")), encoding="utf-8")
     project.config = plain
-    _add_wave(found, _reported(project.loop("--manifest", fine, "--resume"), 0))
+    recorded = project.home / "recording.jsonl"
+    flags = ("--manifest", fine, "--resume", "--record", recorded)
+    _add_wave(found, _reported(project.loop(*flags), 0))
+    for line in recorded.read_text(encoding="utf-8").splitlines():
+        found.add("line of a recording", json.loads(line))
     project.config = kept
     _add_defaults(project, found)
     clash = project.manifest(other, {**other, "slug": "again", "id": "AGAIN"})
@@ -316,7 +320,15 @@ VIEWS: tuple[tuple[str, ...], ...] = (
     ("state.py", "status", "--json"),
     ("state.py", "sync", "--json"),
     ("recover.py", "list", "--json"),
-    ("gc.py", "--json"),
+    ("recover.py", "show", "KEPT", "--json"),
+    ("reproduce.py", "manifest-1", "other", "--repo", "repo", "--config", "plain.toml", "--json"),
+    ("doctor.py", "--json"),
+    ("wave_preflight.py", "--json"),
+    ("wave_preflight.py", "--tracker", "tracker.json", "--json"),
+    ("wave_templates.py", "validate", "--json"),
+    ("reconcile.py", "--state-md", "state/STATE.md", "--json"),
+    ("orchestrator_status.py", "set", "--activity", "a", "--phase", "p"),
+    ("gc.py", "--older-than", "0", "--dry-run", "--json"),
     ("verify_state.py", "--json"),
     ("cost_projection.py", "--projection", "--json"),
     ("fleet_ledger.py", "summary", "--json"),
@@ -326,17 +338,22 @@ VIEWS: tuple[tuple[str, ...], ...] = (
 
 def _looked_at(project: Project, found: Documents) -> None:
     """What the tools print of all this, and the events as they are stored."""
+    kept = ""  # the name of a patch, once the list has told it
     environment = programs.environment(project.home, TIDEGATE_STATE_DIR=str(project.state))
     for name, *flags in VIEWS:
-        ran = run_here(ROOT / "tools" / name, *flags, cwd=project.home, env=environment)
+        words = [kept if flag == "KEPT" else flag for flag in flags]
+        ran = run_here(ROOT / "tools" / name, *words, cwd=project.home, env=environment)
+        assert ran.out, ran.err
         shown = json.loads(ran.out)
+        if name == "recover.py" and flags[0] == "list":
+            kept = shown[0]["name"]
         if name == "state.py" and flags[0] == "items":
             shown["items"] = []  # the tracker's items, told above
         found.add(" ".join((name, *flags)), shown)
     with closing(sqlite3.connect(project.state / "tracker_events.db")) as database:
         rows = database.execute("SELECT stream, type, payload FROM events").fetchall()
     for stream, kind, payload in rows:
-        kept = json.loads(payload)
+        fields = json.loads(payload)
         if stream == "tracker":
-            kept = {"id": kept["id"]}  # the item's own keys, told above
-        found.add(f"event {stream.partition(':')[0]} {kind}", kept)
+            fields = {"id": fields["id"]}  # the item's own keys, told above
+        found.add(f"event {stream.partition(':')[0]} {kind}", fields)
