@@ -25,6 +25,14 @@ DYNAMIC = frozenset(
         *("by_role", "by_model", "by_phase", "by_verdict", "by_wave"),
     }
 )
+# What is said under these keys are words of the contract, so they are told as well.
+WORDS = frozenset(
+    {
+        *("verdict", "kind", "purpose", "canary", "baseline", "isolation", "adversarial_review"),
+        *("abort_reason", "what", "status", "state", "phase", "permissions", "hermetic", "failure"),
+    }
+)
+REASONS = "items_skipped[].reason"
 KINDS = {bool: "truth", int: "number", float: "number", str: "text", list: "list", dict: "object"}
 
 # Asks for changes of one item once, so that there are findings and a second round.
@@ -92,19 +100,24 @@ class Documents:
         self._said[name].append(line)
 
     def lines(self) -> dict[str, list[str]]:
-        """`path: kinds` by document, sorted. Null is told only of what is never anything else."""
+        """`path: kinds` and `path = word` by document, sorted. Null is told only of what is never
+        anything else."""
         keys = {name: sorted(map(_line, found.items())) for name, found in self._kinds.items()}
         return keys | self._said
 
 
 def _line(found: tuple[str, set[str]]) -> str:
     path, kinds = found
+    if kinds == {""}:
+        return path
     return f"{path}: {' '.join(sorted(kinds - {'null'})) or 'null'}"
 
 
 def _paths(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if path:
         yield path, KINDS.get(type(value), "null")
+    if isinstance(value, str) and (path.rpartition(".")[2] in WORDS or path == REASONS):
+        yield f"{path} = {value}", ""
     if isinstance(value, dict):
         is_dynamic = path.rpartition(".")[2] in DYNAMIC
         for key, below in value.items():
