@@ -313,7 +313,7 @@ def refused_settings(folder: Path, names: Sequence[str], variables: Sequence[str
 
 
 def refused_items(project: Project) -> dict[str, str]:
-    """By key of an item: why an item is left out in which it says `WRONG`."""
+    """By key of an item: why an item is left out in which it says `WRONG`, or "taken up"."""
     named = enumerate(ITEM_KEYS)
     items = [item(f"i{n}", id=key, **{"ownsFiles": [f"{n}"], key: WRONG}) for n, key in named]
     nameless = item("nameless")
@@ -321,8 +321,8 @@ def refused_items(project: Project) -> dict[str, str]:
     items += [item("unknown", nobodyKnowsThis=WRONG), nameless]
     project.track(*items)
     report = _reported(project.schedule("--dry-run", "--max-items", "99"), 0)
-    assert report["items_selected"] == ["UNKNOWN"]
-    return {str(one["id"]): one["reason"] for one in report["items_skipped"]}
+    taken = dict.fromkeys(report["items_selected"], "taken up")
+    return taken | {str(one["id"]): one["reason"] for one in report["items_skipped"]}
 
 
 VIEWS: tuple[tuple[str, ...], ...] = (

@@ -96,6 +96,35 @@ def flags_of(program: str, help_text: str) -> list[str]:
 
     A program without a parser of its own lists its words in its help.
     """
+    parser = _parser_of(program)
+    if parser:
+        return sorted(_lines(parser, ""))
+    lines = (line for line in help_text.splitlines() if line.startswith("  "))
+    return sorted(line.split()[0] for line in lines)
+
+
+def commands_of(program: str) -> dict[tuple[str, ...], list[str]]:
+    """Every subcommand, () where there is none, with words for all that it needs."""
+    parser = _parser_of(program)
+    return dict(_commands(parser, ())) if parser else {(): []}
+
+
+def _commands(
+    parser: argparse.ArgumentParser, before: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    words: list[str] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from _commands(below, (*before, name))
+            return
+        if action.required and action.nargs != "*":
+            value = str(next(iter(action.choices or ("1",))))
+            words += [*action.option_strings[:1], value]
+    yield before, words
+
+
+def _parser_of(program: str) -> argparse.ArgumentParser | None:
     main = import_module(program.removesuffix(".py").replace("/", ".")).main
     with (
         contextlib.redirect_stdout(io.StringIO()),
@@ -105,9 +134,8 @@ def flags_of(program: str, help_text: str) -> list[str]:
         try:
             main(["--help"])
         except _ParserSeenError as seen:
-            return sorted(_lines(seen.parser, ""))
-    lines = (line for line in help_text.splitlines() if line.startswith("  "))
-    return sorted(line.split()[0] for line in lines)
+            return seen.parser
+    return None
 
 
 class _ParserSeenError(Exception):
