@@ -90,7 +90,7 @@ def of_reviewer(sentence: str) -> str:
 
 
 def _claude(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    return _adapter("claude_code_driver", "ClaudeCodeDriver")(
+    return _adapter("claude_code", "ClaudeCodeDriver")(
         _models(backend),
         extra_args=backend.extra_args,
         **_local(backend, environ),
@@ -99,7 +99,7 @@ def _claude(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def _command(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    return _adapter("command_driver", "CommandDriver")(
+    return _adapter("command", "CommandDriver")(
         (*backend.command, *backend.extra_args) if backend.command else (),
         models=_models(backend),
         output=backend.output,
@@ -112,7 +112,7 @@ def _codex_cli(backend: BackendSettings, environ: Environ) -> AgentDriver:
     if backend.base_url and not (backend.model or backend.models):
         raise InputError("codex-cli at [backend] base_url needs [backend] model, one it serves")
     _check_address(backend)
-    return _adapter("codex_cli_driver", "CodexCliDriver")(
+    return _adapter("codex_cli", "CodexCliDriver")(
         _models(backend),
         base_url=backend.base_url,
         api_key_env=backend.api_key_env,
@@ -125,7 +125,7 @@ def _codex_cli(backend: BackendSettings, environ: Environ) -> AgentDriver:
 def _replay(backend: BackendSettings, environ: Environ) -> AgentDriver:
     if not backend.recording:
         raise InputError("the replay backend needs [backend] recording, the file to answer from")
-    return _adapter("replay_driver", "ReplayDriver")(
+    return _adapter("replay", "ReplayDriver")(
         Path(backend.recording),
         match=backend.match,
         environ=environ,
@@ -134,7 +134,7 @@ def _replay(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def _codex(backend: BackendSettings, environ: Environ) -> AgentDriver:
-    return _adapter("codex_driver", "CodexDriver")(
+    return _adapter("chat", "CodexDriver")(
         _models(backend),
         environ=environ,
         **_completion(backend),
@@ -147,7 +147,7 @@ def _openai_compatible(backend: BackendSettings, environ: Environ) -> AgentDrive
     needed = {"base_url": backend.base_url, "model": models.get(ROLE_WORKER)}
     if missing := [key for key, value in needed.items() if not value]:
         raise InputError([f"the {backend.name} backend needs [backend] {key}" for key in missing])
-    return _adapter("openai_compatible_driver", "OpenAICompatibleDriver")(
+    return _adapter("openai_compatible", "OpenAICompatibleDriver")(
         **needed,
         api_key_env=backend.api_key_env,
         is_local=backend.is_local,
@@ -196,7 +196,7 @@ _ASKS_AT_BASE_URL = ("codex", "codex-cli", "openai-compatible")
 
 def _adapter(module: str, name: str) -> Callable[..., AgentDriver]:
     # Imported when needed, so that --help does not pay for backends nobody asked for.
-    adapter: Callable[..., AgentDriver] = getattr(import_module(f"driver.{module}"), name)
+    adapter: Callable[..., AgentDriver] = getattr(import_module(f"driver.backends.{module}"), name)
     return adapter
 
 

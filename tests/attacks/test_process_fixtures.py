@@ -282,7 +282,7 @@ def test_nothing_outlives_its_run_sweep(marked: Marked, run: Run) -> None:
 OWNER = """
 import json, sys, threading
 from pathlib import Path
-from driver.process import Command, Processes
+from driver.execution.processes import Command, Processes
 given = json.load(sys.stdin)
 processes = Processes()
 for argv in given['argvs']:

@@ -183,7 +183,7 @@ def test_a_nursery_that_cannot_work_is_a_lost_run_that_says_why(
 OWNER = f"""
 import os, sys, threading
 from pathlib import Path
-from driver.process import Command, Processes
+from driver.execution.processes import Command, Processes
 def command(text):
     return Command(text, Path.cwd(), dict(item.split('=', 1) for item in sys.argv[2:]), None)
 processes = Processes()

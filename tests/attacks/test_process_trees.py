@@ -137,7 +137,7 @@ def test_a_fork_bomb_is_ended_to_the_last_process(marked: Marked) -> None:
 OWNER = """
 import signal, sys
 from pathlib import Path
-from driver.process import Command, Processes
+from driver.execution.processes import Command, Processes
 processes = Processes()
 signal.signal(signal.SIGTERM, lambda *_: processes.cancel())
 env = dict(item.split('=', 1) for item in sys.argv[2:])

@@ -184,7 +184,7 @@ def _a_million(live: int) -> Iterator[tuple[object, ...]]:
 
 CHILD = """
 import json, pathlib, re, sqlite3, sys, time
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 path, what = sys.argv[1:]
 if what == "bare scan and decode":
     work = lambda: [None for (text,) in sqlite3.connect(path).execute(

@@ -33,12 +33,12 @@ PATIENCE_S = 60.0
 SPENDER = """
 import random, sys, threading, time
 from pathlib import Path
-from driver.living import holder_name, is_gone
-from state_store.kept_spend import Purpose, Reserved
-from state_store.store import EventStore
-from tools.budget import Budget, OverBudgetError
-from tools.charges import Used
-from tools.ceilings import Ceilings, Limits
+from driver.execution.process_identity import holder_name, is_gone
+from state_store.database.spend import Purpose, Reserved
+from state_store.database.store import EventStore
+from tools.budget.budget import Budget, OverBudgetError
+from tools.budget.charges import Used
+from tools.budget.ceilings import Ceilings, Limits
 
 state, seed, ceiling = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 FEW = 5  # of all they leave enough for those that are to die

@@ -16,7 +16,7 @@ from tests.support.interpreter import PYTHON
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 HITS = """
-from state_store.failpoints import active, failpoint
+from state_store.documents.failpoints import active, failpoint
 for name in ("a", "b", "a", "c"):
     try:
         failpoint(name)
@@ -26,7 +26,7 @@ for name in ("a", "b", "a", "c"):
 """
 WRITE = """
 import pathlib, sys
-from state_store.files import write_text_atomic
+from state_store.documents.files import write_text_atomic
 write_text_atomic(pathlib.Path(sys.argv[1]), "new text")
 """
 

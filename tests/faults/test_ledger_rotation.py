@@ -14,7 +14,7 @@ PROCESSES, THREADS, ROWS = 3, 3, 40
 WRITER = """
 import sys, threading
 from pathlib import Path
-from tools.ledger_writer import append_line, rotate
+from tools.ledger.writer import append_line, rotate
 state, process, threads, rows = Path(sys.argv[1]), *map(int, sys.argv[2:])
 def write(thread):
     for row in range(rows):

@@ -19,7 +19,7 @@ from tests.support.interpreter import PYTHON
 ROOT = Path(__file__).resolve().parents[2]
 APPEND = """
 import sys
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 EventStore(sys.argv[1]).append("s", "t", {"by": "the stopped one"})
 """
 

@@ -45,7 +45,7 @@ def ran(code: str, *arguments: str | Path, fail: str = "") -> tuple[int, str, st
 
 APPEND = """
 import sys
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 store = EventStore(sys.argv[1])
 for number in range(int(sys.argv[2])):
     print(store.append("s", "t", {"number": number}), flush=True)
@@ -326,7 +326,7 @@ def test_a_kill_around_a_commit_leaves_it_whole_or_absent(
 
 HOLD = """
 import sys
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 with EventStore(sys.argv[1]).transaction() as transaction:
     transaction.append("s", "t", {})
     print("open", flush=True)
@@ -364,8 +364,8 @@ def test_a_failed_commit_changes_nothing_and_the_next_one_works(path: Path) -> N
 
 FULL = """
 import resource, sys
-from state_store.errors import CannotRunError
-from state_store.store import EventStore
+from state_store.documents.errors import CannotRunError
+from state_store.database.store import EventStore
 store = EventStore(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 try:
@@ -463,7 +463,7 @@ def test_a_database_cannot_be_made_in_a_read_only_folder(open_folder: Path) -> N
 
 WRITES_AND_LEAVES = """
 import sys
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 with EventStore(sys.argv[1]) as store:
     store.append("s", "t", "another")
 """

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SYNC = """
 import sys
 from state_store.api import StateAPI
-from state_store.ingest import sync_tracker
+from state_store.tracker.ingest import sync_tracker
 sync_tracker(StateAPI(sys.argv[1] + "/tracker_events.db"), sys.argv[1] + "/tracker.json")
 """
 EDITED = [

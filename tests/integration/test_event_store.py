@@ -394,7 +394,7 @@ def test_when_a_commit_fails_everyone_in_it_is_told_and_the_next_goes_on() -> No
 
 WRITER = """
 import sys
-from state_store.store import EventStore
+from state_store.database.store import EventStore
 with EventStore(sys.argv[1]) as store:
     sys.stdin.readline()
     print([store.append("s", "t", {"who": sys.argv[2]}) for _ in range(int(sys.argv[3]))])

@@ -73,7 +73,7 @@ def test_a_full_disk_keeps_the_old_file_and_leaves_no_half_one(tmp_path: Path) -
     write_text_atomic(path, "old")
     code = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from state_store.files import write_text_atomic\n"
+        "from state_store.documents.files import write_text_atomic\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try:\n write_text_atomic(Path(sys.argv[1]), 'x' * 5000)\n"
@@ -92,7 +92,7 @@ def test_a_killed_writer_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_json_atomic(path, ["x"])
     code = (
-        "import sys; from pathlib import Path; from state_store.files import write_json_atomic\n"
+        "import sys; from pathlib import Path; from state_store.documents.files import write_json_atomic\n"
         "print('go', flush=True)\n"
         "n = 0\n"
         "while True:\n n += 1; write_json_atomic(Path(sys.argv[1]), [str(n % 10)] * 20000)\n"
@@ -219,7 +219,7 @@ def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
 
 
 HOLD = (
-    "import sys; from pathlib import Path; from state_store.locks import LockQueue\n"
+    "import sys; from pathlib import Path; from state_store.documents.locks import LockQueue\n"
     "with LockQueue(Path(sys.argv[1])):\n print('held', flush=True); sys.stdin.read()\n"
 )
 

@@ -260,7 +260,7 @@ def test_a_store_moved_with_its_tracker_still_knows_what_was_agreed(
 INGEST = """
 import sys
 from state_store.api import StateAPI
-from state_store.ingest import ingest_tracker_json, sync_tracker
+from state_store.tracker.ingest import ingest_tracker_json, sync_tracker
 api = StateAPI(sys.argv[1])
 api.store.items()
 print("ready", flush=True)

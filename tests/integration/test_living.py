@@ -61,7 +61,7 @@ def test_what_cannot_be_known_is_not_gone(holder: str) -> None:
     assert not is_gone(holder.format(host=here.split(":")[0], boot=mark.split("-")[1]))
 
 
-_TELL = "from driver.living import holder_name, is_gone; import sys; "
+_TELL = "from driver.execution.process_identity import holder_name, is_gone; import sys; "
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="containers number their processes there")

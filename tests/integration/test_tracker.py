@@ -50,8 +50,8 @@ def _answer(fields: Mapping[str, Mapping[str, Any]], item: Item) -> Mapping[str,
 UPDATE = """\
 import sys
 from pathlib import Path
-from state_store.errors import TidegateError
-from driver.tracker import rewrite_items
+from state_store.documents.errors import TidegateError
+from driver.backlog.tracker import rewrite_items
 try:
     done = lambda item: {"status": "done"} if item["id"] in sys.argv[2:] else {}
     rewrite_items(Path(sys.argv[1]), done)

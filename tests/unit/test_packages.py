@@ -81,7 +81,9 @@ def levels() -> dict[str, int]:
     """The table of docs/architecture.md: package folder with a slash at its end -> level."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| (`[^|]+) \|", text, re.MULTILINE)
-    found = [(name, int(level)) for level, names in rows for name in re.findall(r"`([^`]+)`", names)]
+    found = [
+        (name, int(level)) for level, names in rows for name in re.findall(r"`([^`]+)`", names)
+    ]
     assert len(found) == len(dict(found)), "a package stands twice in the table"
     return dict(found)
 
