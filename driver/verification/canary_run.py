@@ -27,7 +27,7 @@ from driver.runners.plan import (
 )
 from driver.runners.result import Counts, Doubt
 from driver.verification.test_run import printed, run_test
-from driver.workspace.repository_context import ProvingPlace, TestCheckoutPool
+from driver.workspace.repository_context import CheckoutPool, ProvingPlace
 from state_store.documents.errors import TidegateError
 
 NOT_APPLICABLE = "not_applicable"
@@ -40,7 +40,7 @@ class Field:
     """Where the test is planted: an item's proven work."""
 
     planned: Planned
-    place: TestCheckoutPool
+    place: CheckoutPool
     wave: Wave
     changes: Sequence[Change]
     proof: TestRun

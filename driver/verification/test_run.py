@@ -21,7 +21,7 @@ from driver.run_state.context import Planned, Wave
 from driver.runners.counts import count_tests
 from driver.runners.result import Counts, Doubt
 from driver.terminal.safe_text import bounded
-from driver.workspace.repository_context import ProvingPlace, TestCheckoutPool
+from driver.workspace.repository_context import CheckoutPool, ProvingPlace
 from tools.settings.load import Settings
 
 MAX_KEPT_CHARS = 64_000
@@ -36,13 +36,15 @@ class TestRequest:
     """What a run is for; `label` names the file that keeps its whole output, a `fresh` place is one
     that no test ever ran in."""
 
+    __test__ = False  # pytest collects classes by this name otherwise
+
     label: str
     purpose: str = PROOF
     fresh: bool = False
 
 
 def prove(
-    planned: Planned, place: TestCheckoutPool, tree: str | None, wave: Wave, ask: TestRequest
+    planned: Planned, place: CheckoutPool, tree: str | None, wave: Wave, ask: TestRequest
 ) -> TestRun:
     """The test command of `planned` on `tree`, in a place that no agent has seen.
 

@@ -57,7 +57,7 @@ class ProvingPlace(Protocol):
         """Tracked paths that differ from the tree by now."""
 
 
-class TestCheckoutPool(Protocol):
+class CheckoutPool(Protocol):
     """Where trees are tested."""
 
     def proving(
@@ -70,7 +70,7 @@ class TestCheckoutPool(Protocol):
         """The base's tree with these changes and no other; None in place."""
 
 
-class Place(TestCheckoutPool, Protocol):
+class Place(CheckoutPool, Protocol):
     """One item's place. `top` holds the repository's files, `workdir` is where the agent runs."""
 
     isolation: str
@@ -158,14 +158,14 @@ class CloneContext:
 
     @contextmanager
     def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
-        """For work that has no place any more; see `TestCheckoutPool`."""
+        """For work that has no place any more; see `CheckoutPool`."""
         if tree is None:
             raise ValueError("a repository's item is proven on a tree")
         with self.trees.checkout(tree, fresh=fresh) as proving:
             yield proving
 
     def base_with(self, changes: Sequence[Change]) -> str | None:
-        """See `TestCheckoutPool`."""
+        """See `CheckoutPool`."""
         return self.git.tree_with(self.base_tree, changes)
 
     def replaced_objects(self) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ _TICK_LIMIT_S = 2.5  # the coarsest file system clock still in use counts in two
 class TestCheckout:
     """A folder holding exactly one git tree plus what the set-up made."""
 
+    __test__ = False  # pytest collects classes by this name otherwise
+
     path: Path
     index: Path
     git: PrivateGit
@@ -120,6 +122,8 @@ class TestCheckout:
 
 class TestCheckouts:
     """At most `size` proving trees, lent to one user at a time; safe to use from many threads."""
+
+    __test__ = False  # pytest collects classes by this name otherwise
 
     def __init__(
         self,

@@ -92,7 +92,8 @@ def test_a_killed_writer_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_json_atomic(path, ["x"])
     code = (
-        "import sys; from pathlib import Path; from state_store.documents.files import write_json_atomic\n"
+        "import sys; from pathlib import Path\n"
+        "from state_store.documents.files import write_json_atomic\n"
         "print('go', flush=True)\n"
         "n = 0\n"
         "while True:\n n += 1; write_json_atomic(Path(sys.argv[1]), [str(n % 10)] * 20000)\n"
