@@ -29,7 +29,7 @@ from tests.support.model_script import (
     Scenario,
     Step,
     Structured,
-    TestRequest,
+    Asked,
     TokenUse,
     UseTool,
     read_file,
@@ -81,7 +81,7 @@ class Model(Scenario):
     mute: list[bool] = field(default_factory=lambda: [True])
     answered: list[str] = field(default_factory=list)
 
-    def find(self, asked: TestRequest) -> tuple[str | None, Step]:
+    def find(self, asked: Asked) -> tuple[str | None, Step]:
         what = "review" if NONCE.search(asked.text) else "build"
         if what == "build" and REPAIR.search(asked.text):
             what = "repair"
@@ -90,14 +90,14 @@ class Model(Scenario):
         use = TokenUse(100 + n, 11 + n, 31 + n, 7 + n, 3)
         return f"{what}", Step(self._does(what, asked), use, self.faults.get(what))
 
-    def _does(self, what: str, asked: TestRequest) -> Action:
+    def _does(self, what: str, asked: Asked) -> Action:
         if what == "review":
             return self._review(asked)
         texts = ("bad", "base") if what == "build" else ("good", "bad")
         steps = EDITS[self.kind](*texts)
         return steps[min(asked.turns, len(steps) - 1)]
 
-    def _review(self, asked: TestRequest) -> Action:
+    def _review(self, asked: Asked) -> Action:
         nonce = NONCE.search(asked.text)
         if self.mute[0] or nonce is None:
             return Say("I like it.")

@@ -25,7 +25,7 @@ from tests.support.model_script import (
     Scenario,
     Step,
     Structured,
-    TestRequest,
+    Asked,
     UseTool,
     write_file,
 )
@@ -46,7 +46,7 @@ class Critic(Scenario):
     before: tuple[UseTool, ...] = ()
     words: str = ""
 
-    def find(self, asked: TestRequest) -> tuple[str | None, Step]:
+    def find(self, asked: Asked) -> tuple[str | None, Step]:
         if asked.turns < len(self.before):
             return "critic", Step(self.before[asked.turns])
         nonce = NONCE.search(asked.text)
