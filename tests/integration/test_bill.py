@@ -24,12 +24,12 @@ from state_store.api import StateAPI
 from state_store.database.store import EventStore
 from tests.support.model_script import (
     Action,
+    Asked,
     Fault,
     Say,
     Scenario,
     Step,
     Structured,
-    Asked,
     TokenUse,
     UseTool,
     read_file,

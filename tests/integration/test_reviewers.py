@@ -21,11 +21,11 @@ from state_store.api import StateAPI
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.beside import beside
 from tests.support.model_script import (
+    Asked,
     Say,
     Scenario,
     Step,
     Structured,
-    Asked,
     UseTool,
     write_file,
 )

@@ -113,7 +113,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class TestRequest:
+class Asked:
     """A request, whatever its wire format: what people said in it and how far it has come.
 
     `told_usage` is False where the client did not ask the stream to tell what it used.
@@ -154,14 +154,14 @@ class Scenario:
     usage: TokenUse = field(default_factory=TokenUse)
     aside: Say | None = None
 
-    def find(self, asked: TestRequest) -> tuple[str | None, Step]:
+    def find(self, asked: Asked) -> tuple[str | None, Step]:
         """The conversation's pattern and the step that is its turn."""
         for talk in self.conversations:
             if re.search(talk.match, asked.text):
                 return talk.match, self._aside(asked, talk.step(asked.turns))
         return None, Step(Say(""), fault=refusal("no conversation of the scenario matches"))
 
-    def _aside(self, asked: TestRequest, step: Step) -> Step:
+    def _aside(self, asked: Asked, step: Step) -> Step:
         if self.aside is None or asked.tools or not isinstance(step.action, UseTool):
             return step
         return Step(self.aside)
@@ -202,6 +202,6 @@ def _event(name: str, data: Json | str) -> str:
 class WireFormat(Protocol):
     """How requests are read and answers are written; no state and no sockets."""
 
-    def read(self, path: str, body: Json) -> TestRequest: ...
-    def answer(self, asked: TestRequest, action: Say | UseTool, usage: TokenUse) -> Reply: ...
+    def read(self, path: str, body: Json) -> Asked: ...
+    def answer(self, asked: Asked, action: Say | UseTool, usage: TokenUse) -> Reply: ...
     def error(self, fault: Fault) -> Reply: ...
