@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tests.support.model_script import Fault, Json, Reply, Say, TestRequest, TokenUse, UseTool
+from tests.support.model_script import Asked, Fault, Json, Reply, Say, TokenUse, UseTool
 
 
 class AnthropicMessages:
@@ -21,11 +21,11 @@ class AnthropicMessages:
         529: "overloaded_error",
     }
 
-    def read(self, path: str, body: Json) -> TestRequest:
+    def read(self, path: str, body: Json) -> Asked:
         del path
         messages = body["messages"]
         said = [m["content"] for m in messages if m["role"] == "user"]
-        return TestRequest(
+        return Asked(
             text="\n".join(self._text(content) for content in [body.get("system"), *said]),
             turns=sum(m["role"] == "assistant" for m in messages),
             tools=frozenset(tool["name"] for tool in body.get("tools", ())),
@@ -40,7 +40,7 @@ class AnthropicMessages:
             return content
         return "\n".join(part["text"] for part in content or () if part["type"] == "text")
 
-    def answer(self, asked: TestRequest, action: Say | UseTool, usage: TokenUse) -> Reply:
+    def answer(self, asked: Asked, action: Say | UseTool, usage: TokenUse) -> Reply:
         block, opened, delta = self._block(action)
         counted = {
             "input_tokens": usage.input_tokens,

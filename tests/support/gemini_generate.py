@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tests.support.model_script import Fault, Json, Reply, Say, TestRequest, TokenUse, UseTool
+from tests.support.model_script import Asked, Fault, Json, Reply, Say, TokenUse, UseTool
 
 WHOLE = ":generateContent"
 STREAM = ":streamGenerateContent"
@@ -23,12 +23,12 @@ class GeminiGenerate:
         503: "UNAVAILABLE",
     }
 
-    def read(self, path: str, body: Json) -> TestRequest:
+    def read(self, path: str, body: Json) -> Asked:
         contents = body["contents"]
         people = [body.get("systemInstruction") or {}]
         people += [turn for turn in contents if turn.get("role") != "model"]
         declared = [d for tool in body.get("tools") or () for d in self._declared(tool)]
-        return TestRequest(
+        return Asked(
             text="\n".join(p["text"] for turn in people for p in self._parts(turn) if "text" in p),
             turns=sum(turn.get("role") == "model" for turn in contents),
             tools=frozenset(declaration["name"] for declaration in declared),
@@ -45,7 +45,7 @@ class GeminiGenerate:
     def _declared(tool: Json) -> list[Json]:
         return list(tool.get("functionDeclarations") or ())
 
-    def answer(self, asked: TestRequest, action: Say | UseTool, usage: TokenUse) -> Reply:
+    def answer(self, asked: Asked, action: Say | UseTool, usage: TokenUse) -> Reply:
         content = {"role": "model", "parts": [self._part(action)]}
         document: dict[str, Any] = {
             "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],

@@ -21,13 +21,13 @@ from typing import Any, Self
 from tests.support.anthropic_messages import AnthropicMessages
 from tests.support.gemini_generate import STREAM, WHOLE, GeminiGenerate
 from tests.support.model_script import (
+    Asked,
     Fault,
     Json,
     Reply,
     Say,
     Scenario,
     Structured,
-    TestRequest,
     TokenUse,
     UseTool,
     WireFormat,
@@ -176,7 +176,7 @@ class ModelServer:
         return fault if struck < fault.times else None
 
     @staticmethod
-    def _missing(action: Say | UseTool, asked: TestRequest) -> Fault | None:
+    def _missing(action: Say | UseTool, asked: Asked) -> Fault | None:
         if isinstance(action, Say) or action.name in asked.tools:
             return None
         return refusal(f"{action.name} is not among the tools offered: {sorted(asked.tools)}")

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from tests.support.model_script import Fault, Json, Reply, Say, TestRequest, TokenUse, UseTool
+from tests.support.model_script import Asked, Fault, Json, Reply, Say, TokenUse, UseTool
 
 
 class OpenAiChat:
@@ -20,13 +20,13 @@ class OpenAiChat:
         503: "server_error",
     }
 
-    def read(self, path: str, body: Json) -> TestRequest:
+    def read(self, path: str, body: Json) -> Asked:
         del path
         messages = body["messages"]
         said = [m.get("content") for m in messages if m["role"] in ("system", "developer", "user")]
         stream = bool(body.get("stream"))
         wanted = (body.get("stream_options") or {}).get("include_usage")
-        return TestRequest(
+        return Asked(
             text="\n".join(text_of(content) for content in said),
             turns=sum(m["role"] == "assistant" for m in messages),
             tools=frozenset(tool["function"]["name"] for tool in body.get("tools") or ()),
@@ -35,7 +35,7 @@ class OpenAiChat:
             told_usage=bool(wanted) or not stream,
         )
 
-    def answer(self, asked: TestRequest, action: Say | UseTool, usage: TokenUse) -> Reply:
+    def answer(self, asked: Asked, action: Say | UseTool, usage: TokenUse) -> Reply:
         message = self._message(action)
         reason = "stop" if isinstance(action, Say) else "tool_calls"
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": 1, "model": asked.model}

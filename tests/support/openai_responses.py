@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.model_script import Fault, Json, Reply, Say, TestRequest, TokenUse, UseTool
+from tests.support.model_script import Asked, Fault, Json, Reply, Say, TokenUse, UseTool
 from tests.support.openai_chat import OpenAiChat, text_of
 
 # What the model itself said, as the next request repeats it: one item for each scripted turn.
@@ -17,14 +17,14 @@ SPOKEN = ("function_call", "custom_tool_call")
 class OpenAiResponses:
     """POST /v1/responses, whole or as a stream of server-sent events."""
 
-    def read(self, path: str, body: Json) -> TestRequest:
+    def read(self, path: str, body: Json) -> Asked:
         del path
         given = body["input"]
         items: list[Any] = [given] if isinstance(given, str) else list(given)
         told = [item for item in items if isinstance(item, str) or self._from_people(item)]
         texts = [one if isinstance(one, str) else text_of(one["content"]) for one in told]
         more = [tool for item in items if "tools" in item for tool in item["tools"]]
-        return TestRequest(
+        return Asked(
             text="\n".join([body.get("instructions") or "", *texts]),
             turns=sum(self._from_model(item) for item in items if isinstance(item, dict)),
             tools=frozenset(self._names([*(body.get("tools") or ()), *more])),
@@ -46,7 +46,7 @@ class OpenAiResponses:
         for tool in tools:
             yield tool.get("name") or tool["type"]
 
-    def answer(self, asked: TestRequest, action: Say | UseTool, usage: TokenUse) -> Reply:
+    def answer(self, asked: Asked, action: Say | UseTool, usage: TokenUse) -> Reply:
         item = self._item(action)
         opened = {
             "id": f"resp_{uuid.uuid4().hex}",
