@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from driver.diagnostics.places import Places
-    from driver.terminal.check_result import Check
+    from driver.terminal.check_result import CheckResult
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -59,7 +59,7 @@ def _run(args: argparse.Namespace) -> int:
     return ExitCode.DONE if well else ExitCode.CANNOT_RUN_HERE
 
 
-def _checks(args: argparse.Namespace) -> Iterator[Check]:
+def _checks(args: argparse.Namespace) -> Iterator[CheckResult]:
     from driver.diagnostics.backends import check_backends, check_pipeline, secrets_of
     from driver.diagnostics.machine import check_clock, check_cores, check_git, check_sandbox
     from driver.diagnostics.places import check_places
@@ -81,7 +81,7 @@ def _checks(args: argparse.Namespace) -> Iterator[Check]:
 
 def _places(
     args: argparse.Namespace, environ: Mapping[str, str], *, has_git: bool
-) -> tuple[Places, tuple[Check, ...]]:
+) -> tuple[Places, tuple[CheckResult, ...]]:
     from driver.diagnostics.places import Places, repository_at, repository_named, workspaces_of
     from driver.terminal.check_result import warned
     from tools.settings.load import load

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from driver.backend_api.provider_fault import ProviderFault, ProviderLoad
-from driver.terminal.check_result import Check, failed_as, passed
+from driver.terminal.check_result import CheckResult, failed_as, passed
 
 WORKER_RUNNING = "running"
 WORKER_DONE = "done"
@@ -267,7 +267,7 @@ class AgentDriver(ABC):
         """What keeps this backend from running here, a sentence each; empty when ready."""
         return ()
 
-    def examine(self) -> tuple[Check, ...]:
+    def examine(self) -> tuple[CheckResult, ...]:
         """What can be seen of this backend without spending anything: program, login, endpoint.
 
         By default its readiness problems. Names are single words such as "program" and "login".

@@ -41,7 +41,7 @@ from driver.backends.http.reply import TransportError, checked_document, foreign
 from driver.backends.http.request_shape import LIMITS, Shapes
 from driver.backends.http.server import OPENAI_URL, Server, complete, examine_server, usual_key_name
 from driver.filesystem.safe_file_access import NotPlainError, write_plain
-from driver.terminal.check_result import Check
+from driver.terminal.check_result import CheckResult
 from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import process_environment
 
@@ -131,7 +131,7 @@ class CodexDriver(LocalDriver):
         problem = None if self.transport else self.server.problem(self._environment())
         return () if problem is None else (problem,)
 
-    def examine(self) -> tuple[Check, ...]:
+    def examine(self) -> tuple[CheckResult, ...]:
         """Address, key and models, by the server's list of models."""
         if self.transport is not None:
             return super().examine()

@@ -27,7 +27,7 @@ from driver.backends.cli.cli_driver import CliDriver
 from driver.backends.cli.endings import not_run, printed_lines
 from driver.backends.cli.local_driver import AgentCall, LocalOptions, dispatch_folder
 from driver.execution.processes import child_environment
-from driver.terminal.check_result import Check, failed_as
+from driver.terminal.check_result import CheckResult, failed_as
 from state_store.documents.errors import InputError
 
 PROGRAM = "claude"
@@ -112,7 +112,7 @@ class ClaudeCodeDriver(CliDriver):
         """Says so when the program is missing; whether it is logged in shows at the first use."""
         return () if self.found() else (self.missing(),)
 
-    def examine(self) -> tuple[Check, ...]:
+    def examine(self) -> tuple[CheckResult, ...]:
         """The program, its version and its login, as an agent would find them."""
         found = self.found()
         if found is None:

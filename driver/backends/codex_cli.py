@@ -33,7 +33,7 @@ from driver.backends.cli.endings import not_run, printed_lines, tail
 from driver.backends.cli.json_output import answer_in
 from driver.backends.cli.local_driver import AgentCall, LocalOptions, dispatch_folder
 from driver.execution.processes import Finished
-from driver.terminal.check_result import Check, failed_as
+from driver.terminal.check_result import CheckResult, failed_as
 
 PROGRAM = "codex"
 PROVIDER = "tidegate"
@@ -107,7 +107,7 @@ class CodexCliDriver(CliDriver):
         missing = None if self.found() else self.missing()
         return tuple(filter(None, (missing, self._without_key())))
 
-    def examine(self) -> tuple[Check, ...]:
+    def examine(self) -> tuple[CheckResult, ...]:
         """The program, its version and its login, as an agent would find them."""
         found = self.found()
         if found is None:

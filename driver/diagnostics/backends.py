@@ -15,7 +15,7 @@ from driver.backends.registry import driver_from, of_reviewer, review_driver_fro
 from driver.pipeline.definition import Pipeline
 from driver.pipeline.prompt_files import unknown_variables
 from driver.pipeline.tables import parse
-from driver.terminal.check_result import Check, failed, failed_as, named, passed
+from driver.terminal.check_result import CheckResult, failed, failed_as, named, passed
 from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.errors import InputError, TidegateError
 from tools.settings.load import Settings
@@ -31,7 +31,7 @@ def secrets_of(settings: Settings) -> set[str]:
     return {v for name, v in settings.environ.items() if name in keys or _SECRET.search(name)}
 
 
-def check_backends(settings: Settings) -> Iterator[Check]:
+def check_backends(settings: Settings) -> Iterator[CheckResult]:
     """The main backend, then the reviewer's where it has one of its own. Raises nothing."""
     main, environ = settings.backend, settings.environ
     yield from named("backend", _examined(lambda: driver_from(main, environ)))
@@ -40,7 +40,7 @@ def check_backends(settings: Settings) -> Iterator[Check]:
         yield replace(check, detail=detail, remedy=remedy)
 
 
-def _examined(make: Callable[[], AgentDriver | None]) -> tuple[Check, ...]:
+def _examined(make: Callable[[], AgentDriver | None]) -> tuple[CheckResult, ...]:
     try:
         driver = make()
     except TidegateError as error:
@@ -51,7 +51,7 @@ def _examined(make: Callable[[], AgentDriver | None]) -> tuple[Check, ...]:
 NAME = "pipeline"
 
 
-def check_pipeline(settings: Settings, top: Path | None) -> Iterator[Check]:
+def check_pipeline(settings: Settings, top: Path | None) -> Iterator[CheckResult]:
     """Nothing where every item goes the classic way. Raises nothing."""
     if not settings.pipeline.phase:
         return
@@ -68,7 +68,7 @@ def check_pipeline(settings: Settings, top: Path | None) -> Iterator[Check]:
             yield from named(f"{NAME}.{phase.name}", _phase_backend(phase.backend, settings))
 
 
-def _phase_backend(table: BackendSettings, settings: Settings) -> tuple[Check, ...]:
+def _phase_backend(table: BackendSettings, settings: Settings) -> tuple[CheckResult, ...]:
     try:
         return driver_from(table, settings.environ, settings.prices).examine()
     except TidegateError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from driver.execution.processes import Captured, capture
 from driver.git.private_git import Repository, find_remote
 from driver.pull_requests.forge import GH, NONE, environment_of, names_of
-from driver.terminal.check_result import Check, failed, passed, warned
+from driver.terminal.check_result import CheckResult, failed, passed, warned
 from state_store.documents.errors import TidegateError
 from tools.settings.load import Settings
 
@@ -24,7 +24,7 @@ _APPS_TOKEN = "ghs_"
 
 def check_pull_requests(
     settings: Settings, repository: Repository, *, network: bool
-) -> Iterator[Check]:
+) -> Iterator[CheckResult]:
     """Whether a pushed branch could become a pull request; nothing where none is wanted."""
     if settings.ship.pr == NONE:
         return
@@ -35,7 +35,7 @@ def check_pull_requests(
         yield from _actions(settings)
 
 
-def _command(settings: Settings) -> Check:
+def _command(settings: Settings) -> CheckResult:
     program = settings.ship.pr_command[0]
     found = shutil.which(program, path=settings.environ.get("PATH"))
     if found is None:
@@ -44,7 +44,7 @@ def _command(settings: Settings) -> Check:
     return passed(NAME, f"made by {found}")
 
 
-def _gh(settings: Settings, repository: Repository, *, network: bool) -> Check:
+def _gh(settings: Settings, repository: Repository, *, network: bool) -> CheckResult:
     program = shutil.which(GH, path=settings.environ.get("PATH"))
     if program is None:
         return failed(NAME, "gh is not installed", "install it, or set [ship] pr_command")
@@ -76,7 +76,7 @@ def _run(settings: Settings, folder: Path, argv: tuple[str, ...]) -> Captured:
     return capture(argv, cwd=folder, env=env, timeout_s=_TIMEOUT_S)
 
 
-def _actions(settings: Settings) -> Iterator[Check]:
+def _actions(settings: Settings) -> Iterator[CheckResult]:
     environ = settings.environ
     token = environ.get("GH_TOKEN") or environ.get("GITHUB_TOKEN") or ""
     if environ.get("GITHUB_ACTIONS") == "true" and token.startswith(_APPS_TOKEN):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from driver.execution.sandbox_probe import BWRAP, LANDLOCK, Facts, choose, look
 from driver.git.repository import git_version
-from driver.terminal.check_result import Check, failed, failed_as, passed, warned
+from driver.terminal.check_result import CheckResult, failed, failed_as, passed, warned
 from state_store.documents.errors import TidegateError
 
 MIB = 1 << 20
@@ -31,7 +31,7 @@ _USER_NAMESPACES = (
 _INSTALL_BWRAP = "install bubblewrap (the program bwrap)"
 
 
-def check_git(environ: Mapping[str, str], folder: Path) -> Check:
+def check_git(environ: Mapping[str, str], folder: Path) -> CheckResult:
     """Git is there and new enough."""
     try:
         return passed("git", git_version(folder, environ))
@@ -39,12 +39,12 @@ def check_git(environ: Mapping[str, str], folder: Path) -> Check:
         return failed_as("git", error)
 
 
-def check_sandbox(environ: Mapping[str, str], avoid: Iterable[Path]) -> Check:
+def check_sandbox(environ: Mapping[str, str], avoid: Iterable[Path]) -> CheckResult:
     """The strongest level that this machine allows."""
     return judge_sandbox(look(environ, avoid))
 
 
-def judge_sandbox(facts: Facts) -> Check:
+def judge_sandbox(facts: Facts) -> CheckResult:
     """Anything that keeps files apart is well; less than that works, and people should know."""
     level = choose(facts)
     if level == BWRAP:
@@ -63,13 +63,13 @@ def _remedy(facts: Facts) -> str:
     return _USER_NAMESPACES if is_denied else _INSTALL_BWRAP
 
 
-def check_cores(wanted: int | None) -> Check:
+def check_cores(wanted: int | None) -> CheckResult:
     """As many cores as tests are to run at once."""
     ours = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return judge_cores(ours or 1, wanted)
 
 
-def judge_cores(cores: int, wanted: int | None) -> Check:
+def judge_cores(cores: int, wanted: int | None) -> CheckResult:
     """More tests than cores are slower than one after the other, and some time out."""
     detail = f"{cores} for tests"
     if wanted is None or wanted <= cores:
@@ -78,12 +78,12 @@ def judge_cores(cores: int, wanted: int | None) -> Check:
     return warned("cores", f"{detail}, of which {wanted} are to run at once", remedy)
 
 
-def check_clock(state_dir: Path) -> Check:
+def check_clock(state_dir: Path) -> CheckResult:
     """The clock tells a time of today, which is after everything in the state folder."""
     return judge_clock(time.time(), _newest(state_dir))
 
 
-def judge_clock(now_s: float, newest_s: float | None) -> Check:
+def judge_clock(now_s: float, newest_s: float | None) -> CheckResult:
     """Ceilings of a day, leases and the order of the past hang on it."""
     remedy = "set the clock of this machine (on Linux: timedatectl set-ntp true)"
     shown = _shown(now_s)
@@ -109,7 +109,7 @@ def _shown(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def check_disk(name: str, path: Path) -> Check:
+def check_disk(name: str, path: Path) -> CheckResult:
     """Room where `path` is or will be."""
     there = nearest_folder(path)
     try:
@@ -120,7 +120,7 @@ def check_disk(name: str, path: Path) -> Check:
     return judge_disk(name, there, free, files)
 
 
-def judge_disk(name: str, path: Path, free_bytes: int, free_files: int | None) -> Check:
+def judge_disk(name: str, path: Path, free_bytes: int, free_files: int | None) -> CheckResult:
     """`free_files` is None where the file system does not count them."""
     detail = f"{free_bytes / MIB:,.0f} MiB free at {path}"
     remedy = "free some room there (tidegate gc, or tools/gc.py, removes what finished runs left)"

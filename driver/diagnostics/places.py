@@ -20,7 +20,7 @@ from driver.git.remote import Remote, why_unreachable
 from driver.git.repository import check_usable
 from driver.run_state.state_folder import check_state_dir
 from driver.scheduler.context import repository_in_sight
-from driver.terminal.check_result import Check, failed, failed_as, passed, warned
+from driver.terminal.check_result import CheckResult, failed, failed_as, passed, warned
 from driver.terminal.safe_text import typed
 from driver.workspace.root import workspace_root
 from state_store.database.schema import look
@@ -66,7 +66,7 @@ def repository_named(repo: str | None, environ: Mapping[str, str]) -> Path | Non
     return top
 
 
-def repository_at(top: Path, settings: Settings) -> tuple[Repository | None, Check]:
+def repository_at(top: Path, settings: Settings) -> tuple[Repository | None, CheckResult]:
     """The repository as a run would open it, and how that went."""
     try:
         repository = open_repository(top, settings.environ)
@@ -82,7 +82,7 @@ def repository_at(top: Path, settings: Settings) -> tuple[Repository | None, Che
     return repository, passed("repository", f"{at} on {repository.branch}")
 
 
-def workspaces_of(settings: Settings, repository: Repository) -> tuple[Path | None, Check]:
+def workspaces_of(settings: Settings, repository: Repository) -> tuple[Path | None, CheckResult]:
     """Where workspaces go, and whether they can be made there."""
     try:
         root = workspace_root(settings.workspace.root, settings.environ, repository)
@@ -99,7 +99,7 @@ def _across(root: Path, objects: Path) -> str:
     return ", on another file system than the repository" if apart else ""
 
 
-def check_places(places: Places, *, network: bool) -> Iterator[Check]:
+def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:
     """Everything that needs no program of a backend; `network` allows to ask the remote."""
     yield check_state(places)
     yield check_database(places.state_dir)
@@ -117,7 +117,7 @@ def check_places(places: Places, *, network: bool) -> Iterator[Check]:
     yield check_identity(places.settings)
 
 
-def check_state(places: Places) -> Check:
+def check_state(places: Places) -> CheckResult:
     """The state folder can be written, and no agent is led there by where it works."""
     state, root = places.state_dir, places.workspaces
     remedy = "name another folder with --state-dir or state_dir"
@@ -147,7 +147,7 @@ def why_not_writable(folder: Path) -> str:
         return f"{there} cannot be written: {error.strerror or error}"
 
 
-def check_database(state_dir: Path) -> Check:
+def check_database(state_dir: Path) -> CheckResult:
     """A run could open what is remembered; `tools/verify_state.py` looks at all of it."""
     database = state_dir / STATE_DB_FILENAME
     try:
@@ -157,7 +157,7 @@ def check_database(state_dir: Path) -> Check:
     return passed("database", str(database) if database.exists() else "not made yet")
 
 
-def check_halt(state_dir: Path) -> Check:
+def check_halt(state_dir: Path) -> CheckResult:
     """Nobody stopped the runs of this state folder."""
     info = get_halt_info(state_dir)
     if info is None:
@@ -166,7 +166,7 @@ def check_halt(state_dir: Path) -> Check:
     return warned("halt", f"set: {info['reason']}; no run starts", clear)
 
 
-def check_tracker(path: Path) -> Check:
+def check_tracker(path: Path) -> CheckResult:
     """The backlog that runs take from where `--tracker` names no other, and what is to do in it."""
     if not path.exists():
         made = typed("python", TOOLS / "init.py")
@@ -183,7 +183,7 @@ def check_tracker(path: Path) -> Check:
     return warned("tracker", f"{told}; {problems[0]}", f"{len(problems)} such: run a dry run")
 
 
-def check_copied(top: Path, paths: Sequence[str]) -> Check:
+def check_copied(top: Path, paths: Sequence[str]) -> CheckResult:
     """What `[workspace] copy` names lies in the checkout."""
     gone = [path for path in paths if not (top / path).exists()]
     if not gone:
@@ -192,7 +192,7 @@ def check_copied(top: Path, paths: Sequence[str]) -> Check:
     return failed("copy", f"not in {top}: {', '.join(gone)}", remedy)
 
 
-def check_history(repository: Repository) -> Check:
+def check_history(repository: Repository) -> CheckResult:
     """The past is there, which is asked when branches are compared."""
     if not repository.shallow:
         return passed("history", "whole")
@@ -200,7 +200,7 @@ def check_history(repository: Repository) -> Check:
     return warned("history", "a shallow clone: what came before is not there", remedy)
 
 
-def check_remote(settings: Settings, repository: Repository, *, network: bool) -> Check:
+def check_remote(settings: Settings, repository: Repository, *, network: bool) -> CheckResult:
     """Where wave branches go, and with `network` whether it answers without asking anyone."""
     try:
         remote = find_remote(repository, settings.environ, settings.ship.remote)
@@ -222,7 +222,7 @@ def _shown(remote: Remote) -> str:
     return f"{remote.name} ({redacted(remote.url)})"
 
 
-def check_identity(settings: Settings) -> Check:
+def check_identity(settings: Settings) -> CheckResult:
     """Whose name commits bear: never the user's, so git needs to know none."""
     ship = settings.ship
     return passed("identity", f"commits are by {ship.bot_name} <{ship.bot_email}>")

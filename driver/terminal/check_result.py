@@ -20,7 +20,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckResult:
     """One thing that was looked at; `remedy` is "" where there is nothing to do."""
 
     name: str
@@ -48,22 +48,22 @@ class Check:
         }
 
 
-def passed(name: str, detail: str) -> Check:
+def passed(name: str, detail: str) -> CheckResult:
     """All is well."""
-    return Check(name, Level.OK, detail)
+    return CheckResult(name, Level.OK, detail)
 
 
-def warned(name: str, detail: str, remedy: str) -> Check:
+def warned(name: str, detail: str, remedy: str) -> CheckResult:
     """Work can be done; people should know."""
-    return Check(name, Level.WARN, detail, remedy)
+    return CheckResult(name, Level.WARN, detail, remedy)
 
 
-def failed(name: str, detail: str, remedy: str) -> Check:
+def failed(name: str, detail: str, remedy: str) -> CheckResult:
     """No work can be done before this is mended."""
-    return Check(name, Level.FAIL, detail, remedy)
+    return CheckResult(name, Level.FAIL, detail, remedy)
 
 
-def failed_as(name: str, problem: object) -> Check:
+def failed_as(name: str, problem: object) -> CheckResult:
     """For a sentence of ours, which tells its remedy after a semicolon or else the last colon."""
     sentence = str(problem)
     detail, gap, remedy = sentence.partition("; ")
@@ -72,12 +72,12 @@ def failed_as(name: str, problem: object) -> Check:
     return failed(name, detail, remedy) if detail else failed(name, sentence, "mend that first")
 
 
-def named(prefix: str, checks: Iterable[Check]) -> tuple[Check, ...]:
+def named(prefix: str, checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
     """The checks with `prefix` and a dot before their names."""
     return tuple(replace(check, name=f"{prefix}.{check.name}") for check in checks)
 
 
-def masked(checks: Iterable[Check], secrets: Iterable[str]) -> tuple[Check, ...]:
+def masked(checks: Iterable[CheckResult], secrets: Iterable[str]) -> tuple[CheckResult, ...]:
     """The checks without these values, however they got there; short ones hide nothing."""
     hide = _hider([secret for secret in secrets if len(secret) >= 6])
     return tuple(

@@ -10,7 +10,7 @@ import pytest
 
 from driver.diagnostics.forge import check_pull_requests
 from driver.git.private_git import open_repository
-from driver.terminal.check_result import Check, Level
+from driver.terminal.check_result import CheckResult, Level
 from tests.support.forges import FakeGh, fake_gh
 from tests.support.repos import make_repo, user_environ
 from tools.settings.load import load
@@ -20,7 +20,7 @@ WEB = "https://github.com/acme/widgets.git"
 
 def checks(
     folder: Path, ship: str, environ: Mapping[str, str], *, url: str = WEB, network: bool = False
-) -> dict[str, Check]:
+) -> dict[str, CheckResult]:
     home = user_environ(folder / "home", **environ)
     repo = make_repo(folder / "repo", home, {"a": "a\n"})
     repo.git("remote", "add", "origin", url)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from driver.diagnostics.backends import check_pipeline
-from driver.terminal.check_result import Check
+from driver.terminal.check_result import CheckResult
 from tests.support.repos import Checkout, make_repo, user_environ
 from tools.settings.load import load
 
@@ -36,7 +36,7 @@ def repo(tmp_path: Path) -> Checkout:
     return make_repo(tmp_path / "repo", environ, {"prompts/work.md": "{{TASK}} {{RULES}}\n"})
 
 
-def looked(repo: Checkout, config: str) -> dict[str, Check]:
+def looked(repo: Checkout, config: str) -> dict[str, CheckResult]:
     place = repo.path.parent / "tidegate.toml"
     place.write_text(config, encoding="utf-8")
     settings = load(project=repo.path, config=place, environ=repo.environ, cwd=repo.path)

@@ -30,7 +30,15 @@ from driver.diagnostics.machine import (
 )
 from driver.execution.processes import Ending, Finished
 from driver.execution.sandbox_probe import Facts, choose
-from driver.terminal.check_result import Check, Level, failed, failed_as, masked, passed, warned
+from driver.terminal.check_result import (
+    CheckResult,
+    Level,
+    failed,
+    failed_as,
+    masked,
+    passed,
+    warned,
+)
 
 NOW = 1_900_000_000.0
 CONFINING = Facts(bwrap="/usr/bin/bwrap", landlock_abi=7, seccomp=True, posix=True)
@@ -49,7 +57,7 @@ def facts(**changes: object) -> Facts:
         (failed("x", "y", "z"), "fail  x  y  -> z"),
     ],
 )
-def test_a_check_is_one_line_with_its_remedy_at_the_end(check: Check, line: str) -> None:
+def test_a_check_is_one_line_with_its_remedy_at_the_end(check: CheckResult, line: str) -> None:
     assert str(check) == line
 
 
@@ -65,7 +73,7 @@ def test_a_check_is_one_line_with_its_remedy_at_the_end(check: Check, line: str)
 def test_a_sentence_of_ours_is_told_with_its_remedy_apart(
     sentence: str, detail: str, remedy: str
 ) -> None:
-    assert failed_as("n", sentence) == Check("n", Level.FAIL, detail, remedy)
+    assert failed_as("n", sentence) == CheckResult("n", Level.FAIL, detail, remedy)
 
 
 def test_a_secret_is_shown_in_no_line_and_in_no_document() -> None:
@@ -253,7 +261,7 @@ def test_a_claude_that_knows_no_auth_command_is_not_given_one_for_a_prompt() -> 
 
 
 def test_a_program_that_does_not_run_is_not_asked_for_its_login() -> None:
-    def login(ask: Ask) -> Check:
+    def login(ask: Ask) -> CheckResult:
         raise AssertionError(ask)
 
     (check,) = examine_cli("/bin/x", Cli(version=(127, "no node")), login)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from driver.execution.processes import Ending, Finished, could_not_run_reason
-from driver.terminal.check_result import Check, failed, passed, warned
+from driver.terminal.check_result import CheckResult, failed, passed, warned
 
 Ask = Callable[..., Finished]
 
@@ -17,8 +17,8 @@ _LOG_IN_CLAUDE = "run claude once and log in, or set ANTHROPIC_API_KEY"
 
 
 def examine_cli(
-    program: str, ask: Ask, login: Callable[[Ask], Check] | None = None
-) -> tuple[Check, ...]:
+    program: str, ask: Ask, login: Callable[[Ask], CheckResult] | None = None
+) -> tuple[CheckResult, ...]:
     """`program` by its `--version`, and by `login` where it runs at all."""
     done = ask("--version")
     if done.exit_code != 0:
@@ -29,7 +29,7 @@ def examine_cli(
     return (found,) if login is None else (found, login(ask))
 
 
-def login_of_claude(ask: Ask) -> Check:
+def login_of_claude(ask: Ask) -> CheckResult:
     """As `claude auth status` says, which asks nobody."""
     if not _knows(ask, "auth", "status"):
         return warned("login", "this version cannot tell", "install a current Claude Code")
@@ -42,7 +42,7 @@ def login_of_claude(ask: Ask) -> Check:
     return warned("login", f"claude auth status: {_why(done)}", _LOG_IN_CLAUDE)
 
 
-def login_of_codex(ask: Ask, *, has_key: bool) -> Check:
+def login_of_codex(ask: Ask, *, has_key: bool) -> CheckResult:
     """As `codex login status` says, which asks nobody; `has_key` is that one is handed to it."""
     if has_key:
         return passed("login", "by a key in the environment")

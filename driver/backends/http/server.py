@@ -18,7 +18,7 @@ from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.http.endpoint import below, endpoint
 from driver.backends.http.exchange import Exchange, Watch
 from driver.backends.http.reply import HttpAnswer, TransportError, read_reply
-from driver.terminal.check_result import Check, failed, failed_as, passed, warned
+from driver.terminal.check_result import CheckResult, failed, failed_as, passed, warned
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
@@ -123,7 +123,7 @@ _TIMEOUT_S = 10.0
 
 def examine_server(
     server: Server, environ: Mapping[str, str], models: Collection[str]
-) -> tuple[Check, ...]:
+) -> tuple[CheckResult, ...]:
     """Whether the server can be asked, answers, takes the key and knows `models`."""
     if (problem := server.problem(environ)) is not None:
         return (failed_as("key" if _can_be_asked(server) else "endpoint", problem),)
@@ -150,7 +150,9 @@ def _models_of(server: Server, environ: Mapping[str, str]) -> HttpAnswer:
     return Exchange(request, Watch(_TIMEOUT_S), proxy=proxy, follow=False).run()
 
 
-def judge_models(shown: str, status: int, body: bytes, models: Collection[str]) -> list[Check]:
+def judge_models(
+    shown: str, status: int, body: bytes, models: Collection[str]
+) -> list[CheckResult]:
     """The checks of a server called `shown` that answered so when asked for its models."""
     if status in (401, 403):
         remedy = "set the variable of [backend] api_key_env to a key of this server"
@@ -171,7 +173,7 @@ def judge_models(shown: str, status: int, body: bytes, models: Collection[str]) 
     return [passed("endpoint", shown), *_of_models(models, listed)]
 
 
-def _of_models(models: Collection[str], listed: Collection[str]) -> Iterator[Check]:
+def _of_models(models: Collection[str], listed: Collection[str]) -> Iterator[CheckResult]:
     for model in dict.fromkeys(models):
         if model in listed:
             yield passed("model", model)
