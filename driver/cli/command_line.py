@@ -16,7 +16,7 @@ from driver.cli.report_files import check_places, keep_standard_files, kept_besi
 from driver.cli.summary_lines import summary_lines
 from driver.execution.cancellation import CancellationToken, listening
 from driver.git.private_git import open_repository
-from driver.run_state.context import Planned, Shipping, WaveOptions
+from driver.run_state.context import Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler import cycle
 from driver.scheduler.context import CycleRequest, repository_in_sight
@@ -110,12 +110,13 @@ def _manifest_report(
         from_phase=args.from_phase,
     )
     request = _wave_request(args, settings, options)
-    plan, refusal = _planned(request, dry=args.dry_run)
-    if refusal is not None:
-        return refusal
+    try:
+        plan = check(request, dry=args.dry_run)
+    except TidegateError as error:  # the wave cannot start; nothing has been made
+        return to_json(aborted(wave_id_of(request.manifest), error))
     if args.dry_run:
-        return {**describe_dry_run(request.driver, request.manifest, plan), "exit_code": 0}
-    with _asking(args, options) as options:
+        return {**describe_dry_run(request.driver, request.manifest, plan.items), "exit_code": 0}
+    with _asking(args, replace(options, plan=plan)) as options:
         return _waved(args, run_wave, request, settings, options)
 
 
@@ -169,16 +170,6 @@ def _git(args: argparse.Namespace, settings: Settings, repo: Path | None) -> dic
     if not args.git:
         return None
     return {"expectTopLevel": str(repo) if repo else None, "mode": settings.ship.mode}
-
-
-def _planned(
-    request: WaveRequest, *, dry: bool
-) -> tuple[tuple[Planned, ...], dict[str, Any] | None]:
-    """What is planned, or the report of a wave that cannot start. Nothing has been made."""
-    try:
-        return check(request, dry=dry), None
-    except TidegateError as error:
-        return (), to_json(aborted(wave_id_of(request.manifest), error))
 
 
 def _cycle_report(

@@ -13,9 +13,9 @@ from pathlib import Path
 from driver.backend_api.driver import AgentDriver
 from driver.backends.registry import driver_from, of_reviewer, review_driver_from
 from driver.pipeline.definition import Pipeline
-from driver.pipeline.prompt_files import unknown_variables
 from driver.pipeline.tables import parse
 from driver.terminal.check_result import CheckResult, failed, failed_as, named, passed
+from driver.wave.item_pipelines import committed_prompts, prompt_problems
 from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.errors import InputError, TidegateError
 from tools.settings.load import Settings
@@ -60,7 +60,7 @@ def check_pipeline(settings: Settings, top: Path | None) -> Iterator[CheckResult
     except InputError as error:
         yield failed(NAME, "; ".join(error.problems), "correct [[pipeline.phase]]")
         return
-    wrong = list(_prompt_problems(pipeline, settings, top)) if top else []
+    wrong = _prompt_problems(pipeline, settings, top) if top else []
     steps = ", ".join(phase.name for phase in pipeline.steps)
     yield failed_as(NAME, wrong[0]) if wrong else passed(NAME, steps)
     for phase in pipeline.phases:
@@ -68,19 +68,14 @@ def check_pipeline(settings: Settings, top: Path | None) -> Iterator[CheckResult
             yield from named(f"{NAME}.{phase.name}", _phase_backend(phase.backend, settings))
 
 
+def _prompt_problems(pipeline: Pipeline, settings: Settings, top: Path) -> list[str]:
+    survey, target = RepositoryInfo(settings.environ), settings.ship.target or None
+    files, problems = committed_prompts(pipeline, survey, top, target)
+    return [*problems, *prompt_problems(pipeline, files)]
+
+
 def _phase_backend(table: BackendSettings, settings: Settings) -> tuple[CheckResult, ...]:
     try:
         return driver_from(table, settings.environ, settings.prices).examine()
     except TidegateError as error:
         return (failed_as("settings", error),)
-
-
-def _prompt_problems(pipeline: Pipeline, settings: Settings, top: Path) -> Iterator[str]:
-    survey = RepositoryInfo(settings.environ)
-    for phase in (phase for phase in pipeline.phases if phase.prompt):
-        text = survey.committed_text(top, phase.prompt or "", settings.ship.target)
-        if text is None:
-            yield f"phase {phase.name!r}: {phase.prompt} is in no commit: commit the prompt file"
-        elif unknown := unknown_variables(text):
-            told = f"{phase.prompt} has variables nobody knows: {', '.join(unknown)}"
-            yield f"phase {phase.name!r}: {told}; docs/pipeline.md lists them"

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from driver.execution.sandbox_probe import BWRAP, LANDLOCK, Facts, choose, look
 from driver.git.repository import git_version
-from driver.terminal.check_result import CheckResult, failed, failed_as, passed, warned
-from state_store.documents.errors import TidegateError
+from driver.terminal.check_result import CheckResult, failed, passed, tried, warned
 
 MIB = 1 << 20
 SCARCE_BYTES, LITTLE_BYTES = 100 * MIB, 1024 * MIB
@@ -33,10 +32,7 @@ _INSTALL_BWRAP = "install bubblewrap (the program bwrap)"
 
 def check_git(environ: Mapping[str, str], folder: Path) -> CheckResult:
     """Git is there and new enough."""
-    try:
-        return passed("git", git_version(folder, environ))
-    except TidegateError as error:
-        return failed_as("git", error)
+    return tried("git", lambda: git_version(folder, environ))
 
 
 def check_sandbox(environ: Mapping[str, str], avoid: Iterable[Path]) -> CheckResult:

@@ -18,10 +18,13 @@ from driver.git.command import GitError, redacted
 from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
 from driver.git.remote import Remote, why_unreachable
 from driver.git.repository import check_usable
+from driver.run_state.context import Shipping
 from driver.run_state.state_folder import check_state_dir
 from driver.scheduler.context import repository_in_sight
-from driver.terminal.check_result import CheckResult, failed, failed_as, passed, warned
+from driver.terminal.check_result import CheckResult, failed, failed_as, passed, tried, warned
 from driver.terminal.safe_text import typed
+from driver.wave.preflight import shipping_checks, target_checks
+from driver.workspace.repository_info import RepositoryInfo
 from driver.workspace.root import workspace_root
 from state_store.database.schema import look
 from state_store.documents.errors import CannotRunError, InputError, TidegateError
@@ -113,8 +116,18 @@ def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:
             yield check_copied(places.repository.top, copied)
         yield check_history(places.repository)
         yield check_remote(places.settings, places.repository, network=network)
+        yield from _wave_checks(places.settings, places.repository.top, network=network)
         yield from check_pull_requests(places.settings, places.repository, network=network)
     yield check_identity(places.settings)
+
+
+def _wave_checks(settings: Settings, top: Path, *, network: bool) -> Iterator[CheckResult]:
+    """The checks of a wave's own pre-flight that concern its repository."""
+    survey, ship = RepositoryInfo(settings.environ), settings.ship
+    # Where the branch is not here, the check asks the remote for it.
+    if ship.target and (network or survey.has_branch(top, ship.target)):
+        yield from target_checks(top, survey, ship, ship.target)
+    yield from shipping_checks(top, survey, ship, Shipping(ship.mode))
 
 
 def check_state(places: Places) -> CheckResult:
@@ -150,11 +163,8 @@ def why_not_writable(folder: Path) -> str:
 def check_database(state_dir: Path) -> CheckResult:
     """A run could open what is remembered; `tools/verify_state.py` looks at all of it."""
     database = state_dir / STATE_DB_FILENAME
-    try:
-        look(database)
-    except CannotRunError as error:
-        return failed_as("database", error)
-    return passed("database", str(database) if database.exists() else "not made yet")
+    detail = str(database) if database.exists() else "not made yet"
+    return tried("database", lambda: look(database), detail)
 
 
 def check_halt(state_dir: Path) -> CheckResult:

@@ -54,7 +54,7 @@ def prompt_file(planned: Planned, wave: Wave, phase: Phase) -> str:
     content = ground.text(phase.prompt)
     problem = no_text(content)
     if unknown := unknown_variables(content):
-        problem = f"has variables nobody knows: {', '.join(unknown)}"
+        problem = f"has unknown variables: {', '.join(unknown)}"
     if problem:
         where = f"{phase.prompt} of {ground.base[:12]}"
         raise CannotRunError(f"phase {phase.name}: {where} {problem}")

@@ -40,9 +40,9 @@ SHIP_MODES = ("branch", "current")
 class WaveOptions:
     """What a command line may ask for beyond `run_wave`'s own parameters. Changes of `own_paths`
     while the wave runs are nobody's fault: people edit the tracker at any time. `withdrawn` says,
-    by id, why somebody wants items of these ids no more. `survey` is what
-    the caller has found out already. Steps before `from_phase` are taken as done; `ask` lets a
-    person decide on each step."""
+    by id, why somebody wants items of these ids no more. `survey` is what the caller has found out
+    already, and `plan` the plan that it has checked. Steps before `from_phase` are taken as done;
+    `ask` lets a person decide on each step."""
 
     settings: Settings | None = None
     repo: Path | None = None
@@ -55,6 +55,7 @@ class WaveOptions:
     survey: RepositoryInfo | None = None
     from_phase: str | None = None
     ask: Ask | None = None
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,22 @@ class Planned:
     def slug(self) -> str:
         """The item's name in every report."""
         return self.item.slug
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A request that passed the pre-flight. `target` is the branch to start from, None for the one
+    that is checked out."""
+
+    items: tuple[Planned, ...]
+    settings: Settings
+    survey: RepositoryInfo
+    target: str | None
+
+    @property
+    def tops(self) -> set[Path]:
+        """The repositories of its items."""
+        return {planned.home.top for planned in self.items if planned.home.top}
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
         if cycle.dry_run:
             return _dry_run(cycle, *planned)
         check_before_start(cycle.state_dir, cycle.settings)
-        _check_startable(cycle, *planned)
+        cycle = _checked(cycle, *planned)
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
         with Backlog.opened(cycle) as backlog:
             status = CycleStatus(backlog.api, cycle.state_dir, wave_id, cycle.progress)
@@ -151,22 +151,24 @@ def _claimed(cycle: Cycle, wave_id: str, backlog: Backlog) -> Intake:
 
 
 def _dry_run(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    planned = check(wave_request(cycle, manifest), dry=True) if cycle.options else ()
+    planned = check(wave_request(cycle, manifest), dry=True).items if cycle.options else ()
     plan = describe_dry_run(adapted(cycle.driver), manifest, planned)
     return cycle_report(MANIFEST, manifest["wave_id"], selection, success=True, **plan)
 
 
-def _check_startable(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> None:
-    """Find what would keep the wave from starting before anything is made for it."""
-    if cycle.options is None:
-        return  # a caller of the functions: run_wave, or what stands in its place, decides
+def _checked(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> Cycle:
+    """Returns the cycle with the checked plan of its wave. Stops before anything is made if the
+    wave cannot start."""
+    if cycle.options is None:  # a caller of the functions: run_wave, or what replaces it, decides
+        return cycle
     try:
-        check(wave_request(cycle, manifest))
+        plan = check(wave_request(cycle, manifest))
     except TidegateError as error:
         told = {"exit_code": int(error.exit_code), "error": str(error)}
         wave_id = str(manifest["wave_id"])
         report = cycle_report(MANIFEST, wave_id, selection, success=False, **told)
         raise _StoppedAt(report) from error
+    return replace(cycle, options=replace(cycle.options, plan=plan))
 
 
 def _run_claimed(

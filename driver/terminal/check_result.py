@@ -1,18 +1,22 @@
-"""One line of an examination: what was looked at, how it stands, what to do about it. Pure data."""
+"""The result of a check: its name, its level, the finding, and the remedy.
+
+The doctor prints all results; the pre-flight of a wave raises the error of the first failed one.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from driver.terminal.safe_text import safe_line
+from state_store.documents.errors import CannotRunError, TidegateError
 
 
 class Level(StrEnum):
-    """How a check stands; only `FAIL` keeps work from being done."""
+    """The levels of a result; only `FAIL` keeps a wave from starting."""
 
     OK = "ok"
     WARN = "warn"
@@ -21,16 +25,18 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was looked at; `remedy` is "" where there is nothing to do."""
+    """One finding. `remedy` is "" where there is nothing to do; `error` is what the pre-flight
+    raises."""
 
     name: str
     level: Level
     detail: str
     remedy: str = ""
+    error: TidegateError | None = field(default=None, compare=False)
 
     @property
     def ok(self) -> bool:
-        """True unless this keeps work from being done."""
+        """False when no wave can start because of this finding."""
         return self.level is not Level.FAIL
 
     def __str__(self) -> str:
@@ -38,7 +44,6 @@ class CheckResult:
         return safe_line(f"{self.level:<4}  {self.name}  {self.detail}{remedy}")
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "name": self.name,
             "ok": self.ok,
@@ -49,45 +54,60 @@ class CheckResult:
 
 
 def passed(name: str, detail: str) -> CheckResult:
-    """All is well."""
     return CheckResult(name, Level.OK, detail)
 
 
 def warned(name: str, detail: str, remedy: str) -> CheckResult:
-    """Work can be done; people should know."""
+    """Returns a finding that the user should know of and that stops no wave."""
     return CheckResult(name, Level.WARN, detail, remedy)
 
 
 def failed(name: str, detail: str, remedy: str) -> CheckResult:
-    """No work can be done before this is mended."""
+    """Returns a finding that stops every wave until it is mended."""
     return CheckResult(name, Level.FAIL, detail, remedy)
 
 
 def failed_as(name: str, problem: object) -> CheckResult:
-    """For a sentence of ours, which tells its remedy after a semicolon or else the last colon."""
-    sentence = str(problem)
+    """Splits a sentence at its semicolon, or else its last colon, into finding and remedy."""
+    sentence, error = str(problem), problem if isinstance(problem, TidegateError) else None
     detail, gap, remedy = sentence.partition("; ")
     if not gap:
         detail, _, remedy = sentence.rpartition(": ")
-    return failed(name, detail, remedy) if detail else failed(name, sentence, "mend that first")
+    if not detail:
+        detail, remedy = sentence, "mend that first"
+    return CheckResult(name, Level.FAIL, detail, remedy, error)
+
+
+def tried(name: str, check: Callable[[], object], detail: str = "") -> CheckResult:
+    """Runs a check that raises a TidegateError; the error becomes a failed result, and anything
+    else passes with `detail`, or with the text that the check returned."""
+    try:
+        found = check()
+    except TidegateError as error:
+        return failed_as(name, error)
+    return passed(name, detail or str(found))
+
+
+def require(results: Iterable[CheckResult]) -> None:
+    """Raises the error of the first failed result; an iterator is not read beyond it."""
+    for result in results:
+        if not result.ok:
+            raise result.error or CannotRunError(f"{result.detail}: {result.remedy}")
 
 
 def named(prefix: str, checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]:
-    """The checks with `prefix` and a dot before their names."""
+    """Returns the results with `prefix` and a dot before their names."""
     return tuple(replace(check, name=f"{prefix}.{check.name}") for check in checks)
 
 
 def masked(checks: Iterable[CheckResult], secrets: Iterable[str]) -> tuple[CheckResult, ...]:
-    """The checks without these values, however they got there; short ones hide nothing."""
-    hide = _hider([secret for secret in secrets if len(secret) >= 6])
+    """Returns the results with every secret of at least 6 characters blotted out."""
+    longest_first = sorted((s for s in secrets if len(s) >= 6), key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")  # (?!) matches nothing
+
+    def hidden(text: str) -> str:
+        return pattern.sub("***", text)
+
     return tuple(
-        replace(check, detail=hide(check.detail), remedy=hide(check.remedy)) for check in checks
+        replace(check, detail=hidden(check.detail), remedy=hidden(check.remedy)) for check in checks
     )
-
-
-def _hider(secrets: list[str]) -> Callable[[str], str]:
-    if not secrets:
-        return str
-    longest_first = sorted(secrets, key=len, reverse=True)
-    pattern = re.compile("|".join(map(re.escape, longest_first)))
-    return lambda text: pattern.sub("***", text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from driver.backend_api.driver import AgentDriver
 from driver.backends.registry import driver_from
@@ -31,7 +32,7 @@ def with_pipelines(
     problems: list[str] = []
     general = _parsed(settings.pipeline.phase, settings, "[pipeline]", problems)
     found = [_with_its_own(one, general, settings, problems) for one in plan]
-    found = [replace(p, prompt_files=_prompt_files(p, survey, target, problems)) for p in found]
+    found = [_with_prompt_files(one, survey, target, problems) for one in found]
     for planned in found:
         top = planned.home.top
         # Of a branch that only the remote has, the wave sees the files when it begins.
@@ -69,23 +70,43 @@ def _with_its_own(
     return replace(planned, pipeline=pipeline, policy=policy)
 
 
-def _prompt_files(
+def _with_prompt_files(
     planned: Planned, survey: RepositoryInfo, target: str | None, problems: list[str]
-) -> dict[str, str]:
-    """The texts of its prompt files that are committed, by path; "" for what is no prompt."""
-    top, found = planned.home.top, dict[str, str]()
-    if top is None:
-        return found
-    for path in sorted({phase.prompt for phase in planned.pipeline.phases if phase.prompt}):
+) -> Planned:
+    if planned.home.top is None:
+        return planned
+    files, wrong = committed_prompts(planned.pipeline, survey, planned.home.top, target)
+    problems += [f"item {planned.slug!r}: {problem}" for problem in wrong]
+    return replace(planned, prompt_files=files)
+
+
+def committed_prompts(
+    pipeline: Pipeline, survey: RepositoryInfo, top: Path, target: str | None
+) -> tuple[dict[str, str], list[str]]:
+    """Returns the committed prompt files by path, and the problems of those that are no prompts;
+    the text of such a file is ""."""
+    found, problems = dict[str, str](), list[str]()
+    for path in sorted({phase.prompt for phase in pipeline.phases if phase.prompt}):
         mode, size = survey.committed_as(top, path, target)
         if not mode.startswith("1"):
             continue
         problem = no_file_of_text(mode, size)
         text = "" if problem else survey.committed_text(top, path, target) or ""
         if problem := problem or no_text(text):
-            problems.append(f"item {planned.slug!r}: {path} {problem}")
+            problems.append(f"{path} {problem}")
         found[path] = "" if problem else text
-    return found
+    return found, problems
+
+
+def prompt_problems(pipeline: Pipeline, files: Mapping[str, str]) -> Iterator[str]:
+    """Yields the phases whose prompt file is not committed or has unknown variables."""
+    for phase in (phase for phase in pipeline.phases if phase.prompt):
+        text = files.get(phase.prompt or "")
+        if text is None:
+            yield f"phase {phase.name!r}: {phase.prompt} is in no commit: commit the prompt file"
+        elif unknown := unknown_variables(text):
+            wrong = f"{phase.prompt} has unknown variables: {', '.join(unknown)}"
+            yield f"phase {phase.name!r}: {wrong}; docs/pipeline.md lists them"
 
 
 def _problems(planned: Planned, settings: Settings, seen: bool) -> Iterator[str]:
@@ -102,13 +123,8 @@ def _problems(planned: Planned, settings: Settings, seen: bool) -> Iterator[str]
             f' {REVIEW}: add one, or set [review] mode = "{OFF}" or its'
             " requireAdversarialReview = false"
         )
-    for phase in (phase for phase in pipeline.phases if phase.prompt and seen):
-        text = planned.prompt_files.get(phase.prompt or "")
-        if text is None:
-            yield f"phase {phase.name!r}: {phase.prompt} is in no commit: commit the prompt file"
-        elif unknown := unknown_variables(text):
-            named = ", ".join(unknown)
-            yield f"phase {phase.name!r}: {phase.prompt} has variables nobody knows: {named}"
+    if seen:
+        yield from prompt_problems(pipeline, planned.prompt_files)
 
 
 def phase_drivers(plan: Sequence[Planned], settings: Settings) -> dict[str, AgentDriver]:

@@ -16,7 +16,7 @@ from driver.git.private_git import Repository
 from driver.limits.admission import Admission, halt_command
 from driver.limits.spending import Spending, tokens_reported
 from driver.limits.spending import opened as spending_of
-from driver.run_state.context import AssignedBackend, Wave
+from driver.run_state.context import AssignedBackend, Plan, Wave
 from driver.run_state.event_log import EventLog, NullEventLog, StoreEventLog
 from driver.run_state.leases import LeaseManager
 from driver.run_state.recorder import Recorder
@@ -25,7 +25,7 @@ from driver.run_state.snapshot import take_snapshot
 from driver.terminal.safe_text import counted
 from driver.verification.baseline import WaveBaselines
 from driver.wave.item_pipelines import phase_drivers
-from driver.wave.planning import Plan, WaveRequest, check_able, plan_of, reviewing_driver
+from driver.wave.planning import WaveRequest, checked_plan, reviewing_driver
 from driver.wave.repositories import RepositoryOpener, SideProcesses, parallel_tests
 from driver.workspace.repository_context import CloneContext
 from driver.workspace.saved_patch import WORK
@@ -66,8 +66,7 @@ def _base_line(repository: Repository) -> str:
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
-    plan = plan_of(request, manifest)
-    check_able(request, plan)
+    plan = checked_plan(request, manifest)
     reviewing, by_phase = reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _open_gates(request, plan.settings, drivers)

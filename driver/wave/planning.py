@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,18 @@ from driver.backends.registry import of_reviewer, review_driver_from
 from driver.domain.reviews import is_required
 from driver.domain.work_item import Manifest, parse_manifest
 from driver.limits.admission import check_before_start
-from driver.run_state.context import Planned, Shipping, WaveOptions
+from driver.run_state.context import Plan, Shipping, WaveOptions
 from driver.run_state.state_folder import check_state_dir
+from driver.terminal.check_result import CheckResult, require, tried
 from driver.wave.item_pipelines import phase_drivers, with_pipelines
-from driver.wave.preflight import check_integration, check_ready, preflight
+from driver.wave.preflight import (
+    check_integration,
+    check_ready,
+    preflight,
+    shipping_checks,
+    target_checks,
+)
 from driver.workspace.repository_info import RepositoryInfo
-from tools.settings.load import Settings
 from tools.settings.load import load as load_settings
 
 
@@ -34,34 +40,20 @@ class WaveRequest:
     options: WaveOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A request that passed the pre-flight; `target` is the branch to start from, None for the one
-    that is checked out."""
-
-    items: tuple[Planned, ...]
-    settings: Settings
-    survey: RepositoryInfo
-    target: str | None
-
-    @property
-    def tops(self) -> set[Path]:
-        """The repositories of its items."""
-        return {planned.home.top for planned in self.items if planned.home.top}
-
-
 def wave_id_of(manifest: object) -> str:
     """The name that a manifest gives its wave, else a new one."""
     named = manifest.get("wave_id") if isinstance(manifest, Mapping) else None
     return str(named or uuid.uuid4())
 
 
-def check(request: WaveRequest, *, dry: bool = False) -> tuple[Planned, ...]:
-    """What is planned. Raise what would keep this wave from its first item; nothing is made or
-    changed. A dry run needs neither an agent, nor leave to spend, nor a place for its state."""
+def check(request: WaveRequest, *, dry: bool = False) -> Plan:
+    """Plans the wave and raises what would keep it from its first item; makes and changes nothing.
+
+    A dry run needs neither a ready backend, nor leave to spend, nor a usable state folder.
+    """
     plan = plan_of(request, parse_manifest(request.manifest, new_wave_id=lambda: "not-begun"))
     if not dry:
-        check_able(request, plan)
+        require(startable(request, plan))
         reviewing_driver(plan)
         phase_drivers(plan.items, plan.settings)
     if not dry and request.state_dir is not None:
@@ -70,25 +62,35 @@ def check(request: WaveRequest, *, dry: bool = False) -> tuple[Planned, ...]:
     for top in plan.tops:
         plan.survey.check_repository(top, plan.settings.ship.remote)
     if dry:
-        _check_target(plan)
-    return plan.items
-
-
-def _check_target(plan: Plan) -> None:
-    if plan.target is not None:
         for top in plan.tops:
-            plan.survey.check_target(top, plan.settings.ship.remote, plan.target)
+            require(target_checks(top, plan.survey, plan.settings.ship, plan.target))
+    return plan
 
 
-def check_able(request: WaveRequest, plan: Plan) -> None:
-    """Raise InputError and CannotRunError where agents cannot work, or their work not be shipped
-    as it is to be."""
-    _check_target(plan)
-    check_ready(request.driver)
-    for top in plan.tops if request.shipping.is_wanted else ():
-        onto_target = request.shipping.onto_target
-        plan.survey.check_keeping(top, plan.settings.ship.remote, onto_target=onto_target)
-        plan.survey.check_signing(top, plan.settings.ship.sign)
+def startable(request: WaveRequest, plan: Plan) -> Iterator[CheckResult]:
+    """Checks that agents can work, and that their work can be shipped as the request says."""
+    ship, shipping = plan.settings.ship, request.shipping
+    for top in plan.tops:
+        yield from target_checks(top, plan.survey, ship, plan.target)
+    yield tried("backend", lambda: check_ready(request.driver))
+    for top in plan.tops:
+        yield from shipping_checks(top, plan.survey, ship, shipping)
+
+
+def checked_plan(request: WaveRequest, manifest: Manifest) -> Plan:
+    """Returns the plan that the caller has checked if it is of these items, else checks a new one.
+
+    Keys that Tidegate does not know may differ: a claim changes them in the tracker.
+    """
+    checked = request.options.plan
+    if checked is not None and len(checked.items) == len(manifest.items):
+        pairs = list(zip(checked.items, manifest.items, strict=True))
+        if all(replace(planned.item, extra=item.extra) == item for planned, item in pairs):
+            items = tuple(replace(planned, item=item) for planned, item in pairs)
+            return replace(checked, items=items)
+    plan = plan_of(request, manifest)
+    require(startable(request, plan))
+    return plan
 
 
 def plan_of(request: WaveRequest, manifest: Manifest) -> Plan:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from driver.domain.prompts import command_text
 from driver.domain.tiers import policy_for
 from driver.domain.work_item import Manifest, WorkItem
 from driver.run_state.context import SHIP_MODES, Home, Planned, Shipping
+from driver.terminal.check_result import CheckResult, tried
 from driver.test_command.exit_code_rules import command_problems
 from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.errors import ExitCode, InputError
+from tools.settings.schema import ShipSettings
 
 
 class PreflightError(InputError):
@@ -69,6 +72,25 @@ def check_ready(driver: AgentDriver, said: Callable[[str], str] = str) -> None:
         error = PreflightError("backend_not_ready", problems)
         error.exit_code = ExitCode.CANNOT_RUN_HERE
         raise error
+
+
+def target_checks(
+    top: Path, survey: RepositoryInfo, ship: ShipSettings, target: str | None
+) -> Iterator[CheckResult]:
+    """Checks that the branch to start from exists; without a named one there is no check."""
+    if target is not None:
+        yield tried("target", lambda: survey.check_target(top, ship.remote, target), target)
+
+
+def shipping_checks(
+    top: Path, survey: RepositoryInfo, ship: ShipSettings, shipping: Shipping
+) -> Iterator[CheckResult]:
+    """Checks that the repository can take commits and a branch, signed where it asks for that."""
+    if shipping.is_wanted:
+        onto_target = shipping.onto_target
+        keep = partial(survey.check_keeping, top, ship.remote, onto_target=onto_target)
+        yield tried("shipping", keep, f"{top} can take commits and branches")
+        yield tried("signing", lambda: survey.check_signing(top, ship.sign), "nothing to mend")
 
 
 def check_integration(commands: Sequence[str | tuple[str, ...]]) -> None:

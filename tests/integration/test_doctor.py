@@ -102,7 +102,7 @@ def test_where_all_is_well_nothing_fails_and_nothing_is_changed(place: Place) ->
     assert list(checks) == [
         *("git", "repository", "workspaces", "state", "database", "halt", "tracker"),
         *("disk.state", "disk.workspaces"),
-        *("history", "remote", "identity", "clock", "cores", "sandbox"),
+        *("history", "remote", "shipping", "signing", "identity", "clock", "cores", "sandbox"),
         *("backend.program", "backend.login"),
     ]
     assert sorted(place.project.home.rglob("*")) == before

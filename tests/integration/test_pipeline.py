@@ -259,7 +259,7 @@ PROMPT = "Make {{TITLE}} so.\n{{TASK}}\n"
     ("committed", "words"),
     [
         (None, "is in no commit"),
-        ("{{WHATEVER}}", "variables nobody knows: WHATEVER"),
+        ("{{WHATEVER}}", "unknown variables: WHATEVER"),
     ],
 )
 def test_a_prompt_file_that_cannot_be_used_is_told_before_anything_is_spent(

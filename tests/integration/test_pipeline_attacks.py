@@ -224,7 +224,7 @@ def test_of_a_branch_that_only_the_remote_has_prompts_are_checked_when_the_wave_
     report, driver, record = played(scene, [GOOD, answers("told")], made, git=git)
     if "NOBODY" in text:
         assert (record["verdict"], driver.requests) == ("undecided", [])
-        assert record["error"].endswith("has variables nobody knows: NOBODY")
+        assert record["error"].endswith("has unknown variables: NOBODY")
     else:
         assert driver.requests[1].prompt == "do a so\n"
         assert report["shipped"] == ["a"]

@@ -57,7 +57,7 @@ def test_a_pipeline_that_can_be_run_is_named_by_its_steps(repo: Checkout) -> Non
     [
         (f"{CONFIG}foo = 1\n", {}, "'foo' is no key of a phase"),
         (CONFIG.replace("work.md", "gone.md"), {}, "prompts/gone.md is in no commit"),
-        (CONFIG, {"prompts/work.md": "{{NOBODY}}\n"}, "variables nobody knows: NOBODY"),
+        (CONFIG, {"prompts/work.md": "{{NOBODY}}\n"}, "unknown variables: NOBODY"),
     ],
     ids=["a wrong key", "a prompt that is not committed", "an unknown variable"],
 )
