@@ -6,11 +6,8 @@ from here is durable. What an event means is not known here: folds are handed in
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import sqlite3
-import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -21,7 +18,7 @@ from typing import Any, Self, TypeVar
 from state_store.database.clock import Clock, SystemClock
 from state_store.database.connections import Database
 from state_store.database.errors import DamagedStoreError, StoreBusyError, translated
-from state_store.database.event_rows import COLUMNS, Event, decode, decode_rows, to_event, warn
+from state_store.database.event_rows import COLUMNS, Event, decode_rows, to_event, warn
 from state_store.database.events import ITEM_CREATED, ITEM_UPDATED
 from state_store.database.group_commit import GroupCommit
 from state_store.database.integrity import Head, Problem, compare, examine, head, heads
@@ -30,11 +27,14 @@ from state_store.database.leases import Lease, LeaseLostError, LeaseRow
 from state_store.database.projections import apply_tracker
 from state_store.database.spend import SpendBook
 from state_store.database.transaction import (
+    NEWEST_SNAPSHOT,
     ConcurrencyConflict,
     Draft,
     Transaction,
     drafted,
     lease_row,
+    snapshot,
+    snapshot_text,
 )
 from state_store.documents.locks import QUEUE_PATIENCE_S
 
@@ -254,8 +254,7 @@ class EventStore:
 
         Inside a transaction of this thread it becomes part of it.
         """
-        text = _canonical(projection)
-        values = (stream, event_version, text, _checksum(text))
+        values = (stream, event_version, *snapshot_text(projection))
         if self._database.is_writing:
             assert self._open
             self._open.put_snapshot(*values)
@@ -265,13 +264,9 @@ class EventStore:
 
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
         """(version, projection, checksum); None without one, or with a warning when damaged."""
-        query = (
-            "SELECT event_version, projection, checksum FROM snapshots WHERE stream = ? "
-            "ORDER BY id DESC LIMIT 1"
-        )
         with translated(self.path):
-            rows = fetch(self._database.reader(), query, (stream,))
-        return _snapshot(stream, *rows[0]) if rows else None
+            rows = fetch(self._database.reader(), NEWEST_SNAPSHOT, (stream,))
+        return snapshot(stream, *rows[0]) if rows else None
 
     def _submit(
         self, stream: str, drafts: Sequence[Draft], actor: str, expected_version: int | None
@@ -352,21 +347,3 @@ def _start_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_start_in_child)
-
-
-def _canonical(projection: Any) -> str:
-    return json.dumps(projection, allow_nan=False, sort_keys=True, separators=(",", ":"))
-
-
-def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-
-
-def _snapshot(stream: str, version: int, text: str, checksum: str) -> tuple[int, Any, str] | None:
-    try:
-        if _checksum(text) == checksum:
-            return version, decode(text), checksum
-    except (ValueError, RecursionError):
-        pass
-    sys.stderr.write(f"WARNING: the snapshot of stream {stream} is damaged and is not used\n")
-    return None

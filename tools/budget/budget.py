@@ -53,7 +53,6 @@ class Budget:
     """The budget of a run. `holder` is this process, as `is_gone` can tell of others that they
     ended; a reservation older than `hold_s` seconds is given up for dead as well, unless
     `is_living` says that its holder is at work.
-
     `price` tells what a number of tokens of a model costs in USD, None when unknown.
     """
 
@@ -89,11 +88,9 @@ class Budget:
             if decision.fit is not Fit.FITS:
                 refused.append(decision)
                 return 0
-            taken.append(
-                book.reserve(
-                    purpose, self.holder, decision.tokens, decision.usd, now, now + self.hold_s
-                )
-            )
+            until = now + self.hold_s
+            held = book.reserve(purpose, self.holder, decision.tokens, decision.usd, now, until)
+            taken.append(held)
             return taken[0].id
 
         self.store.joined(job)
