@@ -1,7 +1,6 @@
-"""From the error text of an agent CLI, and the HTTP status where it tells one, to a fault.
+"""Classifies a provider's error by its HTTP status and its words. Pure.
 
-Pure, and the one table for all CLIs. None means that the text speaks of no provider: then it is
-the agent's own failure.
+One table serves agent CLIs and HTTP servers. The CLIs' error texts are read by `fault_in`.
 """
 
 from __future__ import annotations
@@ -14,34 +13,50 @@ from driver.backend_api.throttle import DEFAULT_CAP_S
 from driver.backend_api.usage_limits import resets_at, says_used_up
 
 MESSAGE_CHARACTERS = 500
-SOON_S = DEFAULT_CAP_S  # what is over by then is waited for like any other rate limit
+SOON_S = DEFAULT_CAP_S  # a plan that works again by then is waited for like any other rate limit
 
-# Asked in this order: what no waiting cures comes first, whatever status it was sent with.
+_OF_STATUS = {
+    401: FaultKind.BAD_KEY,
+    402: FaultKind.NO_CREDIT,
+    403: FaultKind.BAD_KEY,
+    408: FaultKind.OVERLOADED,
+    409: FaultKind.OVERLOADED,
+    425: FaultKind.OVERLOADED,
+    429: FaultKind.RATE_LIMITED,
+    501: FaultKind.BAD_REQUEST,
+}
+
+# Searched in this order: the faults that no waiting cures come first.
 _WORDS = (
+    (FaultKind.USAGE_LIMIT, r"usage_limit_reached|usage limit"),
     (
         FaultKind.NO_CREDIT,
-        r"credit balance is too low|insufficient[_ ](?:quota|credits?|balance)|quota exceeded"
-        r"|exceeded your current quota|check your plan and billing|billing_hard_limit"
-        r"|out of credits|to use codex with your chatgpt plan|payment required",
+        r"credit balance|insufficient[_ ](?:quota|credit|balance|fund)|quota exceeded(?! for)"
+        r"|exceeded your current quota|check your plan and billing|billing_|out of credits"
+        r"|to use codex with your chatgpt plan|payment required",
     ),
     (
         FaultKind.UNKNOWN_MODEL,
-        r"issue with the selected model|model_not_found|\bmodel\b.{0,80}(?:does not exist|not found"
-        r"|is not supported|is not available)|(?:unknown|invalid|no such) model",
+        r"issue with the selected model|model_not_found|(?:invalid|unknown|no such)[_ ]model"
+        r"|\bmodel\b.{0,200}\b(?:not found|not exist|is unknown|not a valid)|not a valid model"
+        r"|\bmodel (?:\S+ )?is not (?:supported|available)|no endpoints found|no models? loaded",
     ),
     (
         FaultKind.BAD_KEY,
-        r"not logged in|please run /login|failed to authenticate|(?:invalid|incorrect) api key"
-        r"|invalid x-api-key|authentication_error|invalid_api_key|\b401\b|unauthorized"
-        r"|oauth (?:access )?token (?:has )?(?:expired|been revoked)|missing environment variable"
-        r"|missing bearer|please (?:log in|sign in)|refresh token",
+        r"not logged in|please run /login|failed to authenticate|api[_ -]key|unauthori[sz]ed"
+        r"|authentication[_ ](?:error|fail|required|is required)|invalid authentication"
+        r"|permission_denied|\b401\b|missing environment variable|missing bearer"
+        r"|oauth (?:access )?token (?:has )?(?:expired|been revoked)|please (?:log|sign) in"
+        r"|refresh token",
     ),
+    (FaultKind.RATE_LIMITED, r"\b429\b|rate[ _-]?limit|too many requests|quota exceeded for"),
     (
         FaultKind.OVERLOADED,
-        r"overloaded|high demand|at capacity|\b529\b|service unavailable|server-side issue"
-        r"|internal server error|bad gateway|gateway time-?out|\b50[0234]\b",
+        r"overloaded|high demand|(?:at|over|out of|insufficient|no) capacity|loading model"
+        r"|model is (?:\w+ )?loading|(?:service|temporarily|currently) unavailable"
+        r"|unavailable_error|server-side issue|server[_ ]error|bad gateway|gateway time-?out"
+        r"|\b(?:50[0234]|529)\b(?! tokens)",
     ),
-    (FaultKind.RATE_LIMITED, r"\b429\b|rate[ _-]?limit|too many requests"),
     (
         FaultKind.MALFORMED,
         r"empty or malformed response|incomplete (?:chunked|response body)|invalid sse|bad json",
@@ -53,17 +68,26 @@ _WORDS = (
         r"|connection (?:error|reset|closed|refused|failed)|stream (?:disconnected|closed)"
         r"|error sending request|socket hang up|fetch failed|network error|exceeded retry limit",
     ),
+    (FaultKind.BAD_REQUEST, r"invalid_request|context (?:length|window|size)"),
 )
 _TABLE = tuple((kind, re.compile(words, re.IGNORECASE | re.DOTALL)) for kind, words in _WORDS)
-_OF_STATUS = {
-    401: FaultKind.BAD_KEY,
-    402: FaultKind.NO_CREDIT,
-    403: FaultKind.BAD_KEY,
-    404: FaultKind.BAD_REQUEST,
-    407: FaultKind.BAD_REQUEST,
-    408: FaultKind.SILENT,
-    429: FaultKind.RATE_LIMITED,
-}
+# The statuses whose words say more than the status does, with the number of rows that are searched:
+# a 400 may mean anything, and a 429 quotes a link to the page of keys.
+_ROWS = {None: len(_TABLE), 400: 4, 403: 4, 404: 4, 422: 4, 429: 2}
+
+# Of a bad request these mean the address; any other is the prompt's fault, such as its length.
+_WRONG_ADDRESS = (404, 407, 501)
+
+
+def fault_kind(status: int | None, words: str) -> FaultKind | None:
+    """The fault that a status means with the words beside it; None where neither names one."""
+    for kind, pattern in _TABLE[: _ROWS.get(status, 0)]:
+        if pattern.search(words):
+            return kind
+    if status is None:
+        return None
+    usual = FaultKind.OVERLOADED if status >= 500 else FaultKind.BAD_REQUEST
+    return _OF_STATUS.get(status, usual)
 
 
 def fault_in(
@@ -73,37 +97,25 @@ def fault_in(
     status: int | None = None,
     retry_after_s: float | None = None,
 ) -> ProviderFault | None:
-    """The fault of a failed run. `now` is the time of reading, with its zone.
+    """The fault in the error text of an agent CLI; None where the agent itself failed.
 
-    A status of 400, 413 or 422 without a known word is the request's own matter, such as a prompt
-    that is too long, and no fault of the provider.
+    `now` is the time of reading, with its zone. A prompt that the provider refuses, such as one
+    that is too long, is no fault of the provider.
     """
     if (used_up := used_up_in(text, now, status=status)) is not None:
         return used_up
-    message = text.strip()[:MESSAGE_CHARACTERS]
-    kind = _by_words(text, lasting=True) or _by_status(status)
-    if kind is None and status is None:
-        kind = _by_words(text, lasting=False)
-    return None if kind is None else ProviderFault(kind, message, status, retry_after_s)
+    # A CLI tells 408 after it waited in vain itself; a server sends it at once.
+    kind = FaultKind.SILENT if status == 408 else fault_kind(status, text)
+    if kind is None or (kind is FaultKind.BAD_REQUEST and status not in _WRONG_ADDRESS):
+        return None
+    return ProviderFault(kind, text.strip()[:MESSAGE_CHARACTERS], status, retry_after_s)
 
 
 def used_up_in(text: str, now: datetime, *, status: int | None = None) -> ProviderFault | None:
-    """The fault of a run whose plan is used up; a rate limit when it is over soon."""
+    """The fault of a run whose plan is used up; a rate limit when it works again soon."""
     if not says_used_up(text):
         return None
     message, when = text.strip()[:MESSAGE_CHARACTERS], resets_at(text, now)
     if when is not None and 0 <= (wait_s := when - now.timestamp()) <= SOON_S:
         return ProviderFault(FaultKind.RATE_LIMITED, message, status, retry_after_s=wait_s)
     return ProviderFault(FaultKind.USAGE_LIMIT, message, status, resets_at=when)
-
-
-def _by_words(text: str, *, lasting: bool) -> FaultKind | None:
-    kinds = (FaultKind.NO_CREDIT, FaultKind.UNKNOWN_MODEL, FaultKind.BAD_KEY)
-    table = [(kind, words) for kind, words in _TABLE if (kind in kinds) == lasting]
-    return next((kind for kind, words in table if words.search(text)), None)
-
-
-def _by_status(status: int | None) -> FaultKind | None:
-    if status is None:
-        return None
-    return FaultKind.OVERLOADED if status >= 500 else _OF_STATUS.get(status)

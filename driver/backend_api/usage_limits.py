@@ -1,8 +1,7 @@
-"""The sentences with which agent CLIs say that a plan is used up, and when it works again.
+"""Recognises an agent CLI's sentence that a plan is used up, and when it works again. Pure.
 
-Pure: a text and the time at which it was read. The wordings are those of Claude Code (1.0 to
-2.1), Codex and Gemini; all change them often, so they are looked for loosely and only in messages
-of errors.
+The wordings are those of Claude Code (1.0 to 2.1), Codex and Gemini. All change them often, so they
+are matched loosely, and only in messages of errors.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ _HALF_A_YEAR = timedelta(days=183)
 
 
 def says_used_up(text: str) -> bool:
-    """Whether an error's text says that the plan's allowance is used up."""
+    """True when an error's text says that the plan's allowance is used up."""
     return _LIMIT.search(_plain(text)) is not None
 
 
 def is_nothing_but_used_up(text: str) -> bool:
-    """The same for a text that is not marked as an error: it must be that sentence alone."""
+    """True when a text that is not marked as an error is that sentence and no more."""
     found = _LIMIT.search(_plain(text))
     return found is not None and found.start() < 20 and len(text) < 200 and "\n" not in text.strip()
 
 
 def resets_at(text: str, now: datetime) -> float | None:
-    """When the text says that the plan works again, in seconds since the epoch; None if not.
+    """The time at which the plan works again, in seconds since the epoch; None if not told.
 
     `now` carries the zone in which a bare time of day is meant.
     """
@@ -68,7 +67,9 @@ def _moment_in(text: str, now: datetime) -> float | None:
     if epoch := _EPOCH.search(text):
         return float(epoch[1])
     if span := _SPAN.search(text):
-        return now.timestamp() + _seconds(span["span"])
+        parts = _SPAN_PART.findall(span["span"])
+        seconds = sum(int(count) * _SPAN_S.get(unit.lower(), 0) for count, unit in parts)
+        return now.timestamp() + seconds
     if iso := _ISO.search(text):
         zone = (iso[3] or "").replace("UTC", "Z")
         when = datetime.fromisoformat(f"{iso[1]}T{iso[2]}{zone}")
@@ -79,11 +80,6 @@ def _moment_in(text: str, now: datetime) -> float | None:
 
 def _plain(text: str) -> str:
     return text.replace("\u2019", "'")
-
-
-def _seconds(span: str) -> float:
-    parts = _SPAN_PART.findall(span)
-    return float(sum(int(count) * _SPAN_S.get(unit.lower(), 0) for count, unit in parts))
 
 
 def _from_clock(clock: re.Match[str], now: datetime) -> float | None:
@@ -98,16 +94,11 @@ def _from_clock(clock: re.Match[str], now: datetime) -> float | None:
         month = _MONTHS.index(clock["month"].lower()) + 1
         year = int(clock["year"] or here.year)
         when = when.replace(year=year, month=month, day=int(clock["day"]))
-    return _made_future(when, here, clock).timestamp()
-
-
-def _made_future(when: datetime, now: datetime, clock: re.Match[str]) -> datetime:
-    if not clock["month"]:
-        # A message may be read a little after the time it names.
-        return when + timedelta(days=1) if when < now - _JUST_PAST else when
-    if not clock["year"] and when < now - _HALF_A_YEAR:
-        return when.replace(year=when.year + 1)
-    return when
+        if not clock["year"] and when < here - _HALF_A_YEAR:
+            when = when.replace(year=when.year + 1)
+    elif when < here - _JUST_PAST:  # a message may be read a little after the time it names
+        when += timedelta(days=1)
+    return when.timestamp()
 
 
 def _zone(name: str | None, default: tzinfo | None) -> tzinfo | None:

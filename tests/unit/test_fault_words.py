@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from driver.backend_api.fault_words import fault_in
+from driver.backend_api.fault_words import fault_in, fault_kind
 from driver.backend_api.provider_fault import FaultKind
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -52,6 +52,23 @@ SAID = [
 def test_what_is_said_has_one_name(text: str, status: int | None, kind: FaultKind | None) -> None:
     fault = fault_in(text, NOW, status=status)
     assert (fault and fault.kind) == kind
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "kind"),
+    [
+        (429, "Quota exceeded for requests per minute", FaultKind.RATE_LIMITED),
+        (429, "rate limit; the model was not found in your api key's list", FaultKind.RATE_LIMITED),
+        (400, "model x: response_format json_schema is not supported", FaultKind.BAD_REQUEST),
+        (500, "the model was not found in a cache", FaultKind.OVERLOADED),
+        (None, "context length 8192 exceeded by 500 tokens", FaultKind.BAD_REQUEST),
+        (None, "who knows", None),
+    ],
+)
+def test_words_decide_only_where_they_say_more_than_the_status(
+    status: int | None, words: str, kind: FaultKind | None
+) -> None:
+    assert fault_kind(status, words) == kind
 
 
 def test_an_allowance_that_is_back_soon_is_only_a_rate_limit() -> None:

@@ -9,12 +9,12 @@ from email.utils import format_datetime
 import pytest
 
 from driver.backend_api.provider_fault import FaultKind
-from driver.backends.http.error_body import complaint_in
 from driver.backends.http.reply import (
     MAX_RETRY_AFTER_S,
     HttpAnswer,
     TransportError,
     checked_document,
+    complaint_in,
     foreign_error,
     read_reply,
     retry_after_s,

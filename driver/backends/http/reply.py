@@ -1,7 +1,7 @@
-"""What an HTTP answer of a model server means: a document, or a fault in the words of all backends.
+"""Reads an HTTP answer of a model server: a document, or a fault as all backends name it. Pure.
 
-Pure. Knows what an answer must be, what may have been billed for one that is not, and what servers
-ask callers to wait. What their error bodies say is read by `complaint`.
+Owns the shapes in which servers report errors, what may have been billed for an answer without a
+document, and the waits that servers ask for.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from driver.backend_api.fault_words import fault_kind
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.backends.http.error_body import Complaint, complaint_in, fault_kind
 from driver.terminal.safe_text import safe_line
 from state_store.documents import strict_json
 
 MAX_RETRY_AFTER_S = 3600.0
+_MAX_SHOWN = 600
 _JSON_TYPES = re.compile(
     r"(application|text)/([\w.+-]*\+)?json|text/plain|application/octet-stream"
 )
 
 # An error that comes after the model worked: a gateway gave up waiting for it.
 _PERHAPS_BILLED = frozenset({408, 504, 524})
+# Only these faults come before a model works; any other may come in the middle of its answer.
+_BEFORE_ANY_WORK = (FaultKind.BAD_KEY, FaultKind.BAD_REQUEST, FaultKind.UNKNOWN_MODEL)
 
 
 class TransportError(RuntimeError):
@@ -52,6 +55,27 @@ class HttpAnswer:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """The error that a body reports, all of it as text."""
+
+    message: str = ""
+    code: str = ""
+    kind: str = ""
+    parameter: str = ""
+    resets_at: float | None = None
+
+    def fault_kind(self, status: int | None) -> FaultKind:
+        """The fault that this means beside `status`, or beside the status that the body names."""
+        if status is None and re.fullmatch(r"[45]\d\d", self.code):
+            status = int(self.code)
+        words = f"{self.code} {self.kind} {self.message}"
+        if self.parameter not in ("", "model"):  # the words are about that parameter
+            status, words = status or 400, ""
+        usual = FaultKind.MALFORMED if status is None else FaultKind.BAD_REQUEST
+        return fault_kind(status, words) or usual
+
+
 def read_reply(answer: HttpAnswer, now: float) -> dict[str, Any]:
     """The document of a good answer. Raises TransportError for every other.
 
@@ -64,42 +88,55 @@ def read_reply(answer: HttpAnswer, now: float) -> dict[str, Any]:
         raise malformed(f"it has the content type {safe_line(content_type)[:80]!r}, not JSON")
     if answer.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise malformed("it is compressed, which was not asked for")
-    return checked_document(_document(answer.body), answer, now)
+    try:
+        document = strict_json.parse(answer.body.decode("utf-8-sig"))
+    except ValueError as error:
+        head = safe_line(answer.body[:80].decode("utf-8", "replace").strip())
+        raise malformed(f"{safe_line(str(error))[:200]}; it starts with {head!r}") from error
+    if isinstance(document, list) and complaint_in(document) is not None:
+        document = document[0]
+    return checked_document(document, answer, now)
 
 
 def checked_document(
     document: Any, answer: HttpAnswer | None = None, now: float = 0.0
 ) -> dict[str, Any]:
-    """`document` when it holds an answer. Raises TransportError when it reports an error or has
-    none; `answer` is what it came in."""
+    """`document` when it holds a model's answer. Raises TransportError when it reports an error or
+    holds no answer; `answer` is the HTTP answer that it came in."""
     if not isinstance(document, dict):
         raise malformed("it is no JSON object")
     choice = first_choice(document)
     complaint = complaint_in(document if choice is None else choice)
     if complaint is not None:
-        raise _under_200(complaint, answer or HttpAnswer(200, "", {}, b""), now)
+        kind = complaint.fault_kind(None)
+        text = (
+            "OpenAI API request failed: status 200 with an error inside "
+            f"[{complaint.code}, {complaint.message}]"
+        )
+        billed = kind not in _BEFORE_ANY_WORK
+        answer = answer or HttpAnswer(200, "", {}, b"")
+        raise _error(kind, text, complaint, answer, billed=billed, now=now)
     if choice is None:
         raise malformed("it has no choices")
     return document
 
 
 def foreign_error(error: Exception) -> TransportError:
-    """What an error of a transport that is not ours means, by the status that it names."""
+    """The fault in an error of a caller's own transport, by the status that its text names."""
     text = str(error) or repr(error)
     named = re.search(r"HTTP Error (\d{3})", text)
-    if named is not None:
-        kind = fault_kind(int(named[1]), Complaint(text))
+    status = int(named[1]) if named is not None else None
+    if status is not None:
+        kind = Complaint(text).fault_kind(status)
     elif isinstance(error, TimeoutError):
         kind = FaultKind.SILENT
     elif isinstance(error, OSError):
         kind = FaultKind.DROPPED
     else:
         kind = FaultKind.MALFORMED if isinstance(error, ValueError) else FaultKind.BAD_REQUEST
-    status = int(named[1]) if named is not None else None
-    # No answer at all: whether a model worked for it is not known.
-    return TransportError(
-        ProviderFault(kind, text, status), billed=not isinstance(error, RuntimeError)
-    )
+    # Without any answer it is unknown whether a model worked for the request.
+    billed = not isinstance(error, RuntimeError)
+    return TransportError(ProviderFault(kind, text, status), billed=billed)
 
 
 def first_choice(document: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -110,7 +147,7 @@ def first_choice(document: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def malformed(why: str) -> TransportError:
-    """The error for an answer that cannot be one; a model may well have worked for it."""
+    """The error for bytes that cannot be an answer; a model may well have worked for them."""
     fault = ProviderFault(FaultKind.MALFORMED, f"the server's answer is malformed: {why}", 200)
     return TransportError(fault, billed=True)
 
@@ -132,17 +169,40 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     return None
 
 
-def _document(body: bytes) -> dict[str, Any]:
-    try:
-        document = strict_json.parse(body.decode("utf-8-sig"))
-    except ValueError as error:
-        head = safe_line(body[:80].decode("utf-8", "replace").strip())
-        raise malformed(f"{safe_line(str(error))[:200]}; it starts with {head!r}") from error
-    if isinstance(document, list) and complaint_in(document) is not None:
-        return dict(document[0])
+def complaint_in(document: Any) -> Complaint | None:
+    """The error that a body reports, in any of the shapes that servers use; None without one."""
+    if isinstance(document, list) and len(document) == 1:
+        document = document[0]
     if not isinstance(document, dict):
-        raise malformed("it is no JSON object")
-    return document
+        return None
+    for key in ("error", "errors", "detail"):
+        if found := document.get(key):
+            return _complaint(found[0] if isinstance(found, list) else found)
+    if document.get("object") == "error" or ("message" in document and "code" in document):
+        return _complaint(document)
+    return None
+
+
+def _complaint(found: Any) -> Complaint:
+    if not isinstance(found, dict):
+        return Complaint(_shown(found))
+    inner, moment = found.get("error"), found.get("resets_at")
+    if isinstance(inner, dict):
+        return _complaint(inner)
+    # Seconds since the epoch, within the times that a calendar has.
+    if isinstance(moment, bool) or not isinstance(moment, int | float) or not 0 <= moment < 1e11:
+        moment = None
+    return Complaint(
+        message=_shown(found.get("message") or found.get("msg") or inner),
+        code=_shown(found.get("code")),
+        kind=_shown(found.get("type") or found.get("status")),
+        parameter=_shown(found.get("param")),
+        resets_at=None if moment is None else float(moment),
+    )
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else safe_line(str(value))[:_MAX_SHOWN]
 
 
 def _refused(answer: HttpAnswer, now: float) -> TransportError:
@@ -150,26 +210,15 @@ def _refused(answer: HttpAnswer, now: float) -> TransportError:
         complaint = complaint_in(strict_json.parse(answer.body.decode("utf-8-sig")))
     except ValueError:
         complaint = None
-    said = complaint or Complaint()
-    kind = fault_kind(answer.status, said)
     text = (
         f"OpenAI API request failed: HTTP Error {answer.status}: {safe_line(answer.reason)[:200]}"
     )
     if complaint is not None:
-        text += f" [{said.code}, {said.message}]"
+        text += f" [{complaint.code}, {complaint.message}]"
+    complaint = complaint or Complaint()
+    kind = complaint.fault_kind(answer.status)
     billed = answer.status in _PERHAPS_BILLED
-    return _error(kind, text, said, answer, billed=billed, now=now)
-
-
-def _under_200(complaint: Complaint, answer: HttpAnswer, now: float) -> TransportError:
-    kind = fault_kind(None, complaint)
-    text = (
-        "OpenAI API request failed: status 200 with an error inside "
-        f"[{complaint.code}, {complaint.message}]"
-    )
-    # Only these come before a model works; any other may have come in the middle of its answer.
-    early = kind in (FaultKind.BAD_KEY, FaultKind.BAD_REQUEST, FaultKind.UNKNOWN_MODEL)
-    return _error(kind, text, complaint, answer, billed=not early, now=now)
+    return _error(kind, text, complaint, answer, billed=billed, now=now)
 
 
 def _error(
