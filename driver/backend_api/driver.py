@@ -118,6 +118,20 @@ class Usage:
         """The cost, or as much of it as is known."""
         return self.least_usd if self.cost_usd is None else self.cost_usd
 
+    def to_json(self) -> dict[str, Any]:
+        """The shape in reports, journal and events; null is unknown."""
+        return {
+            "inputTokens": self.input_tokens,
+            "outputTokens": self.output_tokens,
+            "totalTokens": self.total_tokens,
+            "costUsd": self.cost_usd,
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Usage:
+        """A usage read back. Raises KeyError for a missing key."""
+        return cls(told["inputTokens"], told["outputTokens"], told["costUsd"], told["totalTokens"])
+
 
 @dataclass
 class WorkerRequest:

@@ -131,16 +131,16 @@ def select_disjoint(
     levelled.sort(key=lambda pair: (pair[0], order_key(pair[1])))
     line = [item for _, item in levelled]
     names, levels = [name_of(item) for item in line], [level for level, _ in levelled]
-    return select_ranked(OrderedQueue(line, names, levels), max_count, default_repo, real)
+    return select_ordered(OrderedQueue(line, names, levels), max_count, default_repo, real)
 
 
-def ranked(items: Iterable[Item]) -> OrderedQueue:
+def ordered(items: Iterable[Item]) -> OrderedQueue:
     """The items, which must be in order, with their names and levels."""
     line = tuple(items)
     return OrderedQueue(line, tuple(map(name_of, line)), tuple(map(_level, line)))
 
 
-def select_ranked(
+def select_ordered(
     line: OrderedQueue, max_count: int, default_repo: str | None, real: Callable[[str], str]
 ) -> Selection:
     """`select_disjoint` of items that are in order already, none of them before its turn."""

@@ -20,7 +20,7 @@ from typing import Any
 from driver.backlog.dependencies import linked
 from driver.backlog.publication_status import is_shipped
 from driver.backlog.retry_policy import NEXT
-from driver.backlog.selection import OrderedQueue, filter_todo_items, ranked
+from driver.backlog.selection import OrderedQueue, filter_todo_items, ordered
 from driver.backlog.tracker import tracker_problems, validate_item
 from state_store.database.kept_items import collector_paused
 from state_store.documents.errors import CannotRunError, InputError
@@ -74,7 +74,7 @@ def index_of(tracker: TrackerSummary) -> TrackerIndex:
     pending_ref = [item for item in tracker.entries if item.get("status") == IN_PROGRESS]
     return TrackerIndex(
         digest=tracker.digest,
-        todo=ranked(todo),
+        todo=ordered(todo),
         faults={number: problems for number, problems in judged if problems},
         linked=_linked(tracker, unfinished),
         shipped=tuple(i for i in pending_ref if is_shipped(i) and _is_own(id_of(i), tracker)),

@@ -114,12 +114,12 @@ def _subject(text: str) -> str:
     return line if len(line) <= MAX_SUBJECT_CHARS else line[: MAX_SUBJECT_CHARS - 3] + "..."
 
 
-ON_THE_WAY = "refs/tidegate/"
+PENDING_REFS = "refs/tidegate/"
 
 
 def pending_ref(tip: str) -> str:
     """The ref that keeps a line of commits in the user's repository until its branch does."""
-    return f"{ON_THE_WAY}{tip}"
+    return f"{PENDING_REFS}{tip}"
 
 
 def branch_names(wave_id: str, date: str) -> Iterator[str]:

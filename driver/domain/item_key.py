@@ -1,4 +1,4 @@
-"""Which item something is about, in journal, events and leases."""
+"""The key of one item in journal, events and leases."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ItemKey:
-    """An item of a wave. `place` is its repository's top or its folder, `repo` what the item
-    itself names, `content` the digest of everything that decides what its result is worth, `task`
-    that of what was asked for, on whatever base it is built."""
+    """Identifies an item of a wave.
+
+    `location` is the top of its repository, or its folder in place; `repo` the repository that the
+    item itself names. `content_key` digests everything that decides what a result is worth,
+    `task_key` what was asked for, on any base.
+    """
 
     slug: str
-    place: str
+    location: str
     repo: str | None
-    content: str
-    task: str
+    content_key: str
+    task_key: str
 
     @property
     def resource(self) -> str:
-        """What a lease on the item is called."""
-        return resource_of(self.place, self.slug)
+        """The name of the lease on this item."""
+        return resource_of(self.location, self.slug)
 
 
-def resource_of(place: str | None, slug: str) -> str:
-    """What a lease on an item of one repository or folder is called."""
-    return f"{place or ''}#{slug}"
+def resource_of(location: str | None, slug: str) -> str:
+    """The name of the lease on an item of one repository or folder."""
+    return f"{location or ''}#{slug}"
 
 
 def digest(*facts: object) -> str:
-    """One name for a number of facts that JSON can hold."""
+    """A SHA-256 name for facts that JSON can hold."""
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

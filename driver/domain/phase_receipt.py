@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from driver.backend_api.driver import Usage
@@ -13,8 +13,8 @@ REPAIR = "repair"  # not as it should be, and somebody is to mend it
 STALLED = "stalled"  # the item goes no further
 SKIPPED = "skipped"  # by a person, or by the configuration
 
-# Who did it; what BUILDER, MENDER and READER used is counted with the attempts and reviews.
-BUILDER, MENDER, READER, TESTER, WORKER = "agent", "repair", "verdict", "gate", "helper"
+# Who did it; what BUILDER, REPAIRER and READER used is counted with the attempts and reviews.
+BUILDER, REPAIRER, READER, TESTER, WORKER = "agent", "repair", "verdict", "gate", "helper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,47 +58,31 @@ class PhaseReceipt:
     reason: str = ""
     recalled: bool = False
 
-
-def to_json(one: PhaseReceipt) -> dict[str, Any]:
-    """A receipt as report, journal and events hold it."""
-    usage = one.usage
-    return {
-        "phase": one.phase,
-        "kind": one.kind,
-        "role": one.role,
-        "status": one.status,
-        "inputTree": one.input,
-        "outputTree": one.output,
-        "promptHash": one.prompt_hash,
-        "configHash": one.config_hash,
-        "artifacts": list(one.artifacts),
-        "gateReceipts": [
-            {"command": c.command, "exitCode": c.exit_code, "durationMs": c.duration_ms}
-            for c in one.commands
-        ],
-        "engine": _engine_to_json(one.engine) if one.engine else None,
-        "execution": {"policy": one.policy},
-        "usage": {
-            "inputTokens": usage.input_tokens,
-            "outputTokens": usage.output_tokens,
-            "totalTokens": usage.total_tokens,
-            "costUsd": usage.cost_usd,
-        },
-        "startedAt": one.started_at or None,
-        "durationMs": one.duration_ms,
-        "reason": one.reason or None,
-        "recalled": one.recalled,
-    }
-
-
-def _engine_to_json(engine: Engine) -> dict[str, Any]:
-    # No backend tells its version yet.
-    return {
-        "name": engine.name,
-        "version": None,
-        "model": engine.model,
-        "effort": engine.effort,
-    }
+    def to_json(self) -> dict[str, Any]:
+        """The shape in report, journal and events."""
+        return {
+            "phase": self.phase,
+            "kind": self.kind,
+            "role": self.role,
+            "status": self.status,
+            "inputTree": self.input,
+            "outputTree": self.output,
+            "promptHash": self.prompt_hash,
+            "configHash": self.config_hash,
+            "artifacts": list(self.artifacts),
+            "gateReceipts": [
+                {"command": c.command, "exitCode": c.exit_code, "durationMs": c.duration_ms}
+                for c in self.commands
+            ],
+            # No backend tells its version yet.
+            "engine": {**asdict(self.engine), "version": None} if self.engine else None,
+            "execution": {"policy": self.policy},
+            "usage": self.usage.to_json(),
+            "startedAt": self.started_at or None,
+            "durationMs": self.duration_ms,
+            "reason": self.reason or None,
+            "recalled": self.recalled,
+        }
 
 
 def from_json(told: object) -> tuple[PhaseReceipt, ...]:
@@ -110,7 +94,7 @@ def from_json(told: object) -> tuple[PhaseReceipt, ...]:
 
 
 def _receipt(told: Mapping[str, Any]) -> PhaseReceipt:
-    usage, engine = told["usage"], told["engine"]
+    engine = told["engine"]
     return PhaseReceipt(
         phase=str(told["phase"]),
         kind=str(told["kind"]),
@@ -127,9 +111,7 @@ def _receipt(told: Mapping[str, Any]) -> PhaseReceipt:
         ),
         engine=Engine(engine["name"], engine["model"], engine["effort"]) if engine else None,
         policy=str(told["execution"]["policy"]),
-        usage=Usage(
-            usage["inputTokens"], usage["outputTokens"], usage["costUsd"], usage["totalTokens"]
-        ),
+        usage=Usage.from_json(told["usage"]),
         started_at=told["startedAt"] or "",
         duration_ms=int(told["durationMs"]),
         reason=told["reason"] or "",

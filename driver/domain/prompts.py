@@ -46,7 +46,7 @@ def command_text(command: str | tuple[str, ...]) -> str:
     return command if isinstance(command, str) else shlex.join(command)
 
 
-def one_after_the_other(commands: Sequence[str | tuple[str, ...]]) -> str | tuple[str, ...]:
+def in_sequence(commands: Sequence[str | tuple[str, ...]]) -> str | tuple[str, ...]:
     """One command that runs them in order until one is red, each in a shell of its own."""
     if len(commands) == 1:
         return commands[0]

@@ -1,12 +1,11 @@
-"""What happened to items, as frozen data: changes, test runs, attempts, verdicts, shipments.
-
-No I/O here; whoever judges, reports or journals an item takes its words from this module.
-"""
+"""Results of items as frozen data: changes, test runs, attempts, verdicts, shipments. No I/O."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from driver.backend_api.driver import Usage
 from driver.domain.phase_receipt import PhaseReceipt
@@ -19,7 +18,7 @@ REPAIR = "repair"
 RESUME = "resume"  # no dispatch: what an earlier run left
 REVIEW = events.REVIEW
 
-# What a test was run for.
+# Purposes of a test run.
 BASELINE = "baseline"
 PROOF = "proof"
 SPOT_CHECK = "spot_check"
@@ -55,18 +54,17 @@ class Verdict(StrEnum):
 
 
 REPAIRABLE = frozenset({Verdict.FAILED, Verdict.REFUSED, Verdict.NO_CHANGE})
-# Nothing is wrong with the work: another run has the item, or has shipped it, or a person wants it
-# no more.
+# Verdicts that say nothing against the work: another run has the item or has shipped it, or the
+# user withdrew it.
 OTHERS = frozenset({Verdict.LEASED_ELSEWHERE, Verdict.SHIPPED_ELSEWHERE, Verdict.WITHDRAWN})
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path that differs from the base commit, seen in git objects, never as an agent tells it.
+    """A path that differs from the base commit, read from git objects, never from an agent's reply.
 
-    `path` is repo-relative with `/`; `mode` is one of the modes above, after the change, None for
-    a deletion; `blob` is the new object id, `base_blob` the old one where that is known. A rename
-    appears as a deletion and an addition.
+    `path` is repo-relative with `/`; `mode` is the new mode, None for a deletion; `blob` is the new
+    object id, `base_blob` the old one if known. A rename is a deletion and an addition.
     """
 
     path: str
@@ -82,7 +80,7 @@ class Change:
 
 
 class RunKind(StrEnum):
-    """How a test command ended; RED, TIMED_OUT and mostly KILLED are the work's fault."""
+    """The end of a test command; RED, TIMED_OUT and mostly KILLED are the work's fault."""
 
     GREEN = "green"
     RED = "red"
@@ -94,14 +92,13 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """One run of a test command on one git tree (`tree` is None in place), and its receipt.
+    """A run of a test command on one git tree (`tree` is None in place), and its receipt.
 
-    `base` is the commit that the work started from, "" in place; `work_dir` the folder from the
-    repository's top, in place "."; `environment` the names of all
-    variables that the test saw; `output_digest` the SHA-256 of all that it printed, first what went
-    to stdout, then stderr; `counts` what its runner says of the tests, None where none is known;
-    `cached` that an earlier wave ran it; `survivors` the processes, as `COMMAND (PID)`, that it
-    left running and that were ended.
+    `base` is the commit that the work started from, "" in place; `work_dir` is relative to the
+    repository's top; `environment` names the variables that the test saw; `output_digest` is the
+    SHA-256 of stdout, then stderr; `counts` is the runner's summary, None if unknown; `cached`
+    marks a run of an earlier wave; `survivors` are the processes, as `COMMAND (PID)`, that the
+    test left running and that were ended.
     """
 
     __test__ = False  # pytest collects classes by this name otherwise
@@ -129,14 +126,91 @@ class TestRun:
         """True only for exit code 0 on an unchanged tree."""
         return self.kind is RunKind.GREEN
 
+    def to_json(self) -> dict[str, Any]:
+        """The receipt of one self."""
+        return {
+            "purpose": self.purpose,
+            "kind": str(self.kind),
+            "command": self.command,
+            "exit": self.exit_code,
+            "reason": self.reason or None,
+            "durationS": round(self.duration_s, 3),
+            "base": self.base or None,
+            "tree": self.tree,
+            "workDir": self.work_dir,
+            "environment": list(self.environment),
+            "sandbox": self.sandbox,
+            "outputFile": self.output_file,
+            "outputDigest": self.output_digest,
+            "counts": _counts_to_json(self.counts),
+            "cached": self.cached,
+            "survivors": list(self.survivors),
+        }
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> TestRun | None:
+        """A receipt read back, without its output; None if it is malformed."""
+        try:
+            return cls(
+                kind=RunKind(told["kind"]),
+                command=str(told["command"]),
+                exit_code=told["exit"],
+                output="",
+                duration_s=float(told["durationS"]),
+                tree=told["tree"],
+                output_file=told["outputFile"],
+                reason=told["reason"] or "",
+                purpose=str(told["purpose"]),
+                base=told["base"] or "",
+                work_dir=str(told["workDir"]),
+                environment=tuple(told["environment"]),
+                sandbox=str(told["sandbox"]),
+                output_digest=told["outputDigest"],
+                counts=_counts_from_json(told["counts"]),
+                cached=bool(told["cached"]),
+                survivors=tuple(told.get("survivors") or ()),
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def _counts_to_json(counts: Counts | Doubt | None) -> dict[str, Any] | None:
+    if isinstance(counts, Doubt):
+        return {"runner": counts.runner, "doubt": counts.reason}
+    if counts is None:
+        return None
+    told = {"ran": counts.ran, "failed": counts.failed, "skipped": counts.skipped}
+    return {"runner": counts.runner, **told}
+
+
+def _counts_from_json(told: Any) -> Counts | Doubt | None:
+    if told is None:
+        return None
+    if "doubt" in told:
+        return Doubt(str(told["runner"]), str(told["doubt"]))
+    ran, failed, skipped = (int(told[name]) for name in ("ran", "failed", "skipped"))
+    return Counts(str(told["runner"]), ran, failed, skipped)
+
+
+def receipts_in(told: object) -> list[TestRun]:
+    """The receipts in a list; malformed entries are passed over."""
+    entries = told if isinstance(told, list) else []
+    found = (TestRun.from_json(one) for one in entries if isinstance(one, Mapping))
+    return [run for run in found if run is not None]
+
+
+def receipts_of_evidence(told: object) -> list[TestRun]:
+    """The receipts in a verdict's `evidence`."""
+    return receipts_in(told.get("receipts")) if isinstance(told, Mapping) else []
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a proof was compared with. A note says why there is no such run.
+    """Runs that a proof was compared with. A note says why a run is missing.
 
-    `reverted` is the test of the base with this work's own tests; `canary_word` what the run with a
-    planted failing test said, None where it was not asked; `flaky` that one tree had different
-    answers; `without_added` is the test of the work without the tests that it adds.
+    `reverted` is the base with the work's own tests; `canary_word` the result with a canary test,
+    None if there was no such run; `flaky` means that one tree gave different results;
+    `without_added` is the work without the tests that it adds.
     """
 
     baseline: TestRun | None = None
@@ -152,11 +226,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One dispatch of an item and what became of it; `phase` is BUILD or REPAIR.
+    """A dispatch of an item and its result; `phase` is BUILD or REPAIR.
 
-    `survivors` are the processes that its agent left running, which is no fault of the work;
-    `prompt_hash` is of what its agent was told, None where this run has told nobody anything;
-    `final` work is not repaired, whatever its verdict.
+    `survivors` are processes that the agent left running, which is no fault of the work;
+    `prompt_hash` is of the agent's prompt, None if this run dispatched no agent; `final` work is
+    not repaired, whatever its verdict.
     """
 
     number: int
@@ -177,22 +251,34 @@ class Attempt:
 
     @property
     def receipts(self) -> tuple[TestRun, ...]:
-        """Every test run that the verdict rests on, in the order in which they are asked for."""
+        """Every test run that the verdict rests on, in the order in which they ran."""
         found = self.evidence
         checks = (*found.canaries, *found.spot_checks)
         runs = (found.baseline, self.test, found.reverted, found.without_added, *checks)
         return tuple(run for run in runs if run is not None)
 
+    def evidence_json(self) -> dict[str, Any]:
+        """The shape of everything that the verdict rests on."""
+        found = self.evidence
+        return {
+            "baseline": str(found.baseline.kind) if found.baseline else None,
+            "baselineNote": found.baseline_note or None,
+            "canary": found.canary_word,
+            "canaryNote": found.canary_note or None,
+            "spotChecked": bool(found.spot_checks),
+            "flaky": found.flaky,
+            "receipts": [run.to_json() for run in self.receipts],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ItemOutcome:
-    """Where an item stands. `tree` is the proven tree, base plus this item's files.
+    """The state of an item. `tree` is the proven tree, base plus this item's files.
 
-    `resumed` work was done by an earlier run; `shipped_as` is its commit when it was shipped too;
-    `together` are the runs of its test on trees that hold other items as well; `reviews` every
-    look that somebody took at it; `phases` what each phase of its pipeline did. An approval of
-    `approved_tree` counts for `tree` too, which differs from it in the paths `after_approval` only;
-    what is not to be published stays where it is, verified or not.
+    `resumed` work was done by an earlier run; `shipped_as` is its commit if that run shipped it;
+    `batch_runs` are runs of its test on trees that hold other items too. An approval of
+    `approved_tree` also counts for `tree`, which differs from it only in the paths
+    `after_approval`. Without `publish` the work stays in its workspace, verified or not.
     """
 
     slug: str
@@ -204,7 +290,7 @@ class ItemOutcome:
     isolation: str = "clone"
     resumed: bool = False
     shipped_as: str | None = None
-    together: tuple[TestRun, ...] = ()
+    batch_runs: tuple[TestRun, ...] = ()
     reviews: tuple[Review, ...] = ()
     phases: tuple[PhaseReceipt, ...] = ()
     approved_tree: str | None = None
@@ -223,22 +309,21 @@ class ItemOutcome:
 
     @property
     def evidence(self) -> Evidence:
-        """What the newest attempt was compared with."""
+        """The evidence of the newest attempt."""
         return self.attempts[-1].evidence if self.attempts else Evidence()
 
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """What became of one repository's verified items.
+    """The publication of one repository's verified items.
 
-    `commits` holds (slug, commit) of all shipped items, `trees` (slug, its tree); `error` is a word
-    of the report's vocabulary with `detail` as its sentence, and then nothing of this repository
-    counts as shipped;
-    `push_error` is the word of `push_answer.PushResult` for a push that was refused;
-    `kept` is the commit that `branch` then holds in this repository only. `left_out` are items
-    that were verified alone, with the verdict they have beside the others; `together` holds
-    (slug, test runs) on the line of the others. `onto` is the commit that the line stands on;
-    `integration` are all test runs on trees of several items, on so many trees.
+    `commits` holds (slug, commit) of all shipped items, `trees` (slug, its tree). `error` is a word
+    of the report's vocabulary and `detail` its sentence; with an error nothing of this repository
+    counts as shipped. `push_error` is the kind of a refused push (`push_result.PushResult`);
+    `kept` is the commit that `branch` then holds in this repository only. `evicted` items were
+    verified alone, but not in the batch; `batch_runs` holds (slug, test runs in the batch). `onto`
+    is the commit that the batch stands on; `integration` are all test runs on trees of several
+    items, which were `integration_runs` trees.
     """
 
     repo: str
@@ -251,8 +336,8 @@ class Shipment:
     detail: str = ""
     warning: str | None = None
     kept: str | None = None
-    left_out: tuple[ItemOutcome, ...] = ()
-    together: tuple[tuple[str, tuple[TestRun, ...]], ...] = ()
+    evicted: tuple[ItemOutcome, ...] = ()
+    batch_runs: tuple[tuple[str, tuple[TestRun, ...]], ...] = ()
     onto: str | None = None
     integration: tuple[TestRun, ...] = ()
     integration_runs: int = 0
@@ -261,5 +346,5 @@ class Shipment:
 
     @property
     def tip(self) -> str | None:
-        """The last commit of the line."""
+        """The last commit of the batch."""
         return self.commits[-1][1] if self.commits else None

@@ -6,7 +6,7 @@ A review is of exactly one tree. What was read back from a journal costs nothing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -61,9 +61,27 @@ class Review:
     prompt_hash: str | None = None
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """A sentence for people: why it is undecided, else what the reviewer summed up."""
         return self.reason or self.summary or "; ".join(map(str, self.findings))
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape in reports, events and journal."""
+        return {
+            "round": self.number,
+            "tree": self.tree,
+            "since": self.since,
+            "verdict": str(self.word),
+            "summary": self.summary,
+            "findings": [asdict(finding) for finding in self.findings],
+            "reason": self.reason or None,
+            "backend": self.backend,
+            "model": self.model,
+            "workerId": self.worker_id,
+            "durationS": round(self.duration_s, 3),
+            "recalled": self.recalled,
+            "usage": self.usage.to_json(),
+        }
 
 
 def settled_by(reviews: Sequence[Review], tree: str | None) -> Review | None:
@@ -89,35 +107,6 @@ def is_required(*, required: bool, mode: str) -> bool:
     return mode != OFF and (required or mode == "always")
 
 
-def to_json(review: Review) -> dict[str, Any]:
-    """A review as reports, events and journal hold it."""
-    usage = review.usage
-    return {
-        "round": review.number,
-        "tree": review.tree,
-        "since": review.since,
-        "verdict": str(review.word),
-        "summary": review.summary,
-        "findings": [_finding(finding) for finding in review.findings],
-        "reason": review.reason or None,
-        "backend": review.backend,
-        "model": review.model,
-        "workerId": review.worker_id,
-        "durationS": round(review.duration_s, 3),
-        "recalled": review.recalled,
-        "usage": {
-            "inputTokens": usage.input_tokens,
-            "outputTokens": usage.output_tokens,
-            "totalTokens": usage.total_tokens,
-            "costUsd": usage.cost_usd,
-        },
-    }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {name: getattr(finding, name) for name in ("file", "line", "severity", "why", "check")}
-
-
 def from_json(told: object) -> tuple[Review, ...]:
     """Reviews as a journal has them; none at all where one of them cannot be read."""
     try:
@@ -127,7 +116,6 @@ def from_json(told: object) -> tuple[Review, ...]:
 
 
 def _review(told: Mapping[str, Any]) -> Review:
-    usage = told["usage"]
     return Review(
         number=int(told["round"]),
         tree=str(told["tree"]),
@@ -137,9 +125,7 @@ def _review(told: Mapping[str, Any]) -> Review:
         reason=told["reason"] or "",
         backend=str(told["backend"]),
         model=told["model"],
-        usage=Usage(
-            usage["inputTokens"], usage["outputTokens"], usage["costUsd"], usage["totalTokens"]
-        ),
+        usage=Usage.from_json(told["usage"]),
         duration_s=float(told["durationS"]),
         since=told["since"],
         worker_id=told["workerId"],

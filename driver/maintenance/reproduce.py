@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from driver.backends.cli.endings import command_result
-from driver.domain import test_receipt as receipt
 from driver.domain.commit_message import (
     ITEM_ID,
     ITEM_SLUG,
@@ -25,7 +24,7 @@ from driver.domain.commit_message import (
     WORK_DIR,
     items_of,
 )
-from driver.domain.results import RunKind, TestRun
+from driver.domain.results import RunKind, TestRun, receipts_in, receipts_of_evidence
 from driver.execution.processes import Command, Processes
 from driver.filesystem.tree import remove_tree
 from driver.git.command import private_environment, run_git, text
@@ -73,8 +72,8 @@ class Reproduction:
             "tree": self.shipped.tree,
             "same": not self.differences,
             "differences": list(self.differences),
-            "then": receipt.to_json(then) if then else None,
-            "now": receipt.to_json(self.now),
+            "then": then.to_json() if then else None,
+            "now": self.now.to_json(),
         }
 
 
@@ -187,9 +186,9 @@ def _receipts(state_dir: Path, wave: str, item: str) -> Iterator[TestRun]:
             continue
         for record in past.built:
             if item in (record.get("slug"), record.get("id")):
-                yield from receipt.listed(record.get("together"))
+                yield from receipts_in(record.get("together"))
                 for attempt in objects_in(record.get("attempts")):
-                    yield from receipt.of_evidence(attempt.get("evidence"))
+                    yield from receipts_of_evidence(attempt.get("evidence"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from driver.domain.item_key import digest
-from driver.domain.prompts import command_text, one_after_the_other
+from driver.domain.prompts import command_text, in_sequence
 from driver.domain.results import INTEGRATION, PROOF, Change, ItemOutcome, RunKind, TestRun, Verdict
 from driver.execution.worker_pool import ShutdownPolicy, run_all
 from driver.git.private_git import CommitSpec
@@ -103,7 +103,7 @@ class Integration:
             return None
         verdict = Verdict.UNDECIDED if answer is Answer.SILENT else Verdict.FLAKY
         reason = f"green while other agents were at work, and then {run.reason or run.kind}"
-        return replace(outcome, verdict=verdict, reason=reason, together=(run,))
+        return replace(outcome, verdict=verdict, reason=reason, batch_runs=(run,))
 
     def _fitting(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[ItemOutcome]]:
         """The entries that can stand on the head, and the others with their reason."""
@@ -249,7 +249,7 @@ class _Trial:
         places = dict.fromkeys((frozenset(i for i in kept if i <= item), frozenset(kept)))
         runs = [self._run_of(items, self._own[item]) for items in places]
         known = tuple(run for run in runs if run is not None)
-        return replace(self._entries[item][1], together=known)
+        return replace(self._entries[item][1], batch_runs=known)
 
     def proof_of(self, item: int) -> tuple[_Key, ItemOutcome]:
         """The item's own test on the tree that has it alone, and its outcome."""
@@ -266,7 +266,7 @@ class _Trial:
             self._entries[blame.item][1],
             verdict=_verdict(blame, surroundings=alone and moved),
             reason=together.reason(blame, run, self.owners[blame.test], names),
-            together=(run,),
+            batch_runs=(run,),
         )
 
     def _run_of(self, items: Items, test: int) -> TestRun | None:
@@ -283,7 +283,7 @@ def _owners(test: Test, asked: Sequence[Test | None]) -> Items:
 def _gates(planned: Planned, base: str) -> Test | None:
     """What the gates of an item's pipeline run besides its test, one after the other."""
     commands = planned.pipeline.commands
-    return Test(one_after_the_other(commands), planned.home.work_dir, base) if commands else None
+    return Test(in_sequence(commands), planned.home.work_dir, base) if commands else None
 
 
 def _misfit(branch: str | None, outcome: ItemOutcome, theirs: Sequence[Change]) -> str:

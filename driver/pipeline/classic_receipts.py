@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from driver.domain.phase_receipt import (
     BUILDER,
     COMPLETED,
-    MENDER,
     READER,
     REPAIR,
+    REPAIRER,
     STALLED,
     TESTER,
     CommandReceipt,
@@ -62,7 +62,7 @@ def _all(outcome: ItemOutcome) -> Iterator[PhaseReceipt]:
 
 def _worked(attempt: Attempt, before: str | None, *, mends: bool) -> PhaseReceipt:
     name = ADDRESS if mends else IMPLEMENT
-    role = BUILDER if attempt.number == 1 else MENDER
+    role = BUILDER if attempt.number == 1 else REPAIRER
     went_on = attempt.test is not None or attempt.verdict is Verdict.VERIFIED
     return PhaseReceipt(
         phase=name,
@@ -113,6 +113,6 @@ def _read(review: Review) -> PhaseReceipt:
         engine=Engine(review.backend, review.model),
         usage=review.usage,
         duration_ms=round(review.duration_s * 1000),
-        reason=review.said,
+        reason=review.message,
         recalled=review.recalled,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from driver.agents.attempt import is_unproven, may_repair, worked
 from driver.domain.phase_receipt import (
     COMPLETED,
-    MENDER,
+    REPAIRER,
     STALLED,
     TESTER,
     PhaseReceipt,
@@ -70,7 +70,7 @@ class PipelineRun:
     def repair(self) -> None:
         """One round of the first agent with what is wrong in its prompt."""
         prompt = mending_prompt(self.at.planned, self.at.place, self.wave, self.last)
-        self.work(self.pipeline.first_agent, REPAIR, prompt, MENDER)
+        self.work(self.pipeline.first_agent, REPAIR, prompt, REPAIRER)
 
     def work(self, phase: Phase, told: str, prompt: str, role: str) -> None:
         """One dispatch at the item's work, which is a new attempt."""

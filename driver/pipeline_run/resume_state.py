@@ -61,10 +61,12 @@ def remembered(
     On a base that has moved on since, only this counts: the item was published or proven, and the
     tracker, whose `notes` would name the wave, has not heard of it.
     """
-    if entry is None or (entry.get("content") != subject.content and _heard(entry, subject, notes)):
+    if entry is None or (
+        entry.get("content") != subject.content_key and _heard(entry, subject, notes)
+    ):
         return ResumeState()
     found = _of_entry(entry, subject, state_dir, stepwise=stepwise, from_phase=from_phase)
-    if entry.get("content") == subject.content:
+    if entry.get("content") == subject.content_key:
         return found
     # Another tree will come of it, of which nobody has said anything yet.
     proven = found.tree if entry.get("verdict") == Verdict.VERIFIED or entry.get("proven") else None
@@ -75,7 +77,7 @@ def remembered(
 def _heard(entry: Mapping[str, Any], subject: ItemKey, notes: str) -> bool:
     """Whether an entry is about another task, or one that the tracker has closed since."""
     told = note_of(str(entry.get("waveId"))) in notes
-    return told or entry.get("task") != subject.task
+    return told or entry.get("task") != subject.task_key
 
 
 def _of_entry(
@@ -147,8 +149,8 @@ def _entry_about(entries: Entries, subject: ItemKey) -> dict[str, Any] | None:
     return next(
         (
             entry
-            for entry in entries_about(entries, subject.slug, subject.repo, subject.place)
-            if entry.get("repo") == subject.repo or entry.get("task") == subject.task
+            for entry in entries_about(entries, subject.slug, subject.repo, subject.location)
+            if entry.get("repo") == subject.repo or entry.get("task") == subject.task_key
         ),
         None,
     )

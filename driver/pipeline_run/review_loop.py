@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from driver.agents.review import review
 from driver.agents.review_verdict import judge
-from driver.domain.phase_receipt import COMPLETED, MENDER, READER, REPAIR, SKIPPED, STALLED
+from driver.domain.phase_receipt import COMPLETED, READER, REPAIR, REPAIRER, SKIPPED, STALLED
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, settled_by
 from driver.git.private_git import GitError
@@ -44,7 +44,7 @@ def _judged(way: PipelineRun, found: Review, phase: Phase) -> Judgement | None:
     if judgement is None:
         way.books.to_address(found)
     if found.recalled and judgement is not None and judgement.verdict is Verdict.VERIFIED:
-        known = Started(way.tree()).receipt(phase, READER, COMPLETED, reason=found.said)
+        known = Started(way.tree()).receipt(phase, READER, COMPLETED, reason=found.message)
         way.record(known, way.last)
     return judgement
 
@@ -61,8 +61,8 @@ def _asked(way: PipelineRun, phase: Phase) -> Judgement | None:
     judgement = _judged(way, found, phase)
     approved = judgement is not None and judgement.verdict is Verdict.VERIFIED
     status = COMPLETED if approved else (STALLED if judgement else REPAIR)
-    receipt = started.receipt(phase, READER, status, work=way.last, reason=found.said)
-    stands = judgement or Judgement(Verdict.FAILED, f"a reviewer asks for changes: {found.said}")
+    receipt = started.receipt(phase, READER, status, work=way.last, reason=found.message)
+    stands = judgement or Judgement(Verdict.FAILED, f"a reviewer asks for changes: {found.message}")
     reason = stands.reason or way.last.reason
     outcome = outcome_of(planned, stands.verdict, reason, trail)
     way.books.read(reviewed(receipt, found), found, outcome, judgement)
@@ -76,7 +76,7 @@ def _address(way: PipelineRun, phase: Phase, found: Review) -> Judgement | None:
         return ended
     place = way.at.place
     prompt = phase_prompt(way.at.planned, place, way.wave, agent, way.last, found)
-    way.work(agent, agent.name, prompt, MENDER)
+    way.work(agent, agent.name, prompt, REPAIRER)
     return None
 
 

@@ -128,9 +128,9 @@ def _sent(shipment: Shipment, cargo: Publication, hooks: AskedHooks) -> Shipment
     if no := hooks.of_push(cargo.ground.remote, cargo.tip, is_new=is_new):
         return failed(shipment, HOOK_REFUSED, no)
     entries = cargo.line.entries
-    together = tuple((planned.slug, outcome.together) for planned, outcome in entries)
+    together = tuple((planned.slug, outcome.batch_runs) for planned, outcome in entries)
     files = sum(len(outcome.changes) for _, outcome in entries)
-    return publish(replace(shipment, files_count=files, together=together), cargo)
+    return publish(replace(shipment, files_count=files, batch_runs=together), cargo)
 
 
 def _shippable(
@@ -166,7 +166,7 @@ def _told_of(
 ) -> Shipment:
     return Shipment(
         str(ground.repository.top),
-        left_out=left_out,
+        evicted=left_out,
         onto=integration.head.commit,
         integration=tuple(integration.receipts),
         integration_runs=integration.runs,

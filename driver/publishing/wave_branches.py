@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from driver.domain.commit_message import ON_THE_WAY, PROVED_TREE, WAVE_ID, is_branch_of
+from driver.domain.commit_message import PENDING_REFS, PROVED_TREE, WAVE_ID, is_branch_of
 from driver.git.command import private_environment, run_git, text, user_environment
 from driver.git.private_git import Repository, is_ancestor, tip_of
 from state_store.views.anchors import TRAILER, Anchor, parsed
@@ -52,7 +52,7 @@ def _wave_branch(ref: str, commit: str, tree: str, trailers: str) -> WaveBranch 
 def pending_refs(repo: Repository, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """(ref, commit) of the refs that keep commits while a checkout is moved to them."""
     fields = ("%(refname)", "%(objectname)")
-    return tuple((ref, commit) for ref, commit in _refs(repo, environ, fields, ON_THE_WAY))
+    return tuple((ref, commit) for ref, commit in _refs(repo, environ, fields, PENDING_REFS))
 
 
 def refs_with(repo: Repository, commit: str, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -222,7 +222,7 @@ def _found(wave: Wave, ground: CloneContext, own: Pairs) -> Iterator[ShippedLine
     lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
     for planned, outcome in own:
         subject = wave.subject(planned)
-        for entry in entries_about(entries, subject.slug, subject.repo, subject.place):
+        for entry in entries_about(entries, subject.slug, subject.repo, subject.location):
             place = tuple(str(entry.get(name) or "") for name in ("branch", "tip", "waveId"))
             if outcome.shipped_as and entry.get("commit") == outcome.shipped_as and all(place):
                 lines.setdefault(place, {})[planned.slug] = entry

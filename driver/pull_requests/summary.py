@@ -10,9 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from driver.domain import test_receipt as receipt
 from driver.domain.prompts import command_text
-from driver.domain.results import BASELINE, PROOF, ItemOutcome, Shipment, TestRun
+from driver.domain.results import (
+    BASELINE,
+    PROOF,
+    ItemOutcome,
+    Shipment,
+    TestRun,
+    receipts_of_evidence,
+)
 from driver.domain.reviews import Review, from_json, review_word
 from driver.limits.usage_sums import sum_usage, usages_of
 from driver.pull_requests.body import ItemSummary, PullRequestSummary
@@ -44,7 +50,7 @@ def pull_request_summary(
 ) -> PullRequestSummary:
     """All of a line, with the items of its repository (`own`) that stayed out of it."""
     shipment = line.shipment or Shipment("")
-    lost = {outcome.slug: outcome for outcome in shipment.left_out}
+    lost = {outcome.slug: outcome for outcome in shipment.evicted}
     return PullRequestSummary(
         wave_id=line.wave_id,
         branch=line.branch,
@@ -85,7 +91,7 @@ def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: ShippedLine)
 def _as_journaled(
     wave: Wave, planned: Planned, told: ItemSummary, entry: Mapping[str, Any]
 ) -> ItemSummary:
-    last = {run.purpose: run for run in receipt.of_evidence(entry.get("evidence"))}
+    last = {run.purpose: run for run in receipts_of_evidence(entry.get("evidence"))}
     written = entry.get("filesWritten")
     repairs, read = entry.get("repairs"), entry.get("approvedTree") or entry.get("tree")
     return replace(
@@ -115,7 +121,7 @@ def _reviewed(
     wave: Wave, planned: Planned, reviews: Sequence[Review], tree: str | None
 ) -> dict[str, Any]:
     mode, required = wave.settings.review.mode, planned.policy.require_review
-    words = [[review.said, *map(str, review.findings)] for review in reviews[-1:]]
+    words = [[review.message, *map(str, review.findings)] for review in reviews[-1:]]
     return {
         "review": review_word(reviews, tree, required=required, mode=mode),
         "said": "\n".join(line for said in words for line in said if line),

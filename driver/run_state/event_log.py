@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from driver.backend_api.driver import Usage
 from driver.domain import phase_receipt, reviews
-from driver.domain import test_receipt as receipt
 from driver.domain.item_key import ItemKey
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
@@ -203,7 +202,7 @@ class StoreEventLog:
             "verdict": str(attempt.verdict),
             "reason": attempt.reason or None,
             "tree": attempt.tree,
-            "evidence": receipt.evidence(attempt),
+            "evidence": attempt.evidence_json(),
         }
         self._write(
             [subject],
@@ -225,7 +224,7 @@ class StoreEventLog:
 
     def reviewed(self, subject: ItemKey, review: Review, note: Note) -> None:
         """A review has its word; one that nobody was asked for is no agent's."""
-        step = {"slug": subject.slug, **reviews.to_json(review)}
+        step = {"slug": subject.slug, **review.to_json()}
         done = review.word != reviews.ReviewWord.UNDECIDED
         kind = events.AGENT_COMPLETED if done else events.AGENT_FAILED
         traced = {**self._agent(subject, REVIEW, review.number), **_cost_of_review(review)}
@@ -234,7 +233,7 @@ class StoreEventLog:
 
     def phased(self, subject: ItemKey, done: PhaseReceipt, number: int | None, note: Note) -> None:
         """A phase of the item is over."""
-        step = {"slug": subject.slug, **phase_receipt.to_json(done)}
+        step = {"slug": subject.slug, **done.to_json()}
         trace = []
         if number is not None:
             good = done.status == phase_receipt.COMPLETED

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from driver.domain import test_receipt as receipt
 from driver.domain.results import Attempt, ItemOutcome, Verdict
 from state_store.documents.files import StagedFile
 
@@ -37,7 +36,7 @@ def of_attempt(attempt: Attempt) -> dict[str, Any]:
         "error": attempt.reason or None,
         "tree": attempt.tree,
         "filesWritten": [change.path for change in attempt.changes],
-        "evidence": receipt.evidence(attempt),
+        "evidence": attempt.evidence_json(),
     }
 
 
@@ -57,8 +56,8 @@ def of_outcome(outcome: ItemOutcome) -> dict[str, Any]:
         "afterApproval": list(outcome.after_approval),
         "proven": last is not None and last.verdict is Verdict.VERIFIED,
         "filesWritten": [change.path for change in outcome.changes],
-        "evidence": receipt.evidence(last),
-        "together": [receipt.to_json(run) for run in outcome.together],
+        "evidence": last.evidence_json() if last else None,
+        "together": [run.to_json() for run in outcome.batch_runs],
     }
 
 

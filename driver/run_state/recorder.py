@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from driver.domain import phase_receipt, reviews
 from driver.domain.item_key import ItemKey
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Attempt, ItemOutcome, TestRun, Verdict
@@ -130,15 +129,15 @@ class Recorder:
 
     def recall(self, slug: str, past: Sequence[Review]) -> None:
         """Reviews of an earlier run stay in the item's entries."""
-        self._reviews[slug] = [reviews.to_json(review) for review in past]
+        self._reviews[slug] = [review.to_json() for review in past]
 
     def recall_phases(self, slug: str, past: Sequence[PhaseReceipt]) -> None:
         """The item's phases are written down one by one; these an earlier run has done."""
-        self._phases[slug] = [phase_receipt.to_json(one) for one in past]
+        self._phases[slug] = [one.to_json() for one in past]
 
     def note_phase(self, slug: str, done: PhaseReceipt) -> None:
         """A phase is over; whichever entry of the item comes next says so."""
-        self._phases.setdefault(slug, []).append(phase_receipt.to_json(done))
+        self._phases.setdefault(slug, []).append(done.to_json())
 
     def phased(
         self, subject: ItemKey, done: PhaseReceipt, work: Attempt | None, number: int | None = None
@@ -168,9 +167,9 @@ class Recorder:
 
         Raises LeasedElsewhereError and CannotRunError, and then the review counts for nothing.
         """
-        said = verdict_said(review.word, review.said)
+        said = verdict_said(review.word, review.message)
         self.say(f"{subject.slug}: review {review.number}: {said}")
-        self._reviews.setdefault(subject.slug, []).append(reviews.to_json(review))
+        self._reviews.setdefault(subject.slug, []).append(review.to_json())
         data = {**journal_entry.of_outcome(outcome), "settled": final}
         with self._step(subject, "reviewed", data) as entry:
             self._memory.reviewed(subject, review, partial(self._told, subject, entry.put))
@@ -312,8 +311,8 @@ class Recorder:
     def _entry(self, subject: ItemKey, data: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "waveId": self._wave_id,
-            "content": subject.content,
-            "task": subject.task,
+            "content": subject.content_key,
+            "task": subject.task_key,
             "anchor": self.anchor,
             "reviews": self._reviews.get(subject.slug, []),
             **({"phases": self._phases[subject.slug]} if subject.slug in self._phases else {}),

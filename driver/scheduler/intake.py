@@ -25,7 +25,7 @@ from driver.backlog.selection import (
     Skipped,
     name_of,
     select_disjoint,
-    select_ranked,
+    select_ordered,
 )
 from driver.backlog.tracker_index import TrackerIndex
 from driver.publishing.pending import PendingItems
@@ -113,7 +113,7 @@ def _select(cycle: Cycle, line: OrderedQueue, first: Sequence[str]) -> Selection
     default_repo = str(cycle.repo) if cycle.repo else None
     real = cache(os.path.realpath)
     if not first:
-        return select_ranked(line, cycle.max_items, default_repo, real)
+        return select_ordered(line, cycle.max_items, default_repo, real)
     return select_disjoint(line.items, cycle.max_items, default_repo, first, real)
 
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from driver.domain import test_receipt as receipt
 from driver.domain.item_key import digest
 from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, Evidence, RunKind, TestRun
@@ -104,7 +103,7 @@ class WaveBaselines:
         wave.recorder.say(f"{planned.slug}: test on the base {told}")
         if run.kind in _ANSWERS and not wave.settings.workspace.copy:
             with self._lock:
-                self._news[key] = {"at": time.time(), "receipt": receipt.to_json(run)}
+                self._news[key] = {"at": time.time(), "receipt": run.to_json()}
         return Evidence(run)
 
     def _save(self) -> None:
@@ -141,7 +140,7 @@ def _not_run(planned: Planned, ground: RepositoryContext, why: str) -> TestRun:
 
 
 def _load(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Evidence]:
-    found = {key: receipt.from_json(entry["receipt"]) for key, entry in entries.items()}
+    found = {key: TestRun.from_json(entry["receipt"]) for key, entry in entries.items()}
     return {key: Evidence(replace(run, cached=True)) for key, run in found.items() if run}
 
 

@@ -93,7 +93,7 @@ def _bases(wave: Wave) -> Iterator[Base]:
 def _item_report(
     wave: Wave, planned: Planned, outcome: ItemOutcome, shipment: Shipment | None
 ) -> ItemReport:
-    left_out = {o.slug: o for o in shipment.left_out} if shipment else {}
+    left_out = {o.slug: o for o in shipment.evicted} if shipment else {}
     outcome = left_out.get(planned.slug, _with_runs(outcome, shipment))
     shipped = dict(shipment.commits).get(planned.slug) if shipment else None
     try:
@@ -134,8 +134,8 @@ def _warning(outcome: ItemOutcome, shipment: Shipment | None, commit: str | None
 
 
 def _with_runs(outcome: ItemOutcome, shipment: Shipment | None) -> ItemOutcome:
-    runs = dict(shipment.together).get(outcome.slug) if shipment else None
-    return replace(outcome, together=runs) if runs else outcome
+    runs = dict(shipment.batch_runs).get(outcome.slug) if shipment else None
+    return replace(outcome, batch_runs=runs) if runs else outcome
 
 
 def _record_end(

@@ -11,8 +11,6 @@ from typing import Any
 
 from driver.backend_api.driver import Usage
 from driver.backend_api.provider_fault import ProviderLoad
-from driver.domain import phase_receipt, reviews
-from driver.domain import test_receipt as receipt
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import (
     BUILD,
@@ -185,8 +183,8 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "workerId": last.worker_id if last else None,
         "model": last.model if last else None,
         "adversarial_review": _review(item, review_mode),
-        "reviews": [reviews.to_json(review) for review in outcome.reviews],
-        "phases": [phase_receipt.to_json(one) for one in _phases(item)],
+        "reviews": [review.to_json() for review in outcome.reviews],
+        "phases": [one.to_json() for one in _phases(item)],
         "afterApproval": list(outcome.after_approval),
         "publish": outcome.publish,
         "selfWrittenTests": [c.path for c in outcome.changes if is_test(c.path)],
@@ -194,9 +192,9 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
         "spotChecked": bool(outcome.evidence.spot_checks),
         "spot_check_failed": outcome.evidence.flaky,
         "flaky": outcome.evidence.flaky,
-        "together": [receipt.to_json(run) for run in outcome.together],
+        "together": [run.to_json() for run in outcome.batch_runs],
         "verificationTier": item.planned.policy.tier,
-        "usage": _usage(sum_usage(usages_of(outcome))),
+        "usage": sum_usage(usages_of(outcome)).to_json(),
         "attempts": [_attempt(attempt) for attempt in outcome.attempts],
         "tree": outcome.tree,
         "commit": item.commit,
@@ -225,32 +223,19 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "workerId": attempt.worker_id,
         "model": attempt.model,
         "durationS": round(attempt.duration_s, 3),
-        "usage": _usage(attempt.usage),
+        "usage": attempt.usage.to_json(),
         "survivors": list(attempt.survivors),
         "test": _test(attempt.test),
-        "evidence": receipt.evidence(attempt),
+        "evidence": attempt.evidence_json(),
     }
 
 
 def _test(test: TestRun | None) -> dict[str, Any] | None:
     if test is None:
         return None
+    told = test.to_json()
     return {
-        "kind": str(test.kind),
-        "command": test.command,
-        "exit": test.exit_code,
-        "durationS": round(test.duration_s, 3),
-        "tree": test.tree,
-        "outputFile": test.output_file,
-    }
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    return {
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "totalTokens": usage.total_tokens,
-        "costUsd": usage.cost_usd,
+        key: told[key] for key in ("kind", "command", "exit", "durationS", "tree", "outputFile")
     }
 
 
@@ -293,7 +278,7 @@ def _shipped_repo(shipment: Shipment, proposed: Sequence[Proposed]) -> dict[str,
         "onto": shipment.onto,
         "integration": {
             "runs": shipment.integration_runs,
-            "receipts": [receipt.to_json(run) for run in shipment.integration],
+            "receipts": [run.to_json() for run in shipment.integration],
         },
         "pr": own["pr"],
         "prError": own["prError"],

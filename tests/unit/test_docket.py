@@ -16,7 +16,7 @@ from driver.backlog.selection import (
     filter_todo_items,
     name_of,
     select_disjoint,
-    select_ranked,
+    select_ordered,
 )
 from driver.backlog.tracker_index import index_of
 from driver.domain.ownership import OwnershipError, is_plain, parse_owned
@@ -71,7 +71,7 @@ def check_backlog(seed: int) -> None:
         bool(check_item(item)[1]) for item in todo
     ]
     whole = select_disjoint(items=todo, max_count=3)
-    assert select_ranked(docket.todo, 3, None, str) == whole
+    assert select_ordered(docket.todo, 3, None, str) == whole
 
 
 def test_what_is_held_of_a_tracker_says_what_the_whole_says() -> None:

@@ -93,13 +93,13 @@ def test_a_receipt_survives_its_json() -> None:
         commands=(CommandReceipt("make", None, 5),),
         engine=Engine("command", "m", "quick"),
     )
-    [back] = phase_receipt.from_json([phase_receipt.to_json(one)])
+    [back] = phase_receipt.from_json([one.to_json()])
     assert (back,) == phase_receipt.remembered([one])
 
 
 def test_what_is_not_known_of_a_phase_is_null_and_comes_back_so() -> None:
     one = PhaseReceipt("implement", "agent", "agent", "completed", engine=Engine(model="m"))
-    told = phase_receipt.to_json(one)
+    told = one.to_json()
     assert (told["startedAt"], told["engine"]["name"], told["promptHash"]) == (None, None, None)
     assert phase_receipt.from_json([told]) == phase_receipt.remembered([one])
 

@@ -17,7 +17,6 @@ from driver.domain.reviews import (
     from_json,
     review_word,
     settled_by,
-    to_json,
 )
 
 NONCE = "5f" * 16
@@ -161,9 +160,9 @@ def test_only_what_decided_on_a_tree_is_remembered_of_it() -> None:
 def test_a_review_read_back_is_the_same_and_says_that_it_was_read_back() -> None:
     found = Finding("a.txt", None, "minor", "why", "check")
     review = a_review(CHANGES, findings=(found,), backend="b", model="m", since="s", worker_id="w")
-    [back] = from_json([to_json(review)])
+    [back] = from_json([review.to_json()])
     assert back.recalled
-    assert to_json(back) == {**to_json(review), "recalled": True}
+    assert back.to_json() == {**review.to_json(), "recalled": True}
 
 
 @pytest.mark.parametrize(
@@ -174,10 +173,10 @@ def test_a_review_read_back_is_the_same_and_says_that_it_was_read_back() -> None
         [{}],
         [1],
         ["x"],
-        [{**to_json(a_review(APPROVED)), "verdict": "fine"}],
-        [{**to_json(a_review(APPROVED)), "usage": None}],
-        [{**to_json(a_review(APPROVED)), "findings": [{"file": "a"}]}],
-        [to_json(a_review(APPROVED)), {"round": 2}],
+        [{**a_review(APPROVED).to_json(), "verdict": "fine"}],
+        [{**a_review(APPROVED).to_json(), "usage": None}],
+        [{**a_review(APPROVED).to_json(), "findings": [{"file": "a"}]}],
+        [a_review(APPROVED).to_json(), {"round": 2}],
     ],
 )
 def test_reviews_that_cannot_be_read_are_none(told: object) -> None:
