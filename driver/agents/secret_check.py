@@ -28,7 +28,7 @@ def check_secrets(
     if not isinstance(ground, CloneContext):
         return []
     known = _known(settings)
-    message = commit_message(item, "", "").encode()
+    message = commit_message([(item, ".")], "", "").encode()
     return objections(_MESSAGE, message, known) + [
         told
         for change, now, before in _contents(ground.git, changes)

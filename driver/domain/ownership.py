@@ -1,8 +1,7 @@
-"""Which files an item may write: names checked, compared and matched.
+"""File ownership: the rules for names in `ownsFiles`, and the comparison of owners.
 
-Owns the rules for names in `ownsFiles` and the comparison of owners. Everything here is pure
-except `leaves_tree`, which looks at the disk for symbolic links. What an agent really changed is
-found elsewhere, in git objects.
+Pure except for `leaves_tree` and `nested_repository`, which read the disk. The files that an agent
+really changed are read elsewhere, from git objects.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Conflict:
     other_file: str
 
     def describe(self) -> str:
-        """One sentence for people."""
+        """The conflict as a sentence."""
         earlier, later = self.slugs
         if self.file == self.other_file:
             return f"{later!r} and {earlier!r} both own {self.file!r}"
@@ -97,7 +96,7 @@ class Conflict:
 
 @dataclass(slots=True)
 class OwnershipMap:
-    """Who owns what so far, per repository; a look-up costs the depth of a path, not the owners."""
+    """Owners of paths per repository; a look-up costs the depth of a path, not the owners."""
 
     _held: dict[tuple[str | None, str], tuple[str, OwnedPath]] = field(default_factory=dict)
     _above: dict[tuple[str | None, str], tuple[str, OwnedPath]] = field(default_factory=dict)
@@ -111,7 +110,7 @@ class OwnershipMap:
         return self._above.get((repo, key))
 
     def add(self, owner: str, repo: str | None, paths: Iterable[OwnedPath]) -> None:
-        """Let `owner` hold `paths`; where someone holds a path already, the first stays."""
+        """Let `owner` hold `paths`; an earlier owner of a path stays its owner."""
         for owned in paths:
             key = owned.key
             self._held.setdefault((repo, key), (owner, owned))
@@ -138,7 +137,7 @@ def parse_owned(entry: str, work_dir: str = ".") -> OwnedPath:
 
 
 def is_plain(entry: str) -> bool:
-    """Whether a look is enough to know that `parse_owned` takes an entry below the repository."""
+    """A fast test: True means that `parse_owned` accepts the entry, False says nothing."""
     return (
         len(entry) < MAX_COMPONENT_BYTES
         and bool(_PLAIN_PATH.match(entry))
@@ -176,7 +175,7 @@ def find_conflicts(
 def covers(owned: Iterable[OwnedPath], path: str) -> bool:
     """True when a change of exactly this repo-relative path is allowed; no case is folded.
 
-    Who owns a directory owns what is below it, not the right to make it a file or a link.
+    The owner of a directory owns everything below it, but may not make it a file or a link.
     """
     return any(
         path.startswith(entry.path + "/") if entry.is_dir else path == entry.path for entry in owned
@@ -193,7 +192,7 @@ def git_component(component: str) -> bool:
 
 
 def name_problem(component: str) -> str | None:
-    """Why one component cannot be a name on every system we serve, or None when it can."""
+    """The reason why a component cannot be a name on every supported system, or None."""
     if len(component) < MAX_COMPONENT_BYTES and _PLAIN.match(component):
         return None  # nearly every name is one of these, and a long backlog has very many
     if component == "..":
@@ -206,42 +205,38 @@ def name_problem(component: str) -> str | None:
 
 
 def nested_repository(top: Path, path: str) -> str:
-    """The folder below `top`, the path itself or on its way, that is a repository of its own (a
-    submodule, another checkout); "" where there is none."""
+    """The path or the first of its parents below `top` that is a repository of its own (a
+    submodule, another checkout); "" if there is none."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
-    ways = ("/".join(parts[: at + 1]) for at in range(len(parts)))
-    return next((way for way in ways if os.path.lexists(top / way / ".git")), "")
+    folders = ("/".join(parts[: at + 1]) for at in range(len(parts)))
+    return next((each for each in folders if os.path.lexists(top / each / ".git")), "")
 
 
 def leaves_tree(top: Path, path: str) -> bool:
-    """True when a link on the way of `path` below `top` leads out of it, or into its `.git`.
+    """True when a symbolic link in `path` below `top` leads out of `top`, or into its `.git`.
 
-    The path itself and each parent count. A link with an absolute target leaves wherever it leads,
-    as does one that climbs out and comes back in: another checkout has another place and name. So
-    does one that cannot be followed.
+    The path itself and each parent count. A link with an absolute target always leaves, as does one
+    that climbs out and comes back in: another checkout has another folder and name. So does a link
+    that cannot be followed.
     """
-    place: list[str] = []
+    folder: list[str] = []
     waiting = path.split("/")[::-1]
     links = 0
     while waiting:
         part = waiting.pop()
-        if (part == ".." and not place) or git_component(part):
+        if (part == ".." and not folder) or git_component(part):
             return True
         if part == "..":
-            place.pop()
+            folder.pop()
             continue
-        place.append(part)
-        if (target := _link_target(top.joinpath(*place))) is not None:
-            links += 1
+        folder.append(part)
+        if (link := top.joinpath(*folder)).is_symlink():
+            target, links = link.readlink(), links + 1
             if target.anchor or links > _MAX_LINKS:
                 return True
-            place.pop()
+            folder.pop()
             waiting += reversed(target.parts)
     return False
-
-
-def _link_target(path: Path) -> Path | None:
-    return path.readlink() if path.is_symlink() else None
 
 
 def _components(entry: str, text: str) -> list[str]:

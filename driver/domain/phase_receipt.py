@@ -1,4 +1,4 @@
-"""What a phase did to an item, as data and as the JSON of report, journal and events. No I/O."""
+"""The receipt of a phase of an item, as data and as JSON of report, journal and events. No I/O."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from driver.backend_api.driver import Usage
 
 COMPLETED = "completed"  # the next step may begin
-REPAIR = "repair"  # not as it should be, and somebody is to mend it
+REPAIR = "repair"  # the work has a fault that an agent is to repair
 STALLED = "stalled"  # the item goes no further
-SKIPPED = "skipped"  # by a person, or by the configuration
+SKIPPED = "skipped"  # by the user, or by the configuration
 
-# Who did it; what BUILDER, REPAIRER and READER used is counted with the attempts and reviews.
+# Roles; the usage of BUILDER, REPAIRER and READER is counted with the attempts and reviews.
 BUILDER, REPAIRER, READER, TESTER, WORKER = "agent", "repair", "verdict", "gate", "helper"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandReceipt:
-    """One command of a gate or a set-up; `exit_code` None where it did not come to its end."""
+    """A command of a gate or a set-up; `exit_code` is None if it did not finish."""
 
     command: str
     exit_code: int | None
@@ -28,7 +28,7 @@ class CommandReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Who was asked, as far as that is known; `name` is the backend's."""
+    """The engine that did the work, as far as it is known; `name` is the backend's."""
 
     name: str | None = None
     model: str | None = None
@@ -37,8 +37,8 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class PhaseReceipt:
-    """One run of a phase. `input` and `output` are git trees, None where there is none yet;
-    `engine` is whoever was asked, None where nobody was; `recalled` is one of an earlier run."""
+    """A run of a phase. `input` and `output` are git trees, None before there is one; `engine` is
+    None for a phase without an agent; a `recalled` receipt is from an earlier run."""
 
     phase: str
     kind: str
@@ -86,7 +86,7 @@ class PhaseReceipt:
 
 
 def from_json(told: object) -> tuple[PhaseReceipt, ...]:
-    """Receipts as a journal has them; none at all where one of them cannot be read."""
+    """Receipts read from a journal; empty if any of them is malformed."""
     try:
         return tuple(_receipt(one) for one in told) if isinstance(told, list) else ()
     except (KeyError, TypeError, ValueError):
@@ -120,10 +120,10 @@ def _receipt(told: Mapping[str, Any]) -> PhaseReceipt:
 
 
 def of_this_run(receipts: Sequence[PhaseReceipt]) -> list[PhaseReceipt]:
-    """Those that are no memory."""
+    """The receipts that were not recalled from an earlier run."""
     return [one for one in receipts if not one.recalled]
 
 
 def remembered(receipts: Sequence[PhaseReceipt]) -> tuple[PhaseReceipt, ...]:
-    """The same as memories of an earlier run."""
+    """The receipts, marked as recalled from an earlier run."""
     return tuple(replace(one, recalled=True) for one in receipts)

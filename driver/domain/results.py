@@ -10,7 +10,7 @@ from typing import Any
 from driver.backend_api.driver import Usage
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.reviews import Review
-from driver.runners.result import Counts, Doubt
+from driver.runners.result import Counts, Doubt, counts_from_json
 from state_store.database import events
 
 BUILD = "build"
@@ -142,7 +142,7 @@ class TestRun:
             "sandbox": self.sandbox,
             "outputFile": self.output_file,
             "outputDigest": self.output_digest,
-            "counts": _counts_to_json(self.counts),
+            "counts": self.counts.to_json() if self.counts else None,
             "cached": self.cached,
             "survivors": list(self.survivors),
         }
@@ -166,30 +166,12 @@ class TestRun:
                 environment=tuple(told["environment"]),
                 sandbox=str(told["sandbox"]),
                 output_digest=told["outputDigest"],
-                counts=_counts_from_json(told["counts"]),
+                counts=counts_from_json(told["counts"]),
                 cached=bool(told["cached"]),
                 survivors=tuple(told.get("survivors") or ()),
             )
         except (KeyError, TypeError, ValueError):
             return None
-
-
-def _counts_to_json(counts: Counts | Doubt | None) -> dict[str, Any] | None:
-    if isinstance(counts, Doubt):
-        return {"runner": counts.runner, "doubt": counts.reason}
-    if counts is None:
-        return None
-    told = {"ran": counts.ran, "failed": counts.failed, "skipped": counts.skipped}
-    return {"runner": counts.runner, **told}
-
-
-def _counts_from_json(told: Any) -> Counts | Doubt | None:
-    if told is None:
-        return None
-    if "doubt" in told:
-        return Doubt(str(told["runner"]), str(told["doubt"]))
-    ran, failed, skipped = (int(told[name]) for name in ("ran", "failed", "skipped"))
-    return Counts(str(told["runner"]), ran, failed, skipped)
 
 
 def receipts_in(told: object) -> list[TestRun]:

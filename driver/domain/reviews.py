@@ -1,6 +1,6 @@
-"""What reviewers said of an item, as data and as the JSON of reports and journal. No I/O.
+"""Reviews of an item, as data and as JSON of reports and journal. No I/O.
 
-A review is of exactly one tree. What was read back from a journal costs nothing a second time.
+A review is of exactly one tree. A review that was read back from a journal is not billed again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NOT_REQUIRED = "not_required"
 
 
 class ReviewWord(StrEnum):
-    """What a review came to. Everything that is not clearly one of the first two is the third."""
+    """The decision of a review; UNDECIDED unless it clearly is one of the other two."""
 
     APPROVED = "approved"
     CHANGES_REQUESTED = "changes_requested"
@@ -26,7 +26,7 @@ class ReviewWord(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault that a reviewer found; `check` says how one would see that it is gone."""
+    """A fault that a reviewer found; `check` says how to see that it is gone."""
 
     file: str
     line: int | None
@@ -41,9 +41,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """One look at `tree`. `number` counts an item's rounds from 1; `since` is the tree that was
-    looked at before it; `reason` says why it is undecided; `recalled` is one of an earlier run;
-    `prompt_hash` is known in the run that asked, of the prompt without its nonce."""
+    """A review of `tree`.
+
+    `number` counts an item's rounds from 1; `since` is the tree of the round before; `reason` says
+    why it is undecided; a `recalled` review is from an earlier run; `prompt_hash` is of the prompt
+    without its nonce, and known only in the run that asked.
+    """
 
     number: int
     tree: str
@@ -62,7 +65,7 @@ class Review:
 
     @property
     def message(self) -> str:
-        """A sentence for people: why it is undecided, else what the reviewer summed up."""
+        """The reason why it is undecided, else the reviewer's summary."""
         return self.reason or self.summary or "; ".join(map(str, self.findings))
 
     def to_json(self) -> dict[str, Any]:
@@ -103,12 +106,12 @@ def review_word(reviews: Sequence[Review], tree: str | None, *, required: bool, 
 
 
 def is_required(*, required: bool, mode: str) -> bool:
-    """Whether work may ship only when it was reviewed; `required` is what its policy says."""
+    """True if work ships only after a review; `required` is the policy's answer."""
     return mode != OFF and (required or mode == "always")
 
 
 def from_json(told: object) -> tuple[Review, ...]:
-    """Reviews as a journal has them; none at all where one of them cannot be read."""
+    """Reviews read from a journal; empty if any of them is malformed."""
     try:
         return tuple(_review(one) for one in told) if isinstance(told, list) else ()
     except (KeyError, TypeError, ValueError):
@@ -134,5 +137,5 @@ def _review(told: Mapping[str, Any]) -> Review:
 
 
 def of_this_run(reviews: Sequence[Review]) -> list[Review]:
-    """Those that this run paid for."""
+    """The reviews that were not recalled from an earlier run."""
     return [review for review in reviews if not review.recalled]

@@ -1,4 +1,4 @@
-"""How hard a backend's work is checked: its tier's table, and what an item asks for itself."""
+"""Verification tiers: how hard a backend's work is checked, and an item's own settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from driver.domain.work_item import WorkItem
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the engine does with one item; `spot_check_frac` is a share from 0 to 1."""
+    """The checks of one item; `spot_check_frac` is a share from 0 to 1."""
 
     tier: int
     validate_all_json: bool
@@ -20,7 +20,7 @@ class Policy:
     require_review: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The table's keys and the tier, for the report."""
+        """The shape in the report: the table's keys and the tier."""
         return {
             "tier": self.tier,
             "validate_all_json": self.validate_all_json,

@@ -1,8 +1,8 @@
-"""What a wave will do: its items, checked once and frozen.
+"""The manifest of a wave: its items, checked once and frozen.
 
-This is the edge where the JSON that people and schedulers write becomes data the engine trusts:
-every name, type and size is checked here and all problems are told at once. Whether a repository
-or folder exists is asked later, by the pre-flight.
+Here the JSON of users and schedulers becomes data that the engine trusts: every name, type and size
+is checked, and all problems are reported at once. The pre-flight asks later whether a repository or
+folder exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from driver.backend_api.driver import EFFORT_NORMAL
 from driver.domain import item_fields as fields
-from driver.domain.item_fields import Command, Wrong, is_absolute
+from driver.domain.item_fields import Command, InvalidValueError, is_absolute
 from driver.domain.ownership import OwnershipError, comparison_key, is_plain, parse_owned
 from driver.runners.counts import Allowance
 from driver.test_command.exit_code_rules import command_problems
@@ -35,7 +35,7 @@ _WAVE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class ManifestError(InputError):
-    """A manifest no wave can run; `problems` has a sentence for each thing to correct."""
+    """A manifest that no wave can run; `problems` has a sentence for each thing to correct."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         left_out = len(problems) - MAX_PROBLEMS_SHOWN
@@ -45,7 +45,7 @@ class ManifestError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class ItemProblem:
-    """Why an item cannot be built: a word for programs and a sentence for people."""
+    """The reason why an item cannot be built: a word for programs and a sentence for people."""
 
     reason: str
     text: str
@@ -53,7 +53,7 @@ class ItemProblem:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """One piece of work for one agent. None means "as the backend's tier and the config say".
+    """A piece of work for one agent. None leaves a value to the backend's tier and the settings.
 
     `owns_files` is as written, relative to `work_dir`; `work_dir` is relative to the repository,
     or absolute. `extra` holds the keys that Tidegate does not know, unchanged.
@@ -85,7 +85,7 @@ class WorkItem:
 
     @property
     def allowance(self) -> Allowance:
-        """How many tests fewer, or more of them skipped, than on the base are meant."""
+        """The intended loss of tests against the base: fewer tests, more of them skipped."""
         return Allowance(self.fewer_tests or 0, self.more_skipped or 0)
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Manifest:
 
 
 def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manifest:
-    """Check a parsed manifest; `new_wave_id` is asked when it names no wave.
+    """Check a parsed manifest; `new_wave_id` makes an id when it names no wave.
 
     The document is never changed. Raises ManifestError with every problem found.
     """
@@ -121,7 +121,11 @@ def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manif
         raise ManifestError(['a manifest is an object with a list "items"'])
     problems: list[str] = []
     wave_id = _wave_id(document, problems)
-    description = _description(document, problems)
+    description = ""
+    try:
+        description = fields.text_of(document.get("wave_description") or "")
+    except InvalidValueError as fault:
+        problems.append(f"wave_description {fault}")
     items = tuple(_items(document.get("items"), problems))
     problems += _repeated(items)
     if problems:
@@ -130,7 +134,7 @@ def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manif
 
 
 def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProblem, ...]]:
-    """The item as data, or None and everything that is wrong with it."""
+    """The item as data, or None and all its problems."""
     values, found = _values(item, _FIELDS)
     if found:
         return None, tuple(found)
@@ -140,12 +144,12 @@ def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProb
 
 
 def item_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
-    """Everything that is wrong with an item, as `check_item` finds it."""
+    """All problems of an item, as `check_item` finds them."""
     return () if _is_plain(item) else tuple(_values(item, _FIELDS)[1])
 
 
 def ownership_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
-    """What is wrong with the files of an item and the place they are in."""
+    """All problems of an item's files, work folder and repository."""
     return tuple(_values(item, ("ownsFiles", "workDir", "repo"))[1])
 
 
@@ -156,13 +160,15 @@ def _values(
     there = [key for key in keys if key in _REQUIRED or item.get(key) is not None]
     values = {_FIELDS[key][0]: _checked(_FIELDS[key][1], item, key, found) for key in there}
     found += _owned(values)
-    found += _hiding(values)
+    if command := values.get("test_command"):
+        problems = _command_problems(command)
+        found += (ItemProblem("invalid_testCmd", f"testCmd: {problem}") for problem in problems)
     return values, found
 
 
 def _is_plain(item: Mapping[str, Any]) -> bool:
-    """Whether a look is enough to know that nothing is wrong, as with nearly every item of a long
-    backlog; False says nothing."""
+    """A fast test that holds for nearly every item of a long backlog: True means that the item has
+    no problem, False says nothing."""
     slug, command, owned = item.get("slug"), item.get("testCmd"), item.get("ownsFiles")
     texts: list[Any] = [slug, command, item.get("id"), item.get("prompt"), item.get("title", "-")]
     if type(owned) is not list or not _UNUSUAL.isdisjoint(item) or set(map(type, texts)) != {str}:
@@ -193,7 +199,9 @@ def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
             problems.append(f"item {number}: it must be an object")
             continue
         work_item, found = check_item(item)
-        problems += [f"{_called(number, item)}: {problem.text}" for problem in found]
+        slug = item.get("slug")
+        named = f" (slug {slug[:80]!r})" if isinstance(slug, str) else ""
+        problems += [f"item {number}{named}: {problem.text}" for problem in found]
         if work_item:
             yield work_item
 
@@ -203,11 +211,14 @@ def _checked(
 ) -> Any:
     value = item.get(key)
     try:
-        if value is None:
-            raise Wrong(f"is missing{_near(item, key)}: {_REQUIRED[key]}")
-        return check(value)
-    except Wrong as wrong:
-        found.append(ItemProblem(_REASONS.get(key, f"invalid_{key}"), f"{key} {wrong}"))
+        if value is not None:
+            return check(value)
+        spelled = {str(k).replace("_", "").replace("-", "").lower(): k for k in islice(item, 100)}
+        near = spelled.get(key.lower(), key)
+        hint = f" (found {near!r}; write {key!r})" if near != key else ""
+        raise InvalidValueError(f"is missing{hint}: {_REQUIRED[key]}")
+    except InvalidValueError as fault:
+        found.append(ItemProblem(_REASONS.get(key, f"invalid_{key}"), f"{key} {fault}"))
         return None
 
 
@@ -234,13 +245,6 @@ def _command_problems(command: Command) -> tuple[str, ...]:
     return command_problems(command, pipefail=os.name != "nt")
 
 
-def _hiding(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
-    """What in the test command could hide that a test is red."""
-    command = values.get("test_command")
-    for problem in _command_problems(command) if command else ():
-        yield ItemProblem("invalid_testCmd", f"testCmd: {problem}")
-
-
 def _repeated(items: Sequence[WorkItem]) -> Iterator[str]:
     """Slugs name files and branches, so two that differ only in case would share them."""
     slugs: dict[str, str] = {}
@@ -254,25 +258,6 @@ def _repeated(items: Sequence[WorkItem]) -> Iterator[str]:
         if item.item_id is not None and item.item_id in ids:
             yield f"the id {item.item_id!r} is used twice; give each item its own"
         ids.add(item.item_id or "")
-
-
-def _called(number: int, item: Mapping[str, Any]) -> str:
-    slug = item.get("slug")
-    return f"item {number} (slug {slug[:80]!r})" if isinstance(slug, str) else f"item {number}"
-
-
-def _near(item: Mapping[str, Any], key: str) -> str:
-    plain = {str(k).replace("_", "").replace("-", "").lower(): k for k in islice(item, 100)}
-    found = plain.get(key.lower())
-    return f" (found {found!r}; write {key!r})" if found and found != key else ""
-
-
-def _description(document: Mapping[str, Any], problems: list[str]) -> str:
-    try:
-        return fields.text_of(document.get("wave_description") or "")
-    except Wrong as wrong:
-        problems.append(f"wave_description {wrong}")
-        return ""
 
 
 def _wave_id(document: Mapping[str, Any], problems: list[str]) -> str | None:
@@ -328,5 +313,5 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "pipeline": ("pipeline", fields.phases_of),
 }
 
-# The fields with which an item gets more than a look.
+# An item with any of these fields is not checked by `_is_plain`.
 _UNUSUAL = _FIELDS.keys() - {"ownsFiles", "id", "slug", "title", "prompt", "testCmd"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from driver.domain.commit_message import batch_message, commit_message
+from driver.domain.commit_message import commit_message
 from driver.domain.results import Change
 from driver.git.private_git import Commit, CommitSpec
 from driver.merge_queue.batch import Batch
@@ -24,9 +24,7 @@ def specs_of(line: Batch, wave: Wave) -> list[CommitSpec]:
     anchor = wave.recorder.anchor
     return [
         _spec(
-            commit_message(
-                planned.item, wave.wave_id, tree, anchor, work_dir=planned.home.work_dir
-            ),
+            commit_message([(planned.item, planned.home.work_dir)], wave.wave_id, tree, anchor),
             outcome.changes,
             wave,
         )
@@ -38,7 +36,7 @@ def batch_of(line: Batch, ground: CloneContext, wave: Wave, head: str) -> Commit
     """One commit for all items of a line that stands on `head`."""
     items = [(planned.item, planned.home.work_dir) for planned, _ in line.entries]
     tree = line.trees[-1]
-    message = batch_message(items, wave.wave_id, tree, wave.recorder.anchor)
+    message = commit_message(items, wave.wave_id, tree, wave.recorder.anchor)
     return _spec(message, ground.git.changes(ground.git.tree_of(head), tree), wave)
 
 

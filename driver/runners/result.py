@@ -6,8 +6,9 @@ Owns the data and the cleaning of a stream; how each runner words its summary is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
@@ -33,6 +34,10 @@ class Counts:
         """Tests that ran and did not fail; never below 0 (one test may fail several times)."""
         return max(self.ran - self.failed, 0)
 
+    def to_json(self) -> dict[str, Any]:
+        """The shape in receipts."""
+        return asdict(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
@@ -40,6 +45,20 @@ class Doubt:
 
     runner: str
     reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape in receipts."""
+        return {"runner": self.runner, "doubt": self.reason}
+
+
+def counts_from_json(told: Mapping[str, Any] | None) -> Counts | Doubt | None:
+    """Counts or a doubt read back from a receipt. Raises KeyError, TypeError and ValueError."""
+    if told is None:
+        return None
+    if "doubt" in told:
+        return Doubt(str(told["runner"]), str(told["doubt"]))
+    ran, failed, skipped = (int(told[name]) for name in ("ran", "failed", "skipped"))
+    return Counts(str(told["runner"]), ran, failed, skipped)
 
 
 MISSING = "its closing summary is missing"

@@ -29,7 +29,7 @@ from driver.backlog.publication_status import (
 from driver.backlog.retry_policy import opened
 from driver.backlog.tracker import Edit
 from driver.domain.commit_message import item_name, task_of
-from driver.domain.item_fields import Wrong, slug_of, text_of
+from driver.domain.item_fields import InvalidValueError, slug_of, text_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
 from driver.domain.work_item import check_item
 from driver.git.private_git import open_repository
@@ -266,7 +266,7 @@ def _has_a_place(item: Item) -> bool:
     try:
         slug_of(item.get("slug"))
         text_of(item.get("repo") or "")
-    except Wrong:
+    except InvalidValueError:
         return False
     return True
 

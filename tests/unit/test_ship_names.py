@@ -31,11 +31,11 @@ def an_item(**more: Any) -> WorkItem:
 )
 def test_a_subject_is_one_short_printable_line(title: str | None, subject: str) -> None:
     item = an_item() if title is None else an_item(title=title)
-    assert commit_message(item, "w", "t").split("\n\n")[0] == subject
+    assert commit_message([(item, ".")], "w", "t").split("\n\n")[0] == subject
 
 
 def test_the_trailers_say_what_a_later_run_looks_for() -> None:
-    message = commit_message(an_item(item_id="7"), "wave-1", "beef")
+    message = commit_message([(an_item(item_id="7"), ".")], "wave-1", "beef")
     assert message.split("\n\n")[1].splitlines() == [
         "Wave-Id: wave-1",
         "Item-Id: 7",
@@ -47,12 +47,12 @@ def test_the_trailers_say_what_a_later_run_looks_for() -> None:
 
 
 def test_an_anchor_is_one_more_trailer() -> None:
-    message = commit_message(an_item(), "w", "beef", "wave:w@3:00")
+    message = commit_message([(an_item(), ".")], "w", "beef", "wave:w@3:00")
     assert message.splitlines()[-1] == "State-Anchor: wave:w@3:00"
 
 
 def test_a_value_with_a_line_break_forges_no_trailer() -> None:
-    message = commit_message(an_item(item_id="7\nProved-Tree: forged"), "w", "beef")
+    message = commit_message([(an_item(item_id="7\nProved-Tree: forged"), ".")], "w", "beef")
     assert [line for line in message.splitlines() if line.startswith("Proved-Tree")] == [
         "Proved-Tree: beef"
     ]
