@@ -41,7 +41,7 @@ from driver.policy.judgement import Judgement
 from driver.policy.protected_paths import refusal
 from driver.run_state.context import AssignedBackend, Planned, Wave
 from driver.terminal.safe_text import without_remedy
-from driver.workspace.repository_context import Observed, Place
+from driver.workspace.repository_context import Observed, Workspace
 from driver.workspace.root import WorkspaceError
 from driver.workspace.saved_patch import WORK, Origin, headed
 from state_store.documents.errors import TidegateError
@@ -71,7 +71,7 @@ class Dispatched:
         )
 
 
-def worked(planned: Planned, place: Place, wave: Wave, call: Call) -> Attempt:
+def worked(planned: Planned, place: Workspace, wave: Wave, call: Call) -> Attempt:
     """One dispatch and what came of it, unrecorded. Work that nothing is to be said against before
     its test is undecided, with the reason UNPROVEN.
 
@@ -199,7 +199,9 @@ def _of_its_own_model(
     return model != performer.driver.resolve_model(ROLE_WORKER)
 
 
-def save(planned: Planned, place: Place, wave: Wave, tree: str | None, name: str = WORK) -> None:
+def save(
+    planned: Planned, place: Workspace, wave: Wave, tree: str | None, name: str = WORK
+) -> None:
     """Keep the work as a patch in the item's folder, and none where nothing differs."""
     # Before the test, so that no end of this process, however sudden, takes the work along.
     save_patch(planned, wave, place.patch(tree), name)
@@ -248,7 +250,7 @@ def against(planned: Planned, wave: Wave, seen: Observed) -> Judgement | None:
     )
     if changes is not None and changes.verdict is Verdict.REFUSED:
         return changes
-    secrets = check_secrets(wave.ground_of(planned), seen.changes, planned.item, wave.settings)
+    secrets = check_secrets(wave.repository_of(planned), seen.changes, planned.item, wave.settings)
     return verdicts.of_ignored(seen.ignored) or verdicts.of_secrets(secrets) or changes
 
 
@@ -269,12 +271,14 @@ def _attempt(sent: Dispatched, seen: Observed, judgement: Judgement) -> Attempt:
     )
 
 
-def _record(planned: Planned, place: Place, wave: Wave, sent: Dispatched, seen: Observed) -> None:
+def _record(
+    planned: Planned, place: Workspace, wave: Wave, sent: Dispatched, seen: Observed
+) -> None:
     if wave.options.recording is None:
         return
     files = tuple(_file(place, c) for c in seen.changes if c.mode != MODE_NESTED)
     wave.options.recording.write(replace(sent.recorded(planned.slug), files=files))
 
 
-def _file(place: Place, change: Change) -> RecordedFile:
+def _file(place: Workspace, change: Change) -> RecordedFile:
     return RecordedFile(change.path, change.mode, place.contents(change))

@@ -26,7 +26,7 @@ from driver.domain.results import BUILD, REPAIR, REVIEW
 from driver.execution.process_identity import RUN_VARIABLE
 from driver.filesystem.tree import remove_tree
 from driver.run_state.context import AssignedBackend, Planned, Wave
-from driver.workspace.repository_context import Place
+from driver.workspace.repository_context import Workspace
 
 TEXT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -78,7 +78,7 @@ class ReviewCall:
     timeout_s: float | None = None
 
 
-def dispatch(planned: Planned, place: Place, wave: Wave, call: Call) -> WorkerResult:
+def dispatch(planned: Planned, place: Workspace, wave: Wave, call: Call) -> WorkerResult:
     """Run one agent in the item's place. A backend that raises gave no answer at all."""
     request = _request(planned, wave, call)
     request.workdir = str(place.workdir)

@@ -15,7 +15,7 @@ Strays = Callable[[], tuple[CheckoutChange, ...]]
 @contextmanager
 def watched(planned: Planned, wave: Wave) -> Iterator[Strays]:
     """While the block runs this item is at work; what it gives tells what is held against it."""
-    tripwire = wave.ground_of(planned).tripwire
+    tripwire = wave.ground_of(planned).checkout_guard
     if tripwire is None:
         yield lambda: ()
         return

@@ -32,7 +32,7 @@ from driver.domain.reviews import Review, ReviewWord
 from driver.git.private_git import GitError
 from driver.limits.admission import BackendClosedError
 from driver.run_state.context import AssignedBackend, Planned, Wave
-from driver.workspace.repository_context import Place, ProvingPlace
+from driver.workspace.repository_context import TestCheckout, Workspace
 from state_store.documents.errors import TidegateError
 
 NONCE_BYTES = 16
@@ -51,7 +51,7 @@ class _Answered:
 
 def review(
     planned: Planned,
-    place: Place,
+    place: Workspace,
     wave: Wave,
     work: Attempt,
     past: Sequence[Review],
@@ -92,7 +92,7 @@ def _call(planned: Planned, shown: UnderReview, number: int) -> ReviewCall:
     return ReviewCall(number, prompt, nonce, VERDICT_SCHEMA, effort, timeout_s)
 
 
-def _shown(place: Place, work: Attempt, tree: str, past: Sequence[Review]) -> UnderReview:
+def _shown(place: Workspace, work: Attempt, tree: str, past: Sequence[Review]) -> UnderReview:
     # What an earlier round could not decide is no look that another may build on.
     told = [one for one in past if one.word is not ReviewWord.UNDECIDED]
     since = None
@@ -104,7 +104,7 @@ def _shown(place: Place, work: Attempt, tree: str, past: Sequence[Review]) -> Un
 
 def _ask(
     planned: Planned,
-    place: Place,
+    place: Workspace,
     wave: Wave,
     reviewer: AssignedBackend,
     tree: str,
@@ -113,7 +113,7 @@ def _ask(
     """Raises BackendClosedError where the reviewer's backend takes no work."""
     wave.gates.check_money()
     reviewer.gates.check_backend()
-    with watched(planned, wave) as strays, place.reading(tree) as copy:
+    with watched(planned, wave) as strays, place.reading_copy(tree) as copy:
         with wave.spending.dispatch(
             reviewer.driver,
             planned.slug,
@@ -131,7 +131,7 @@ def _ask(
         return _Answered(result, _edited(copy), _strayed(strays), duration_s)
 
 
-def _edited(copy: ProvingPlace) -> tuple[str, ...]:
+def _edited(copy: TestCheckout) -> tuple[str, ...]:
     try:
         return copy.tampered()
     except (TidegateError, OSError):

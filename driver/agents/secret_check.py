@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from driver.domain.commit_message import commit_message
 from driver.domain.results import MODE_NESTED, Change
 from driver.domain.work_item import WorkItem
-from driver.git.private_git import PrivateGit
-from driver.workspace.repository_context import CloneContext, RepositoryContext
+from driver.workspace.clone_context import CloneContext
 from tools.secrets.known_values import secrets_of
 from tools.secrets.publishing import objections
 from tools.settings.load import Settings
@@ -18,20 +17,20 @@ _MESSAGE = "the message of the commit"
 
 
 def check_secrets(
-    ground: RepositoryContext, changes: Sequence[Change], item: WorkItem, settings: Settings
+    ground: CloneContext | None, changes: Sequence[Change], item: WorkItem, settings: Settings
 ) -> list[str]:
     """A sentence for each secret, with its line and without its value; the item's commit says its
     title and its test command.
 
     In a folder that is in no repository nothing is published, so there is none.
     """
-    if not isinstance(ground, CloneContext):
+    if ground is None:
         return []
     known = _known(settings)
     message = commit_message([(item, ".")], "", "").encode()
     return objections(_MESSAGE, message, known) + [
         told
-        for change, now, before in _contents(ground.git, changes)
+        for change, now, before in _contents(ground, changes)
         for told in objections(change.path, now, known, before)
     ]
 
@@ -49,14 +48,14 @@ def _known(settings: Settings) -> dict[str, str]:
 
 
 def _contents(
-    git: PrivateGit, changes: Sequence[Change]
+    ground: CloneContext, changes: Sequence[Change]
 ) -> Iterator[tuple[Change, bytes, bytes | None]]:
     """What is new or changed, with its bytes now and before, a part of it in memory at a time."""
     files = [change for change in changes if change.blob and change.mode != MODE_NESTED]
     for start in range(0, len(files), _AT_ONCE):
         some = files[start : start + _AT_ONCE]
         ids = (blob for change in some for blob in (change.blob, _before(change)))
-        held = git.contents(blob for blob in ids if blob)
+        held = ground.git.contents(blob for blob in ids if blob)
         for change in some:
             before = _before(change)
             yield change, held[change.blob or ""], held[before] if before else None

@@ -32,9 +32,9 @@ from driver.git.private_git import PrivateGit, Repository, open_repository
 from driver.maintenance.past_waves import objects_in, past_waves
 from driver.scheduler.context import repository_in_sight
 from driver.verification.test_run import Test, run_of, test_environment
+from driver.workspace.clone_context import CloneContext
 from driver.workspace.root import workspace_root
 from driver.workspace.setup import Preparation, run_setup
-from driver.workspace.workspace import WorkspaceFactory
 from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import Settings, process_environment
 from tools.settings.load import load as load_settings
@@ -129,11 +129,9 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
     setup = functools.partial(run_setup, settings, processes, _RUN)
     prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
     root = folder / "place"
-    trees = WorkspaceFactory(
-        root, git, repo, shipped.commit, prepare, settings.environ
-    ).proving_trees(1)
+    context = CloneContext(root, git, replace(repo, head=shipped.commit), prepare)
     environment = test_environment(settings, _RUN)
-    with trees.checkout(shipped.tree) as place:
+    with context.test_checkout(shipped.tree) as place:
         command = Command(
             shipped.command,
             place.path / shipped.work_dir,

@@ -23,7 +23,7 @@ from driver.run_state.context import Planned, Wave
 from driver.terminal.safe_text import run_said
 from driver.verification.test_run import Test, run_on
 from driver.workspace.base_branch import Head, are_there, conflicts
-from driver.workspace.repository_context import CloneContext
+from driver.workspace.clone_context import CloneContext
 
 Entry = tuple[Planned, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and what runs on it
@@ -187,7 +187,7 @@ class Integration:
         tree, test = key
         name = f"{tree[:12]}-{digest(test.command, test.work_dir)[:8]}"
         output = self._wave.scratch(together.FOLDER) / (f"{name}-again" if again else name)
-        with self._ground.trees.checkout(tree) as proving:
+        with self._ground.test_checkout(tree) as proving:
             run = run_on(test, proving, tree, self._wave, output, purpose=INTEGRATION)
         said = f"together: {run.command}: {run_said(run.kind, run.duration_s)}"
         self._wave.recorder.say(f"{said}, at a second look" if again else said)

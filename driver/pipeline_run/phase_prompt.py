@@ -9,13 +9,13 @@ from driver.domain.reviews import Review
 from driver.pipeline.definition import ADDRESS, Phase
 from driver.pipeline.prompt_files import Told, no_text, own_prompt, rendered, unknown_variables
 from driver.run_state.context import Planned, Wave
-from driver.workspace.repository_context import Place
+from driver.workspace.repository_context import Workspace
 from state_store.documents.errors import CannotRunError
 
 
 def phase_prompt(
     planned: Planned,
-    place: Place,
+    place: Workspace,
     wave: Wave,
     phase: Phase,
     work: Attempt | None = None,
@@ -31,7 +31,7 @@ def phase_prompt(
     return own_prompt(phase.name, told)
 
 
-def mending_prompt(planned: Planned, place: Place, wave: Wave, work: Attempt) -> str:
+def mending_prompt(planned: Planned, place: Workspace, wave: Wave, work: Attempt) -> str:
     """The first prompt and what is wrong with the work, as its test or the rules have it."""
     first = phase_prompt(planned, place, wave, planned.pipeline.first_agent)
     return repair_prompt(first, planned.item, work, _diff(place, work))
@@ -63,7 +63,7 @@ def prompt_file(planned: Planned, wave: Wave, phase: Phase) -> str:
 
 def _told(
     planned: Planned,
-    place: Place,
+    place: Workspace,
     wave: Wave,
     phase: Phase,
     work: Attempt | None,
@@ -87,5 +87,5 @@ def _told(
     )
 
 
-def _diff(place: Place, work: Attempt) -> str:
+def _diff(place: Workspace, work: Attempt) -> str:
     return place.patch(work.tree).decode("utf-8", "replace")

@@ -61,7 +61,7 @@ def _asked(at: Placed, call: Call, tree: str) -> tuple[Dispatched, str]:
     planned, wave = at.planned, at.wave
     wave.gates.check_money()
     call.performer.gates.check_backend()
-    with watched(planned, wave) as strays, at.place.reading(tree) as copy:
+    with watched(planned, wave) as strays, at.place.reading_copy(tree) as copy:
         send: Callable[[Call], WorkerResult] = partial(_sent, planned, copy.path, wave)
         sent = dispatched(planned, wave, call, send)
         _note(at, sent)

@@ -23,7 +23,7 @@ from driver.run_state.context import Planned, Wave
 from driver.verification.assessment import Assessment, assess
 from driver.verification.test_run import TestRequest, prove
 from driver.workspace.base_branch import are_there, conflicts
-from driver.workspace.repository_context import CloneContext
+from driver.workspace.clone_context import CloneContext
 from driver.workspace.saved_patch import of_step, origin_of
 from state_store.documents.errors import CannotRunError, TidegateError
 
@@ -42,11 +42,14 @@ def finish_pending(wave: Wave, memories: Mapping[str, ResumeState]) -> None:
     """Finish what moves the user's checkout before anybody is at work who could have moved it.
     What goes wrong here is told where the items are asked about."""
     for planned in wave.plan:
-        ground, memory = wave.ground_of(planned), memories[planned.slug]
-        if not isinstance(ground, CloneContext) or memory.owed is None:
+        ground, memory = wave.repository_of(planned), memories[planned.slug]
+        if ground is None or memory.owed is None:
             continue
         if memory.owed.moves_checkout and wave.recorder.still_ours(wave.subject(planned)):
-            with suppress(TidegateError), ground.tripwire.by_us() if ground.tripwire else _NONE:
+            with (
+                suppress(TidegateError),
+                ground.checkout_guard.by_us() if ground.checkout_guard else _NONE,
+            ):
                 wave.gates.check()
                 if memory.owed.is_published(ground) and ground.repository.branch:
                     ground.moved_to = tip_of(
@@ -70,20 +73,15 @@ def already_published(memories: Iterable[ResumeState]) -> dict[str, Shipment]:
 
 def recover(planned: Planned, wave: Wave, memory: ResumeState) -> ItemOutcome | None:
     """The item's outcome when an earlier run has already earned it, else None."""
-    ground = wave.ground_of(planned)
-    if not isinstance(ground, CloneContext):
-        return None
     if (known := published(planned, wave, memory)) is not None:
         return known
-    if memory.tree and memory.patch:
-        return _prove_again(planned, wave, ground, memory)
-    return None
+    return _prove_again(planned, wave, memory) if memory.tree and memory.patch else None
 
 
 def published(planned: Planned, wave: Wave, memory: ResumeState) -> ItemOutcome | None:
     """The outcome of an item that an earlier run has shipped, or cannot tell whether it has."""
-    ground = wave.ground_of(planned)
-    if not isinstance(ground, CloneContext):
+    ground = wave.repository_of(planned)
+    if ground is None:
         return None
     try:
         if memory.commit and _is_published(ground, memory.commit, memory.owed):
@@ -107,11 +105,9 @@ def _is_published(ground: CloneContext, commit: str, owed: PendingPublication | 
     return owed is not None and owed.is_published(ground)
 
 
-def _prove_again(
-    planned: Planned, wave: Wave, ground: CloneContext, memory: ResumeState
-) -> ItemOutcome | None:
-    work = acceptable(planned, wave, ground, memory)
-    if work is None:
+def _prove_again(planned: Planned, wave: Wave, memory: ResumeState) -> ItemOutcome | None:
+    ground, work = wave.repository_of(planned), acceptable(planned, wave, memory)
+    if ground is None or work is None:
         return None
     # An entry is not believed, so a proof that ends here has to pass all that any other has.
     wave.baselines.begin(planned, wave)
@@ -127,12 +123,11 @@ def _prove_again(
     return _outcome(planned, Verdict.VERIFIED, (again,), tree=work.tree, commit=None)
 
 
-def acceptable(
-    planned: Planned, wave: Wave, ground: CloneContext, memory: ResumeState
-) -> Rebuilt | None:
+def acceptable(planned: Planned, wave: Wave, memory: ResumeState) -> Rebuilt | None:
     """The remembered work; None where it cannot be rebuilt, or may not be shipped."""
-    tree = _rebuilt(ground, memory)
-    if tree is None:
+    ground = wave.repository_of(planned)
+    tree = _rebuilt(ground, memory) if ground else None
+    if ground is None or tree is None:
         return None
     seen = ground.observed(tree)
     return Rebuilt(tree, seen.changes) if against(planned, wave, seen) is None else None

@@ -13,7 +13,6 @@ from driver.pipeline.definition import REVIEW
 from driver.pipeline_run.resume import acceptable, resumed
 from driver.pipeline_run.resume_state import ResumeState
 from driver.run_state.context import Planned, Wave
-from driver.workspace.repository_context import CloneContext
 from driver.workspace.saved_patch import of_step
 from state_store.documents.files import write_bytes_atomic
 
@@ -35,16 +34,14 @@ def begin_at(planned: Planned, wave: Wave, memory: ResumeState) -> ResumePoint:
     Steps count as done only when the tree they left can be rebuilt and nothing is to be said
     against it; it is proven again before anything rests on it.
     """
-    ground, name = wave.ground_of(planned), wave.options.from_phase
+    name = wave.options.from_phase
     step = course.before(planned.pipeline, name) if name is not None else None
     phases = tuple(one for one in memory.phases if _is_kept(planned, memory, one))
     if step is not None:
         again = {phase.name for phase in planned.pipeline.steps[step:]}
         phases = tuple(one for one in phases if one.phase not in again)
     tree = course.last_tree(phases) or memory.tree
-    if tree is None or not isinstance(ground, CloneContext):
-        return ResumePoint(step or 0, attempts=memory.attempts)
-    found = acceptable(planned, wave, ground, replace(memory, tree=tree))
+    found = acceptable(planned, wave, replace(memory, tree=tree)) if tree else None
     if found is None:
         return ResumePoint(step or 0, attempts=memory.attempts)
     if step is None:

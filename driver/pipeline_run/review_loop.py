@@ -15,7 +15,6 @@ from driver.pipeline_run.phase_prompt import phase_prompt, prompt_file
 from driver.pipeline_run.step_log import Started, reviewed
 from driver.policy.judgement import Judgement
 from driver.run_state.attempt_history import outcome_of
-from driver.workspace.repository_context import CloneContext
 
 
 def review_step(way: PipelineRun, phase: Phase) -> Judgement | None:
@@ -100,7 +99,5 @@ def approved(way: PipelineRun) -> Judgement:
 
 
 def _since(way: PipelineRun, earlier: str, tree: str) -> tuple[str, ...]:
-    ground = way.wave.ground_of(way.at.planned)
-    if earlier == tree or not isinstance(ground, CloneContext):
-        return ()
-    return tuple(change.path for change in ground.git.changes(earlier, tree))
+    changes = way.wave.ground_of(way.at.planned).changes(earlier, tree)
+    return tuple(change.path for change in changes)

@@ -14,7 +14,7 @@ from driver.domain.results import Change
 from driver.git.private_git import Commit, CommitSpec
 from driver.merge_queue.batch import Batch
 from driver.run_state.context import Wave
-from driver.workspace.repository_context import CloneContext
+from driver.workspace.clone_context import CloneContext
 
 BATCH = "batch"
 

@@ -19,7 +19,7 @@ from driver.git.push_result import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.git.remote import fetch_refs, refs_on
 from driver.publishing.published_history import sighted
 from driver.publishing.wave_branches import HEADS
-from driver.workspace.repository_context import CloneContext
+from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError
 
 WAVES = ("wave/", "wave-")

@@ -27,8 +27,8 @@ from driver.publishing.publish import branch_to_be
 from driver.run_state.context import Wave
 from driver.terminal.safe_text import bounded, safe_line, safe_text
 from driver.verification.test_run import test_environment
-from driver.workspace.repository_context import CloneContext
-from driver.workspace.test_checkouts import TestCheckout
+from driver.workspace.clone_context import CloneContext
+from driver.workspace.test_checkouts import TreeCheckout
 from state_store.documents.errors import CannotRunError
 
 _MAX_TOLD, _MAX_SAID, _MAX_NAMED = 600, 4000, 20
@@ -120,10 +120,10 @@ class AskedHooks:
             return refusal or self._messages[spec.message]
 
     @contextmanager
-    def _standing(self, tree: str, commit: str) -> Iterator[TestCheckout]:
+    def _standing(self, tree: str, commit: str) -> Iterator[TreeCheckout]:
         """A checkout of `tree` whose branch is at `commit`: what differs is staged."""
-        with self._ground.trees.checkout(tree) as place:
-            self._ground.workshop.stand_on(place, commit, self._branch)
+        with self._ground.test_checkout(tree) as place:
+            self._ground.stand_on(place, commit, self._branch)
             if self._ground.remote is not None:
                 show_remote(place.path / ".git", self._ground.remote, self._remote_refs)
             yield place
@@ -137,7 +137,7 @@ class AskedHooks:
         ground, remote = self._ground, self._ground.remote
         return refs_of(ground.repository, remote.name, ground.environ) if remote else b""
 
-    def _of_files(self, slug: str, place: TestCheckout, tree: str) -> Judgement | None:
+    def _of_files(self, slug: str, place: TreeCheckout, tree: str) -> Judgement | None:
         hook = self._ground.hooks.path(PRE_COMMIT)
         if hook is None:
             return None
@@ -153,7 +153,7 @@ class AskedHooks:
         told = f"{wants}, which would ship what was not proven: have the item do it{also}"
         return Judgement(Verdict.REFUSED, told)
 
-    def _of_message(self, slug: str, place: TestCheckout, message: str) -> str | Judgement:
+    def _of_message(self, slug: str, place: TreeCheckout, message: str) -> str | Judgement:
         hook = self._ground.hooks.path(COMMIT_MSG)
         if hook is None:
             return message
@@ -169,7 +169,7 @@ class AskedHooks:
         )  # fmt: skip
 
     def _run(
-        self, owner: str, name: str, argv: Sequence[str], place: TestCheckout, stdin: bytes = b""
+        self, owner: str, name: str, argv: Sequence[str], place: TreeCheckout, stdin: bytes = b""
     ) -> Finished:
         wave, ship = self._wave, self._wave.settings.ship
         who = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}

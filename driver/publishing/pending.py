@@ -23,7 +23,7 @@ from driver.git.remote import fetch_head, head_on
 from driver.git.repository import move_ahead
 from driver.publishing.fenced_push import Knows, Push, ShippedElsewhereError
 from driver.publishing.publish import PUSH_FAILED, is_sealed
-from driver.workspace.repository_context import CloneContext
+from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import SHIPPING, entries_about, load_entries
 

@@ -22,7 +22,7 @@ from driver.publishing.fenced_push import Push, ShippedElsewhereError
 from driver.publishing.wave_branches import HEADS
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
-from driver.workspace.repository_context import CloneContext
+from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError
 
 TARGET_ADVANCED = "target_advanced"

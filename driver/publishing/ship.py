@@ -25,7 +25,8 @@ from driver.publishing.publish import TARGET_ADVANCED, Publication, failed, keep
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.base_branch import Head, look
-from driver.workspace.repository_context import REPLACED, CloneContext
+from driver.workspace.clone_context import CloneContext
+from driver.workspace.repository_context import REPLACED
 
 HOOK_REFUSED = "hook_refused"
 
@@ -87,7 +88,7 @@ def _on(
     if head.note:
         wave.recorder.say(head.note)
     if head.commit != ground.base:
-        ground.move_trees(head.commit)
+        ground.move_checkouts(head.commit)
         branch, short = ground.repository.branch, head.commit[:12]
         wave.recorder.say(f"{branch} moved on to {short}: everything is proven again on that")
     return Integration(ground, wave, head, before)
@@ -101,7 +102,7 @@ def _ship(
     wave: Wave,
     hooks: AskedHooks,
 ) -> Shipment:
-    with ground.tripwire.at_work(TOGETHER) if ground.tripwire else nullcontext():
+    with ground.checkout_guard.at_work(TOGETHER) if ground.checkout_guard else nullcontext():
         shippable = _shippable(integration, ground, entries, wave, hooks)
         strays = _strays(ground)
     line, head = shippable.line, integration.head.commit
@@ -241,7 +242,7 @@ def strays(ground: CloneContext) -> Shipment | None:
 
 
 def _strays(ground: CloneContext) -> tuple[CheckoutChange, ...]:
-    return ground.tripwire.all_strays() if ground.tripwire else ()
+    return ground.checkout_guard.all_strays() if ground.checkout_guard else ()
 
 
 def _why_not(
@@ -267,7 +268,7 @@ def _reason_to_stop(strays: Sequence[CheckoutChange], ground: CloneContext, wave
         return f"your checkout changed while all tests ran together: {told(by_tests)}"
     if replaced := ground.replaced_objects():
         return REPLACED.format(", ".join(replaced))
-    if changed := ground.workshop.changed_sources():
+    if changed := ground.changed_sources():
         names = ", ".join(changed)
         return f"what [workspace] copy takes from your checkout changed meanwhile: {names}"
     if wave.shipping.onto_target and grave:

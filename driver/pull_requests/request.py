@@ -30,7 +30,7 @@ from driver.pull_requests.outbox import (
 )
 from driver.pull_requests.summary import Pairs, ShippedLine, pull_request_summary
 from driver.run_state.context import Wave
-from driver.workspace.repository_context import CloneContext
+from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 from state_store.documents.failpoints import failpoint
 from state_store.documents.journal import entries_about, load_entries
@@ -56,8 +56,8 @@ def propose(
     )
     asked: list[OutboxEntry] = []
     failed: list[Proposed] = []
-    for key, ground in wave.grounds.items():
-        if not isinstance(ground, CloneContext) or ground.remote is None:
+    for key, ground in wave.repositories.items():
+        if ground.remote is None:
             continue
         own = [(p, o) for p, o in zip(wave.plan, outcomes, strict=True) if p.home.key == key]
         ship = shipments.get(key)
@@ -236,7 +236,7 @@ def _found(wave: Wave, ground: CloneContext, own: Pairs) -> Iterator[ShippedLine
 
 def _proposal(wave: Wave, ground: CloneContext, own: Pairs, line: ShippedLine) -> Proposal:
     remote, environ = ground.remote, wave.settings.environ
-    single = sum(isinstance(other, CloneContext) for other in wave.grounds.values()) == 1
+    single = len(wave.repositories) == 1
     named = environ.get("GH_REPO", "") if single else ""  # it cannot be the name of several
     name, owner = names_of(remote.url, remote.address, named) if remote else ("", "")
     told = pull_request_summary(wave, own, line, ground.repository.branch)

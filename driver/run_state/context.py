@@ -28,7 +28,8 @@ from driver.run_state.leases import LeaseManager
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import run_mark
 from driver.terminal.progress import Ask, Progress
-from driver.workspace.repository_context import Place, RepositoryContext
+from driver.workspace.clone_context import CloneContext
+from driver.workspace.repository_context import RepositoryContext, Workspace
 from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.journal import safe_slug
 from tools.settings.load import Settings
@@ -213,6 +214,16 @@ class Wave:
         """The repository or folder an item works on."""
         return self.grounds[planned.home.key]
 
+    @property
+    def repositories(self) -> dict[str, CloneContext]:
+        """The contexts that are repositories, and not plain folders, by their key."""
+        found = self.grounds.items()
+        return {key: one for key, one in found if isinstance(one, CloneContext)}
+
+    def repository_of(self, planned: Planned) -> CloneContext | None:
+        """The repository an item works on; None in a plain folder."""
+        return self.repositories.get(planned.home.key)
+
     def protection(self, planned: Planned) -> Protection:
         """Which files decide what the item's test means."""
         ground = self.ground_of(planned)
@@ -255,5 +266,5 @@ class Placed:
     """An item of a wave in its place."""
 
     planned: Planned
-    place: Place
+    place: Workspace
     wave: Wave

@@ -14,7 +14,6 @@ from driver.domain.prompts import command_text
 from driver.pipeline.definition import Pipeline, digest_of, to_json
 from driver.pipeline.snapshot_shape import canonical, document
 from driver.run_state.context import Planned, Wave
-from driver.workspace.repository_context import CloneContext
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import write_json_atomic
 
@@ -32,7 +31,6 @@ def take_snapshot(wave: Wave) -> None:
 
 
 def _taken(wave: Wave) -> dict[str, Any]:
-    bases = [g for g in wave.grounds.values() if isinstance(g, CloneContext)]
     performers = [p for p in (wave.reviewer, *wave.performers.values()) if p is not None]
     drivers = {wave.driver.name: wave.driver} | {p.driver.name: p.driver for p in performers}
     return document(
@@ -40,7 +38,7 @@ def _taken(wave: Wave) -> dict[str, Any]:
         runId=wave.wave_id,
         bases=[
             {"repo": str(g.repository.top), "commit": g.base, "branch": g.repository.branch}
-            for g in bases
+            for g in wave.repositories.values()
         ],
         resolvedConfig=canonical(wave.settings),
         pipelines=_pipelines(wave.plan),

@@ -14,7 +14,7 @@ from driver.runners.plan import CanaryVerdict
 from driver.verification.canary_run import Field, run_canary
 from driver.verification.reruns import rerun, spot_check, without_added_tests
 from driver.verification.test_run import TestRequest, prove
-from driver.workspace.repository_context import CheckoutPool
+from driver.workspace.repository_context import TestCheckoutSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Assessment:
 
 
 def assess(
-    planned: Planned, place: CheckoutPool, wave: Wave, work: Assessment
+    planned: Planned, place: TestCheckoutSource, wave: Wave, work: Assessment
 ) -> tuple[Judgement, Evidence]:
     """The verdict of proven work, and what it rests on. Raises WorkspaceError."""
     found = wave.baselines.of(planned, wave)
@@ -48,7 +48,7 @@ def assess(
 
 
 def _run_again(
-    planned: Planned, place: CheckoutPool, wave: Wave, work: Assessment, found: Evidence
+    planned: Planned, place: TestCheckoutSource, wave: Wave, work: Assessment, found: Evidence
 ) -> Evidence:
     """With a failing test planted, without the tests it adds and as it is, beside each other: no
     longer than one run where there are cores for them."""
@@ -90,7 +90,7 @@ def may_write_tests(planned: Planned) -> bool:
 
 def _reverted(
     planned: Planned,
-    place: CheckoutPool,
+    place: TestCheckoutSource,
     wave: Wave,
     work: Assessment,
     baseline: TestRun | None,

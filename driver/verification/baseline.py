@@ -23,7 +23,7 @@ from driver.run_state.context import Planned, Wave
 from driver.run_state.run_registry import BASELINES
 from driver.terminal.safe_text import run_said
 from driver.verification.test_run import run_test, test_environment
-from driver.workspace.repository_context import CloneContext, RepositoryContext
+from driver.workspace.clone_context import CloneContext
 from state_store.documents import strict_json
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_text, write_json_atomic
@@ -52,8 +52,8 @@ class WaveBaselines:
 
     def begin(self, planned: Planned, wave: Wave) -> None:
         """Start the item's test on its base, unless that is known or not wanted."""
-        ground = wave.ground_of(planned)
-        if wave.settings.verify.red_first == OFF or not isinstance(ground, CloneContext):
+        ground = wave.repository_of(planned)
+        if wave.settings.verify.red_first == OFF or ground is None:
             return
         key = self._key(planned, wave, ground)
         with self._lock:
@@ -62,10 +62,10 @@ class WaveBaselines:
 
     def of(self, planned: Planned, wave: Wave) -> Evidence:
         """The item's baseline; waits for its end."""
-        ground = wave.ground_of(planned)
+        ground = wave.repository_of(planned)
         if wave.settings.verify.red_first == OFF:
             return Evidence(baseline_note='[verify] red_first = "off"')
-        if not isinstance(ground, CloneContext):
+        if ground is None:
             return Evidence(baseline_note="worked on in place, so there is no base to test")
         key = self._key(planned, wave, ground)
         with self._lock:
@@ -90,9 +90,9 @@ class WaveBaselines:
         self._save()
 
     def _run(self, key: str, planned: Planned, wave: Wave, ground: CloneContext) -> Evidence:
-        ground.workshop.wait_for_clones()
+        ground.wait_for_clones()
         try:
-            with ground.trees.checkout(ground.base_tree) as proving:
+            with ground.test_checkout(ground.base_tree) as proving:
                 if self._closed:
                     return Evidence(baseline_note="not run: the wave was over")
                 output = wave.scratch(planned.slug) / BASELINE
@@ -125,7 +125,7 @@ def _key(planned: Planned, wave: Wave, ground: CloneContext) -> str:
     return digest(*facts, sorted(environment.items()), wave.settings.verify.timeout_s)
 
 
-def _not_run(planned: Planned, ground: RepositoryContext, why: str) -> TestRun:
+def _not_run(planned: Planned, ground: CloneContext, why: str) -> TestRun:
     return TestRun(
         kind=RunKind.COULD_NOT_RUN,
         command=command_text(planned.item.test_command),

@@ -27,7 +27,7 @@ from driver.runners.plan import (
 )
 from driver.runners.result import Counts, Doubt
 from driver.verification.test_run import printed, run_test
-from driver.workspace.repository_context import CheckoutPool, ProvingPlace
+from driver.workspace.repository_context import TestCheckout, TestCheckoutSource
 from state_store.documents.errors import TidegateError
 
 NOT_APPLICABLE = "not_applicable"
@@ -40,7 +40,7 @@ class Field:
     """Where the test is planted: an item's proven work."""
 
     planned: Planned
-    place: CheckoutPool
+    place: TestCheckoutSource
     wave: Wave
     changes: Sequence[Change]
     proof: TestRun
@@ -70,16 +70,6 @@ class _Texts(Mapping[str, str]):
         return len(self._names)
 
 
-class _CanaryCheckout:
-    """A place with one test more than its tree: nobody asks it what differs from that."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def tampered(self) -> tuple[str, ...]:
-        return ()
-
-
 def run_canary(field: Field) -> Evidence:
     """What a planted failing test says, as the canary's part of the evidence. It never raises:
     where nothing can be said, the note says why."""
@@ -96,7 +86,7 @@ def run_canary(field: Field) -> Evidence:
 def _plant(field: Field, tree: str) -> Evidence:
     if not may_plan(field.planned.item.test_command):
         return _none(UNKNOWN_RUNNER)
-    with field.place.proving(tree) as proving:
+    with field.place.test_checkout(tree) as proving:
         canary = _plan(field, _Texts(proving.path, _files(field)))
         if isinstance(canary, NotApplicable):
             return _none(canary.reason)
@@ -108,7 +98,7 @@ def _plant(field: Field, tree: str) -> Evidence:
     found = _with_base(field, canary, found)
     if found.canary_word != CanaryVerdict.UNSEEN or canary.alone is None:
         return found
-    with field.place.proving(tree) as proving:
+    with field.place.test_checkout(tree) as proving:
         alone = replace(canary, command=canary.alone)
         again = _run(field, proving, alone, None, f"canary-{field.number}-alone")
     return replace(again, canaries=(*found.canaries, *again.canaries))
@@ -122,7 +112,7 @@ def _real(field: Field, canary: Canary) -> Counts | Doubt | None:
 def _once_more(field: Field, tree: str, canary: Canary, found: Evidence) -> Evidence:
     """Beside the planted test the run broke off, though it did not without: by chance or, where it
     does so again and the base does not, by what was changed."""
-    with field.place.proving(tree) as proving:
+    with field.place.test_checkout(tree) as proving:
         label = f"canary-{field.number}-again"
         again = _run(field, proving, canary, _real(field, canary), label)
     again = replace(again, canaries=(*found.canaries, *again.canaries))
@@ -138,7 +128,7 @@ def _with_base(field: Field, canary: Canary, found: Evidence) -> Evidence:
     if tree is None:
         return found
     there = replace(field, proof=replace(field.proof, tree=tree))
-    with field.place.proving(tree) as proving:
+    with field.place.test_checkout(tree) as proving:
         base = _run(there, proving, canary, None, f"canary-{field.number}-base")
     found = replace(found, canaries=(*found.canaries, *base.canaries))
     if base.canary_word != CanaryVerdict.RED:
@@ -161,7 +151,7 @@ def _plan(field: Field, texts: Mapping[str, str]) -> Canary | NotApplicable:
 
 def _run(
     field: Field,
-    proving: ProvingPlace,
+    proving: TestCheckout,
     canary: Canary,
     real: Counts | Doubt | None,
     label: str,
@@ -170,7 +160,8 @@ def _run(
     _write(proving.path, canary)
     output = wave.scratch(planned.slug) / label
     asked = replace(planned, item=replace(planned.item, test_command=canary.command))
-    place = _CanaryCheckout(proving.path)
+    # It has one test more than its tree, so what differs from the tree says nothing.
+    place = TestCheckout(proving.path)
     run = run_test(asked, place, field.proof.tree, wave, output, purpose=CANARY)
     said = "\n".join(printed(run.output_file) or (run.output,))
     judged = canary_verdict(canary, run.exit_code, said, run.counts, real)

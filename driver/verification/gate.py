@@ -73,7 +73,7 @@ class Examination:
         that what one builds the next may use."""
         planned, wave, tree = self.at.planned, self.at.wave, self.work.tree
         base, folder = wave.ground_of(planned).base, wave.scratch(planned.slug)
-        with self.at.place.proving(tree) as proving:
+        with self.at.place.test_checkout(tree) as proving:
             for number, command in enumerate(self.commands, start=1):
                 test = Test(command, planned.home.work_dir, base)
                 output = folder / f"gate-{self.label}-{number}"

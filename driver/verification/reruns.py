@@ -11,7 +11,7 @@ from driver.run_state.context import Planned, Wave
 from driver.terminal.safe_text import run_said
 from driver.verification.canary_run import Field
 from driver.verification.test_run import TestRequest, prove
-from driver.workspace.repository_context import CheckoutPool
+from driver.workspace.repository_context import TestCheckoutSource
 
 
 def without_added_tests(field: Field, baseline: TestRun | None) -> TestRun | None:
@@ -35,7 +35,7 @@ _ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 
 
 def spot_check(
-    planned: Planned, place: CheckoutPool, tree: str | None, wave: Wave, number: int
+    planned: Planned, place: TestCheckoutSource, tree: str | None, wave: Wave, number: int
 ) -> tuple[TestRun, ...]:
     """The further runs, none for an item that was not chosen."""
     if not is_chosen(wave.wave_id, planned.slug, planned.policy.spot_check_frac):
@@ -44,7 +44,7 @@ def spot_check(
 
 
 def rerun(
-    planned: Planned, place: CheckoutPool, tree: str | None, wave: Wave, number: int
+    planned: Planned, place: TestCheckoutSource, tree: str | None, wave: Wave, number: int
 ) -> tuple[TestRun, ...]:
     """The test once more, and twice where it is not green then; not in place."""
     if tree is None:
@@ -55,7 +55,9 @@ def rerun(
     return tuple(runs)
 
 
-def _again(planned: Planned, place: CheckoutPool, tree: str, wave: Wave, label: str) -> TestRun:
+def _again(
+    planned: Planned, place: TestCheckoutSource, tree: str, wave: Wave, label: str
+) -> TestRun:
     run = prove(planned, place, tree, wave, TestRequest(label, SPOT_CHECK, fresh=True))
     wave.recorder.say(f"{planned.slug}: spot check {run_said(run.kind, run.duration_s)}")
     return run

@@ -21,7 +21,7 @@ from driver.run_state.context import Planned, Wave
 from driver.runners.counts import count_tests
 from driver.runners.result import Counts, Doubt
 from driver.terminal.safe_text import bounded
-from driver.workspace.repository_context import CheckoutPool, ProvingPlace
+from driver.workspace.repository_context import TestCheckout, TestCheckoutSource
 from tools.settings.load import Settings
 
 MAX_KEPT_CHARS = 64_000
@@ -44,13 +44,13 @@ class TestRequest:
 
 
 def prove(
-    planned: Planned, place: CheckoutPool, tree: str | None, wave: Wave, ask: TestRequest
+    planned: Planned, place: TestCheckoutSource, tree: str | None, wave: Wave, ask: TestRequest
 ) -> TestRun:
     """The test command of `planned` on `tree`, in a place that no agent has seen.
 
     Raises WorkspaceError when the place cannot be prepared.
     """
-    with place.proving(tree, fresh=ask.fresh) as proving:
+    with place.test_checkout(tree, fresh=ask.fresh) as proving:
         output = wave.scratch(planned.slug) / ask.label
         return run_test(planned, proving, tree, wave, output, purpose=ask.purpose)
 
@@ -68,7 +68,7 @@ class Test:
 
 def run_test(
     planned: Planned,
-    proving: ProvingPlace,
+    proving: TestCheckout,
     tree: str | None,
     wave: Wave,
     output: Path,
@@ -83,7 +83,7 @@ def run_test(
 
 def run_on(
     test: Test,
-    proving: ProvingPlace,
+    proving: TestCheckout,
     tree: str | None,
     wave: Wave,
     output: Path,

@@ -21,7 +21,6 @@ from driver.run_state.context import Planned, Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.wave.preflight import PreflightError
 from driver.wave.report import Base, ItemReport, WaveReport, is_done
-from driver.workspace.repository_context import CloneContext
 from driver.workspace.saved_patch import STEPS
 from state_store.documents.errors import ExitCode, InputError, StoppedByPolicyError, TidegateError
 
@@ -84,10 +83,8 @@ def _reviewer_parked_until(wave: Wave) -> str | None:
 
 
 def _bases(wave: Wave) -> Iterator[Base]:
-    for ground in wave.grounds.values():
-        if isinstance(ground, CloneContext):
-            repository = ground.repository
-            yield Base(str(repository.top), ground.base, repository.branch)
+    for one in wave.repositories.values():
+        yield Base(str(one.repository.top), one.base, one.repository.branch)
 
 
 def _item_report(

@@ -22,7 +22,7 @@ from driver.policy.judgement import Judgement, of_ignored, review_missing
 from driver.run_state.attempt_history import AttemptHistory, outcome_of, settle
 from driver.run_state.context import Placed, Planned, Wave
 from driver.run_state.leases import LeasedElsewhereError
-from driver.workspace.repository_context import Place
+from driver.workspace.repository_context import Workspace
 from state_store.documents.errors import TidegateError
 
 
@@ -57,7 +57,7 @@ def _walk(planned: Planned, wave: Wave, trail: AttemptHistory, memory: ResumeSta
     start = _start(planned, wave, trail, memory)
     if isinstance(start, ItemOutcome):
         return start
-    place = wave.ground_of(planned).place(planned.slug, planned.home.work_dir, planned.owned)
+    place = wave.ground_of(planned).workspace(planned.slug, planned.home.work_dir, planned.owned)
     try:
         if (ignored := of_ignored(place.ignored())) is not None:
             nothing = outcome_of(planned, ignored.verdict, ignored.reason, AttemptHistory())
@@ -98,7 +98,7 @@ def _start(
     return start
 
 
-def _bring_back(planned: Planned, place: Place, wave: Wave, work: Attempt) -> None:
+def _bring_back(planned: Planned, place: Workspace, wave: Wave, work: Attempt) -> None:
     """Put an earlier run's work where it may be worked on further."""
     if work.tree is not None:
         place.put(work.tree)
@@ -133,7 +133,7 @@ def _is_done(planned: Planned, wave: Wave, earned: ItemOutcome, trail: AttemptHi
     return approved or not wave.wants_review(planned)
 
 
-def _leave(planned: Planned, place: Place, wave: Wave) -> None:
+def _leave(planned: Planned, place: Workspace, wave: Wave) -> None:
     # Files of another user, say of a container, may stay: a pity, but no fault of the work.
     try:
         place.close()

@@ -27,7 +27,6 @@ from driver.verification.baseline import WaveBaselines
 from driver.wave.item_pipelines import phase_drivers
 from driver.wave.planning import WaveRequest, checked_plan, reviewing_driver
 from driver.wave.repositories import RepositoryOpener, SideProcesses, parallel_tests
-from driver.workspace.repository_context import CloneContext
 from driver.workspace.saved_patch import WORK
 from state_store.api import StateAPI
 from state_store.documents.errors import CannotRunError
@@ -52,9 +51,7 @@ def first_lines(wave: Wave) -> Iterator[str]:
         model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
         yield f"what needs a review is read by backend {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
-    for ground in wave.grounds.values():
-        if isinstance(ground, CloneContext):
-            yield _base_line(ground.repository)
+    yield from (_base_line(one.repository) for one in wave.repositories.values())
 
 
 def _base_line(repository: Repository) -> str:
@@ -205,7 +202,7 @@ def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
     """This run's note, from which the next one learns what to clear up if this one dies."""
     if wave.state_dir is None:
         return contextlib.nullcontext()
-    folders = [g.folder for g in wave.grounds.values() if isinstance(g, CloneContext)]
+    folders = [one.folder for one in wave.repositories.values()]
     return noted(wave.run_dir, wave.wave_id, folders)
 
 

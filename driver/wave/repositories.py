@@ -33,12 +33,12 @@ from driver.git.user_hooks import take_hooks
 from driver.run_state.context import Planned
 from driver.test_command.invocations import programs
 from driver.workspace.base_branch import start
+from driver.workspace.clone_context import CloneContext
 from driver.workspace.in_place import InPlaceContext
-from driver.workspace.repository_context import CloneContext, RepositoryContext
+from driver.workspace.repository_context import RepositoryContext
 from driver.workspace.root import workspace_root
 from driver.workspace.run_folder import sign
 from driver.workspace.setup import Preparation, run_setup
-from driver.workspace.workspace import WorkspaceFactory
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
 from tools.settings.load import Settings
@@ -108,12 +108,9 @@ class RepositoryOpener:
             sign(folder, self.mark, repository)
         setup = functools.partial(run_setup, settings, self.side.setups, self.mark)
         prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
-        workshop = WorkspaceFactory(
-            folder, git, repository, repository.head, prepare, settings.environ
-        )
-        trees = workshop.proving_trees(_trees_for(settings, len(workshop.tracked)))
-        tripwire = self._tripwire(checkout, folder)
-        ground = CloneContext(repository, git, workshop, trees, remote, tripwire)
+        guard = self._checkout_guard(checkout, folder)
+        ground = CloneContext(folder, git, repository, prepare, remote, guard)
+        ground.checkouts = ground.pool(_trees_for(settings, len(ground.paths)))
         ground.signer = signer_of(repository, settings.environ, settings.ship.sign)
         if settings.ship.hooks == "run":
             ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
@@ -134,7 +131,7 @@ class RepositoryOpener:
             cleanup.callback(git.forget, repository, started.head, kept)
         return started, remote
 
-    def _tripwire(self, repository: Repository, folder: Path) -> CheckoutGuard:
+    def _checkout_guard(self, repository: Repository, folder: Path) -> CheckoutGuard:
         environ = self.settings.environ
         watch = CheckoutWatch(repository, environ, folder / "watch", self.ours)
         around = EnvironmentFingerprint(

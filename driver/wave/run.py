@@ -20,7 +20,6 @@ from driver.wave.item_run import abandoned, walk
 from driver.wave.opening import opened
 from driver.wave.planning import WaveRequest, wave_id_of
 from driver.wave.report import WaveReport
-from driver.workspace.repository_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 
 DEFAULT_WIDTH = 8
@@ -65,8 +64,8 @@ def _walk_all(wave: Wave, memories: Mapping[str, ResumeState]) -> list[ItemOutco
 
 def _make_ready_to_push(wave: Wave) -> None:
     """What the ship would have to wait for, while there is time: agents are at work."""
-    for ground in wave.grounds.values() if wave.shipping.is_wanted else ():
-        if isinstance(ground, CloneContext) and ground.remote is not None:
+    for ground in wave.repositories.values() if wave.shipping.is_wanted else ():
+        if ground.remote is not None:
             ground.remote.processes.make_ready()
 
 
@@ -78,9 +77,7 @@ def _ship_all(
     if not wave.shipping.is_wanted:
         return None
     shipments: dict[str, Shipment] = {}
-    for key, ground in wave.grounds.items():
-        if not isinstance(ground, CloneContext):
-            continue
+    for key, ground in wave.repositories.items():
         entries = _verified(wave, outcomes, key)
         try:
             shipment = ship(ground, entries, wave) if entries else strays(ground)

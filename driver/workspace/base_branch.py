@@ -17,7 +17,7 @@ from driver.git.command import run_git, user_environment
 from driver.git.private_git import PrivateGit, Repository, find_remote, tip_of
 from driver.git.push_result import PushResult
 from driver.git.remote import Remote, fetch_head, head_of
-from driver.workspace.repository_context import CloneContext
+from driver.workspace.repository_context import GitContext
 from state_store.documents.errors import CannotRunError, InputError
 
 
@@ -64,7 +64,7 @@ def start(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> 
     return replace(repo, head=here, branch=to)
 
 
-def look(ground: CloneContext, known: str) -> Head:
+def look(ground: GitContext, known: str) -> Head:
     """Where the branch is by now, on the remote if it is further there; `known` where that cannot
     be told. Here only we move it, or who compares the checkout sees it."""
     repository, remote, git = ground.repository, ground.remote, ground.git

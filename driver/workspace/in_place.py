@@ -1,6 +1,6 @@
-"""A folder that is in no repository: agents and tests work in it directly.
+"""Work in a folder that is in no repository: agents and tests use the folder itself.
 
-Its results say `in_place`, so that nobody takes them for the real thing, and nothing is shipped.
+Results say `in_place`, so that they are not taken for proofs on a clean checkout. Nothing ships.
 """
 
 from __future__ import annotations
@@ -8,43 +8,31 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
-from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import MODE_FILE, Change
-from driver.workspace.repository_context import IN_PLACE, Observed, Place, ProvingPlace
+from driver.workspace.repository_context import Observed, RepositoryContext, Workspace
 
 
-class InPlaceContext:
-    """A folder in no repository: agents work in it directly and nothing is ever shipped."""
-
-    base = ""
-    paths: frozenset[str] = frozenset()
-    tripwire: CheckoutGuard | None = None
+class InPlaceContext(RepositoryContext):
+    """A plain folder, the only workspace of its items: no base, no remote, nothing to publish."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
-        """The folder itself; what its owned files are now is what changes are counted from."""
+    def workspace(
+        self, slug: str, work_dir: str = "", owned: Sequence[OwnedPath] = ()
+    ) -> Workspace:
         del slug, work_dir
-        return _FolderPlace(self._folder, owned)
-
-    def text(self, path: str) -> str:
-        del path
-        return ""
-
-    def close(self) -> None:
-        """Nothing was made."""
+        return InPlaceWorkspace(self._folder, owned)
 
 
-class _FolderPlace:
-    isolation = IN_PLACE
+class InPlaceWorkspace(Workspace):
+    """The folder itself; changes are counted from what its owned files are when this is made."""
 
-    def __init__(self, folder: Path, owned: tuple[OwnedPath, ...]) -> None:
-        self.top = self.workdir = self.path = folder
+    def __init__(self, folder: Path, owned: Sequence[OwnedPath]) -> None:
+        self.top = self.workdir = folder
         self._owned = owned
         self._before = _digests(folder, owned)
 
@@ -52,45 +40,8 @@ class _FolderPlace:
         now = _digests(self.top, self._owned)
         return Observed(tuple(_differences(self._before, now)))
 
-    def ignored(self) -> tuple[str, ...]:
-        return ()
-
-    @contextmanager
-    def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
-        del tree, fresh
-        yield self
-
-    def base_with(self, changes: Sequence[Change]) -> str | None:
-        del changes
-        return None
-
-    def tampered(self) -> tuple[str, ...]:
-        return ()
-
     def contents(self, change: Change) -> bytes:
         return b"" if change.deleted else (self.top / change.path).read_bytes()
-
-    def patch(self, tree: str | None) -> bytes:
-        del tree
-        return b""
-
-    def whole_diff(self, tree: str, since: str | None = None) -> bytes:
-        del tree, since
-        return b""
-
-    @contextmanager
-    def reading(self, tree: str) -> Iterator[ProvingPlace]:
-        del tree
-        yield self
-
-    def put(self, tree: str) -> None:
-        del tree
-
-    def forget_commits(self) -> None:
-        return
-
-    def close(self) -> None:
-        return
 
 
 def _digests(folder: Path, owned: Sequence[OwnedPath]) -> dict[str, str]:

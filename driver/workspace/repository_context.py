@@ -1,29 +1,25 @@
-"""Where items are built and proven: a repository with private clones, or a plain folder.
+"""Where items are built and tested: a repository context creates one workspace for each item.
 
-A ground gives each item a place. In a repository the agent gets a clone of its own and tests run
-in proving trees that no agent ever sees. Plain folders are in `folder_ground`.
+The base classes answer as a folder in no repository does (`in_place`); `clone_context` has the
+private clones and the test checkouts of a repository.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 from driver.checkout_guard.guard import CheckoutGuard
-from driver.domain.ownership import OwnedPath, leaves_tree
-from driver.domain.results import MODE_LINK, Change
+from driver.domain.ownership import OwnedPath
+from driver.domain.results import Change
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.signing import Signer
 from driver.git.user_hooks import UserHooks
-from driver.workspace.agent_clone import head_moved, left_behind, put_back_head
 from driver.workspace.root import WorkspaceError
-from driver.workspace.test_checkouts import TestCheckouts
-from driver.workspace.workspace import Collected, Workspace, WorkspaceFactory
 
 CLONE = "clone"
 IN_PLACE = "in_place"
@@ -48,172 +44,149 @@ class Observed:
     unfiltered: tuple[str, ...] = ()
 
 
-class ProvingPlace(Protocol):
-    """A checkout of exactly one tree, for one test run."""
+@dataclass
+class TestCheckout:
+    """A folder to run a test in. This one belongs to no git tree, so nothing counts as changed."""
+
+    __test__ = False  # pytest collects classes by this name otherwise
 
     path: Path
 
     def tampered(self) -> tuple[str, ...]:
-        """Tracked paths that differ from the tree by now."""
+        """Tracked paths whose content or mode is no longer that of the git tree."""
+        return ()
 
 
-class CheckoutPool(Protocol):
-    """Where trees are tested."""
+class Workspace(ABC):
+    """One item's files. `top` holds the repository's files, `workdir` is where the agent runs."""
 
-    def proving(
-        self, tree: str | None, *, fresh: bool = False
-    ) -> AbstractContextManager[ProvingPlace]:
-        """A checkout of `tree` for a test; waits while all are in use. In a `fresh` one no test
-        ever ran."""
-
-    def base_with(self, changes: Sequence[Change]) -> str | None:
-        """The base's tree with these changes and no other; None in place."""
-
-
-class Place(CheckoutPool, Protocol):
-    """One item's place. `top` holds the repository's files, `workdir` is where the agent runs."""
-
-    isolation: str
+    isolation = IN_PLACE
     top: Path
     workdir: Path
 
+    @abstractmethod
     def observe(self) -> Observed:
         """Compare the files on disk with the base."""
 
-    def ignored(self) -> tuple[str, ...]:
-        """What of its own this place could never commit, as git leaves it out, with the rules."""
-
+    @abstractmethod
     def contents(self, change: Change) -> bytes:
         """The bytes of a changed file; empty for a deletion."""
 
+    def ignored(self) -> tuple[str, ...]:
+        """Owned paths that git leaves out of commits, each with the rule."""
+        return ()
+
+    @contextmanager
+    def test_checkout(self, tree: str | None, *, fresh: bool = False) -> Iterator[TestCheckout]:
+        """A checkout of `tree` for a test; waits while all are in use. No test ever ran in a
+        `fresh` one. In place `tree` is None and the checkout is the folder itself."""
+        del tree, fresh
+        yield TestCheckout(self.top)
+
+    @contextmanager
+    def reading_copy(self, tree: str) -> Iterator[TestCheckout]:
+        """A copy of `tree` for a reviewer, thrown away afterwards; the agent's files are out of
+        reach meanwhile."""
+        del tree
+        yield TestCheckout(self.top)
+
+    def base_with(self, changes: Sequence[Change]) -> str | None:
+        """The base's tree with these changes and no other; None in place."""
+        del changes
+        return None
+
     def patch(self, tree: str | None) -> bytes:
         """The difference of base and `tree`, as git prints it; empty in place."""
+        del tree
+        return b""
 
     def whole_diff(self, tree: str, since: str | None = None) -> bytes:
         """All that `tree` changes, of the base or of the tree `since`, as lines; empty in place."""
-
-    def reading(self, tree: str) -> AbstractContextManager[ProvingPlace]:
-        """A copy of `tree` for a reviewer, thrown away afterwards; the agent's is out of reach."""
+        del tree, since
+        return b""
 
     def put(self, tree: str) -> None:
-        """Bring an earlier run's work into a place that nobody has worked in yet."""
+        """Bring an earlier run's work into a workspace that no agent has worked in yet."""
+        del tree
 
     def forget_commits(self) -> None:
-        """Put the agent's own branch back on the base, files left as they are. What else it left
-        in its git dir has been told, and is not told again."""
+        """Put the agent's own branch back on the base and leave the files as they are. Branches,
+        tags and stashes that `observe` has named are not named again."""
+        return
 
     def close(self) -> None:
-        """Remove what was made for this item."""
+        """Remove what was made for this item. Raises WorkspaceError naming what stays."""
+        return
 
 
-class RepositoryContext(Protocol):
-    """Where a set of items lives. `base` is the commit they start from, "" in a plain folder;
-    `paths` is every path in it; `tripwire` watches the user's own checkout, where it is another."""
+class RepositoryContext(ABC):
+    """Where a set of items lives.
 
-    base: str
-    tripwire: CheckoutGuard | None
-    paths: frozenset[str]
+    `base` is the commit that items start from and `paths` is every path in it; `checkout_guard`
+    watches the user's own checkout, where it is another folder.
+    """
 
-    def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
-        """Make an item's place."""
+    base = ""
+    paths: frozenset[str] = frozenset()
+    checkout_guard: CheckoutGuard | None = None
+
+    @abstractmethod
+    def workspace(
+        self, slug: str, work_dir: str = "", owned: Sequence[OwnedPath] = ()
+    ) -> Workspace:
+        """A fresh workspace for the item; what an earlier one left there is removed."""
 
     def text(self, path: str) -> str:
         """The text of a file of the base; "" where there is none."""
+        del path
+        return ""
+
+    def changes(self, earlier: str, tree: str) -> tuple[Change, ...]:
+        """What differs between two trees."""
+        del earlier, tree
+        return ()
 
     def close(self) -> None:
         """Remove what was made for the wave."""
+        return
 
 
-class CloneContext:
-    """A repository: private clones for agents, proving trees for tests."""
+class GitContext(RepositoryContext):
+    """What a repository holds at its base commit, and how its work is signed and published.
 
-    def __init__(
-        self,
-        repository: Repository,
-        git: PrivateGit,
-        workshop: WorkspaceFactory,
-        trees: TestCheckouts,
-        remote: Remote | None,
-        tripwire: CheckoutGuard,
-    ) -> None:
-        self.folder = workshop.root
-        self.repository = repository
+    `repository.head` is the base; `remote` is where work is pushed, None for nowhere. `moved_to` is
+    the commit that this run itself moved the repository's branch to before any agent was at work.
+    """
+
+    def __init__(self, git: PrivateGit, repository: Repository, remote: Remote | None) -> None:
         self.git = git
-        self.workshop = workshop
-        self.trees = trees
+        self.repository = repository
         self.remote = remote
-        self.base = repository.head
-        self.base_tree = workshop.base_tree
-        self.paths = workshop.tracked
         self.environ = git.environ
-        self.tripwire: CheckoutGuard | None = tripwire
+        self.base = repository.head
+        self.base_tree = git.tree_of(self.base)
+        self.paths = frozenset(git.paths_in(self.base_tree))
         self.hooks = UserHooks()
-        self._texts: dict[str, str] = {}  # each item's test command asks for the same few
         self.signer: Signer | None = None
-        self.moved_to = ""  # where we moved its branch ourselves, before anybody was at work
+        self.moved_to = ""
+        self._texts: dict[str, str] = {}  # each item's test command asks for the same few
 
-    def place(self, slug: str, work_dir: str, owned: tuple[OwnedPath, ...]) -> Place:
-        """A private clone at the base commit, prepared."""
-        return _ClonePlace(self, self.workshop.workspace(slug), work_dir, owned)
+    @abstractmethod
+    def test_checkout(
+        self, tree: str | None, *, fresh: bool = False
+    ) -> AbstractContextManager[TestCheckout]:
+        """The same as a workspace's, for work that has no workspace any more."""
 
-    @contextmanager
-    def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
-        """For work that has no place any more; see `CheckoutPool`."""
-        if tree is None:
-            raise ValueError("a repository's item is proven on a tree")
-        with self.trees.checkout(tree, fresh=fresh) as proving:
-            yield proving
+    @abstractmethod
+    def reading_copy(self, name: str, tree: str) -> AbstractContextManager[TestCheckout]:
+        """A checkout of `tree` to read, gone afterwards."""
 
-    def base_with(self, changes: Sequence[Change]) -> str | None:
-        """See `CheckoutPool`."""
+    def base_with(self, changes: Sequence[Change]) -> str:
+        """The base's tree with these changes and no other."""
         return self.git.tree_with(self.base_tree, changes)
 
-    def replaced_objects(self) -> tuple[str, ...]:
-        """Objects of the base that somebody gave another content since the wave began. Nothing is
-        proven then: tests see what git reads, and others will get what the names stand for."""
-        return self.git.replaced(self._held, self.repository.objects)
-
-    def observed(self, tree: str) -> Observed:
-        """What `Place.observe` would say of work that is a tree and nothing else any more."""
-        self.require_objects()
-        with self.trees.checkout(tree) as shown:
-            there = Workspace(shown.path, shown.index, self.git, self.base_tree, tree, 0)
-            return self.look_at(there, there.of_tree(tree))
-
-    def look_at(self, there: Workspace, work: Collected) -> Observed:
-        """What is to be seen of work where its files are, whoever made it."""
-        changes = work.changes
-        links = (c.path for c in changes if c.mode == MODE_LINK)
-        new = [c.path for c in changes if c.base_mode is None]
-        attributes = any(p.rpartition("/")[2] == ".gitattributes" for p in self.paths)
-        return Observed(
-            changes,
-            work.tree,
-            links_outside=tuple(path for path in links if leaves_tree(there.path, path)),
-            ignored=_with_rules(there.ignored(new)),
-            unfiltered=there.unfiltered(changes) if attributes and changes else (),
-        )
-
-    def require_objects(self) -> None:
-        """Raise WorkspaceError where `replaced_objects` are found."""
-        if replaced := self.replaced_objects():
-            raise WorkspaceError(REPLACED.format(", ".join(replaced)))
-
-    @functools.cached_property
-    def _held(self) -> frozenset[str]:
-        return self.git.objects_in(self.base_tree)
-
-    @functools.cached_property
-    def folders(self) -> frozenset[str]:
-        """Every folder of the base, each with a slash at its end."""
-        return frozenset(
-            f"{above}/" for path in self.paths for above in PurePosixPath(path).parents
-        )
-
-    def move_trees(self, commit: str) -> None:
-        """Have tests run in places that were set up on another commit than the base."""
-        self.trees.close()
-        self.trees = self.workshop.at(commit).proving_trees(self.trees.size)
+    def changes(self, earlier: str, tree: str) -> tuple[Change, ...]:
+        return self.git.changes(earlier, tree)
 
     def text(self, path: str) -> str:
         if path not in self.paths:
@@ -223,101 +196,32 @@ class CloneContext:
             self._texts[path] = blob.decode("utf-8", "replace")
         return self._texts[path]
 
-    def close(self) -> None:
-        """Remove the proving trees."""
-        self.trees.close()
+    @functools.cached_property
+    def folders(self) -> frozenset[str]:
+        """Every folder of the base, "." included."""
+        return frozenset(str(above) for path in self.paths for above in PurePosixPath(path).parents)
+
+    @functools.cached_property
+    def has_attributes(self) -> bool:
+        """True when the base has a `.gitattributes` file."""
+        return any(path.rpartition("/")[2] == ".gitattributes" for path in self.paths)
+
+    @functools.cached_property
+    def _objects(self) -> frozenset[str]:
+        return self.git.objects_in(self.base_tree)
+
+    def replaced_objects(self) -> tuple[str, ...]:
+        """Objects of the base whose content was replaced since the wave began.
+
+        Nothing is proven then: tests see what git reads here, while other clones get the content
+        that the names stand for.
+        """
+        return self.git.replaced(self._objects, self.repository.objects)
+
+    def require_objects(self) -> None:
+        """Raise WorkspaceError where `replaced_objects` are found."""
+        if replaced := self.replaced_objects():
+            raise WorkspaceError(REPLACED.format(", ".join(replaced)))
 
 
-class _ClonePlace:
-    isolation = CLONE
-
-    def __init__(
-        self,
-        ground: CloneContext,
-        workspace: Workspace,
-        work_dir: str,
-        owned: tuple[OwnedPath, ...],
-    ) -> None:
-        self._ground = ground
-        self._workspace = workspace
-        self._owned = [path.path + ("/" if path.is_dir else "") for path in owned]
-        self.top = workspace.path
-        self.workdir = workspace.path / work_dir
-        self._branch, self._told = ground.repository.branch, set[str]()
-        self._patches: dict[str, bytes] = {}
-        self._lock, self._hiding, self._away = threading.Lock(), 0, ExitStack()
-
-    def observe(self) -> Observed:
-        self._ground.require_objects()
-        collected = self._workspace.collect(self._owned)
-        self._patches = {collected.tree: collected.patch}
-        return replace(
-            self._ground.look_at(self._workspace, collected),
-            head_moved=head_moved(self.top, self._ground.base, self._branch),
-            git_left=tuple(name for name in self._git_left() if name not in self._told),
-        )
-
-    def ignored(self) -> tuple[str, ...]:
-        if any(path.rpartition("/")[2] == ".gitignore" for path in self._owned):
-            return ()  # the rules are the item's to change
-        there = (self._ground.paths, self._ground.folders)
-        unseen = [p for p in self._owned if not any(p in known for known in there)]
-        return _with_rules(self._workspace.ignored(unseen))
-
-    @contextmanager
-    def proving(self, tree: str | None, *, fresh: bool = False) -> Iterator[ProvingPlace]:
-        with self._ground.proving(tree, fresh=fresh) as proving, self._hidden():
-            yield proving
-
-    @contextmanager
-    def _hidden(self) -> Iterator[None]:
-        """The workspace out of reach of any number of tests at once."""
-        with self._lock:
-            self._hiding += 1
-            if self._hiding == 1:
-                self._away.enter_context(self._workspace.out_of_reach())
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._hiding -= 1
-                if not self._hiding:
-                    self._away.close()
-
-    def base_with(self, changes: Sequence[Change]) -> str | None:
-        return self._ground.base_with(changes)
-
-    def contents(self, change: Change) -> bytes:
-        return self._ground.git.blob(change.blob) if change.blob else b""
-
-    def patch(self, tree: str | None) -> bytes:
-        if tree is None:
-            return b""
-        made = self._patches.pop(tree, None)  # asked for once at once, and it may be large
-        return self._ground.git.patch(self._ground.base_tree, tree) if made is None else made
-
-    def whole_diff(self, tree: str, since: str | None = None) -> bytes:
-        return self._ground.git.whole_diff(since or self._ground.base_tree, tree)
-
-    @contextmanager
-    def reading(self, tree: str) -> Iterator[ProvingPlace]:
-        name = self._workspace.path.name
-        with self._ground.workshop.reading_copy(name, tree) as copy, self._hidden():
-            yield copy
-
-    def put(self, tree: str) -> None:
-        self._workspace.put(tree)
-
-    def forget_commits(self) -> None:
-        self._told |= set(self._git_left())
-        put_back_head(self.top, self._ground.base, self._branch)
-
-    def _git_left(self) -> tuple[str, ...]:
-        return left_behind(self.top, self._branch)
-
-    def close(self) -> None:
-        self._workspace.remove()
-
-
-def _with_rules(ignored: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(f"{path} ({rule})" for path, rule in ignored.items())
+TestCheckoutSource = Workspace | GitContext

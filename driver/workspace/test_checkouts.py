@@ -17,18 +17,19 @@ from pathlib import Path
 
 from driver.filesystem.tree import Signature, remove_tree, signature_at, snapshot
 from driver.git.private_git import PrivateGit
+from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import CannotRunError
 
 _TICK_LIMIT_S = 2.5  # the coarsest file system clock still in use counts in twos
 
 
-@dataclass(slots=True)
-class TestCheckout:
-    """A folder holding exactly one git tree plus what the set-up made."""
+@dataclass
+class TreeCheckout(TestCheckout):
+    """A folder holding exactly one git tree plus what the set-up made.
 
-    __test__ = False  # pytest collects classes by this name otherwise
+    `products` are the files that the set-up made, `seen` all files as the tree left them.
+    """
 
-    path: Path
     index: Path
     git: PrivateGit
     products: Mapping[str, Signature]
@@ -46,7 +47,6 @@ class TestCheckout:
         return self.index.with_suffix(".tick")
 
     def tampered(self) -> tuple[str, ...]:
-        """Tracked paths that are not what the git tree says any more."""
         top, products = f"{self.path}/", self.products
         suspects = [
             path
@@ -128,20 +128,20 @@ class TestCheckouts:
     def __init__(
         self,
         size: int,
-        make: Callable[[int], TestCheckout],
-        show_git: Callable[[TestCheckout], None],
+        make: Callable[[int], TreeCheckout],
+        show_git: Callable[[TreeCheckout], None],
     ) -> None:
         self._make = make
         self._show_git = show_git
         self.size = size
         self._places = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
-        self._idle: list[TestCheckout] = []
+        self._idle: list[TreeCheckout] = []
         self._made = 0
         self._closed = False
 
     @contextlib.contextmanager
-    def checkout(self, tree: str, *, fresh: bool = False) -> Iterator[TestCheckout]:
+    def checkout(self, tree: str, *, fresh: bool = False) -> Iterator[TreeCheckout]:
         """A tree showing `tree`; waits while all are in use. A `fresh` one was never used before.
 
         Raises WorkspaceError when one has to be made and its set-up fails.
@@ -161,14 +161,14 @@ class TestCheckouts:
         for place in idle:
             place.discard()
 
-    def _showing(self, tree: str) -> TestCheckout:
+    def _showing(self, tree: str) -> TreeCheckout:
         with self._lock:
             kept = self._most_alike(tree)
         if kept is not None and self._shows(kept, tree):
             return kept
         return self._made_new(tree)
 
-    def _made_new(self, tree: str) -> TestCheckout:
+    def _made_new(self, tree: str) -> TreeCheckout:
         with self._lock:
             self._made += 1
             number = self._made
@@ -180,14 +180,14 @@ class TestCheckouts:
             )
         return fresh
 
-    def _most_alike(self, tree: str) -> TestCheckout | None:
+    def _most_alike(self, tree: str) -> TreeCheckout | None:
         same = next((place for place in self._idle if place.shown == tree), None)
         if same is None:
             return self._idle.pop() if self._idle else None
         self._idle.remove(same)
         return same
 
-    def _shows(self, place: TestCheckout, tree: str) -> bool:
+    def _shows(self, place: TreeCheckout, tree: str) -> bool:
         shown = False
         try:
             shown = place.show(tree)
@@ -199,7 +199,7 @@ class TestCheckouts:
                 place.discard()
         return shown
 
-    def _give_back(self, place: TestCheckout) -> None:
+    def _give_back(self, place: TreeCheckout) -> None:
         with self._lock:
             if not self._closed and len(self._idle) < self.size:
                 self._idle.append(place)

@@ -14,8 +14,9 @@ from driver.git.private_git import (
     find_remote,
     open_repository,
 )
+from driver.workspace.clone_context import CloneContext
+from driver.workspace.clone_workspace import CloneWorkspace
 from driver.workspace.setup import Preparation
-from driver.workspace.workspace import Workspace, WorkspaceFactory
 from tests.support.repos import (
     Checkout,
     checkout_fingerprint,
@@ -48,9 +49,9 @@ def repo(user: Checkout) -> Repository:
 
 
 @pytest.fixture
-def shop(user: Checkout, repo: Repository, tmp_path: Path) -> WorkspaceFactory:
+def shop(user: Checkout, repo: Repository, tmp_path: Path) -> CloneContext:
     git = PrivateGit.create(tmp_path / "private", repo, user.environ)
-    return WorkspaceFactory(tmp_path / "root", git, repo, repo.head, Preparation(), user.environ)
+    return CloneContext(tmp_path / "root", git, repo, Preparation())
 
 
 class Evil:
@@ -89,38 +90,38 @@ class Evil:
 
 
 @pytest.fixture
-def workspace(shop: WorkspaceFactory) -> Workspace:
+def workspace(shop: CloneContext) -> CloneWorkspace:
     return shop.workspace("evil")
 
 
 @pytest.fixture
-def evil(workspace: Workspace, user: Checkout, tmp_path: Path) -> Evil:
-    return Evil(workspace.path, user, tmp_path / "EXECUTED")
+def evil(workspace: CloneWorkspace, user: Checkout, tmp_path: Path) -> Evil:
+    return Evil(workspace.top, user, tmp_path / "EXECUTED")
 
 
-def whole_way(shop: WorkspaceFactory, workspace: Workspace, repo: Repository) -> set[str]:
+def whole_way(shop: CloneContext, workspace: CloneWorkspace, repo: Repository) -> set[str]:
     """Everything the orchestrator does with an agent's files, twice, ending in a push."""
-    git = workspace.git
+    git = workspace.context.git
     workspace.collect(["owned/"])
     collected = workspace.collect(["owned/"])
-    git.patch(workspace.base_tree, collected.tree)
-    with shop.proving_trees(1).checkout(collected.tree) as place:
+    git.patch(workspace.context.base_tree, collected.tree)
+    with shop.pool(1).checkout(collected.tree) as place:
         assert place.tampered() == ()
-        assert (place.path / "a.txt").read_bytes() == (workspace.path / "a.txt").read_bytes()
+        assert (place.path / "a.txt").read_bytes() == (workspace.top / "a.txt").read_bytes()
     spec = CommitSpec("m", collected.changes, "Bot", "bot@example.org", "1700000000 +0000")
     commit = git.import_commits(repo.head, [spec])[0].commit
     git.keep(repo, commit, "refs/heads/wave")
     remote = find_remote(repo, git.environ)
     assert remote is not None
     assert git.push(remote, commit, "wave", None).reason == ""
-    git.switch(workspace.base_tree, workspace.path, workspace.index)
+    git.switch(workspace.context.base_tree, workspace.top, workspace.index)
     return {change.path for change in collected.changes}
 
 
 def test_programs_named_in_the_clone_never_run(
-    evil: Evil, shop: WorkspaceFactory, workspace: Workspace, repo: Repository
+    evil: Evil, shop: CloneContext, workspace: CloneWorkspace, repo: Repository
 ) -> None:
-    (workspace.path / "a.txt").write_text("two\n")
+    (workspace.top / "a.txt").write_text("two\n")
     evil.poison(evil.clone)
     evil.marker.unlink(missing_ok=True)
     evil.clone.git("status", ok=False)
@@ -132,9 +133,9 @@ def test_programs_named_in_the_clone_never_run(
 
 @pytest.mark.parametrize("where", ["new", "vendored", "owned/in"])
 def test_programs_named_in_a_nested_repository_never_run(
-    evil: Evil, workspace: Workspace, user: Checkout, where: str
+    evil: Evil, workspace: CloneWorkspace, user: Checkout, where: str
 ) -> None:
-    nested = Checkout(workspace.path / where, user.environ)
+    nested = Checkout(workspace.top / where, user.environ)
     nested.path.mkdir(parents=True, exist_ok=True)
     nested.git("init", "-q")
     nested.commit({"x": "x"})
@@ -144,7 +145,7 @@ def test_programs_named_in_a_nested_repository_never_run(
         evil.marker.unlink(missing_ok=True)
         modes = {c.path: c.mode for c in workspace.collect(["owned/"]).changes}
         assert modes[where] == "160000"
-        assert workspace.git.tampered(workspace.path, workspace.index) is not None
+        assert workspace.context.git.tampered(workspace.top, workspace.index) is not None
     assert not evil.ran
 
 
@@ -174,36 +175,38 @@ HIDING: dict[str, Callable[[Checkout], object]] = {
 
 
 @pytest.mark.parametrize("trick", HIDING)
-def test_nothing_on_disk_is_hidden(evil: Evil, workspace: Workspace, trick: str) -> None:
+def test_nothing_on_disk_is_hidden(evil: Evil, workspace: CloneWorkspace, trick: str) -> None:
     HIDING[trick](evil.clone)
     evil.clone.write({"tests/t.py": "pass\n", "conftest.py": "cheat\n"})
     evil.clone.path.joinpath("a.txt").write_text("one\n")
     evil.clone.path.joinpath("a.txt").chmod(0o755)
     changes = {change.path: change for change in workspace.collect(()).changes}
     assert {"tests/t.py", "conftest.py", "a.txt"} <= changes.keys()
-    assert workspace.git.blob(changes["tests/t.py"].blob or "") == b"pass\n"
+    assert workspace.context.git.blob(changes["tests/t.py"].blob or "") == b"pass\n"
 
 
 def test_an_ignored_helper_is_not_there_when_proven(
-    shop: WorkspaceFactory, workspace: Workspace
+    shop: CloneContext, workspace: CloneWorkspace
 ) -> None:
-    clone = Checkout(workspace.path, workspace.git.environ)
+    clone = Checkout(workspace.top, workspace.context.git.environ)
     clone.write({".gitignore": "conftest.py\n.gitignore\n", "conftest.py": "cheat\n"})
-    with shop.proving_trees(1).checkout(workspace.collect(()).tree) as place:
+    with shop.pool(1).checkout(workspace.collect(()).tree) as place:
         assert not (place.path / "conftest.py").exists()
 
 
 def test_replaced_objects_are_not_believed(
-    evil: Evil, workspace: Workspace, user: Checkout
+    evil: Evil, workspace: CloneWorkspace, user: Checkout
 ) -> None:
     honest = user.git("rev-parse", "HEAD:a.txt")
     forged = user.git("hash-object", "-w", "--stdin", stdin=b"forged\n")
     user.git("replace", honest, forged)
-    assert workspace.git.blob(honest) == b"one\n"
+    assert workspace.context.git.blob(honest) == b"one\n"
 
 
 @pytest.mark.parametrize("name", [".GIT", ".g\u200cit", "git~1"])
-def test_names_that_are_a_git_dir_elsewhere_never_get_in(workspace: Workspace, name: str) -> None:
-    (workspace.path / name).mkdir()
-    (workspace.path / name / "config").write_text("[core]\n")
+def test_names_that_are_a_git_dir_elsewhere_never_get_in(
+    workspace: CloneWorkspace, name: str
+) -> None:
+    (workspace.top / name).mkdir()
+    (workspace.top / name / "config").write_text("[core]\n")
     assert workspace.collect([f"{name}/"]).changes == ()

@@ -19,8 +19,9 @@ import pytest
 
 from driver.git.command import run_git
 from driver.git.private_git import PrivateGit, Repository, open_repository
+from driver.workspace.clone_context import CloneContext
+from driver.workspace.clone_workspace import CloneWorkspace
 from driver.workspace.setup import Preparation
-from driver.workspace.workspace import Workspace, WorkspaceFactory
 from tests.support.beside import beside_on
 from tests.support.repos import Checkout, frozen, hook, make_bare, make_repo, user_environ
 
@@ -260,7 +261,7 @@ class Place:
 
     user: Checkout
     repo: Repository
-    workspace: Workspace
+    workspace: CloneWorkspace
     lab: Lab
 
 
@@ -274,28 +275,28 @@ def a_place(folder: Path) -> Place:
     make_bare(folder / "root" / "items" / "remote.git", user.environ)
     repo = open_repository(user.path, user.environ)
     git = PrivateGit.create(folder / "private", repo, user.environ)
-    shop = WorkspaceFactory(folder / "root", git, repo, repo.head, Preparation(), user.environ)
+    shop = CloneContext(folder / "root", git, repo, Preparation())
     workspace = shop.workspace("evil")
     program, marker = folder / "evil.sh", folder / "EXECUTED"
     program.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n")
     program.chmod(0o755)
-    lab = Lab(Checkout(workspace.path, user.environ), program, marker)
+    lab = Lab(Checkout(workspace.top, user.environ), program, marker)
     return Place(user, repo, workspace, lab)
 
 
 in_a_place = beside_on(lambda folder: nullcontext(a_place(folder)))
 
 
-def run_verbs(workspace: Workspace, repo: Repository, remote: Path) -> Iterator[str]:
+def run_verbs(workspace: CloneWorkspace, repo: Repository, remote: Path) -> Iterator[str]:
     """Run every verb as we run git, and name each."""
-    git, index = workspace.git, workspace.index.with_suffix(".matrix")
+    git, index = workspace.context.git, workspace.index.with_suffix(".matrix")
     shutil.copy(workspace.index, index)
     env = {**git.env, "GIT_INDEX_FILE": str(index)}
-    facts = {"tree": workspace.base_tree, "commit": repo.head, "remote": str(remote)}
-    at = (f"--git-dir={git.path}", f"--work-tree={workspace.path}")
+    facts = {"tree": workspace.context.base_tree, "commit": repo.head, "remote": str(remote)}
+    at = (f"--git-dir={git.path}", f"--work-tree={workspace.top}")
     for verb in VERBS:
         words = [word.format(**facts) for word in verb]
-        run_git((*at, *words), cwd=workspace.path, env=env, accept=(0, 1))
+        run_git((*at, *words), cwd=workspace.top, env=env, accept=(0, 1))
         yield verb[0]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from driver.git.private_git import PrivateGit, open_repository
+from driver.workspace.clone_context import CloneContext
 from driver.workspace.setup import Preparation
-from driver.workspace.workspace import WorkspaceFactory
 from tests.support.repos import make_repo, user_environ
 
 
@@ -24,10 +24,10 @@ def test_a_slug_that_climbs_out_neither_removes_nor_writes_a_folder_there(
     repo = open_repository(user.path, environ)
     git = PrivateGit.create(tmp_path / "private", repo, environ)
     root = tmp_path / "a" / "b" / "root"
-    shop = WorkspaceFactory(root, git, repo, repo.head, Preparation(), environ)
+    shop = CloneContext(root, git, repo, Preparation())
     climbing = {"beside": "../../precious", "through": "x/../../../precious"}
     slug = climbing.get(way, str(precious))
-    place = shop.workspace(slug).path
+    place = shop.workspace(slug).top
     assert place.parent == root / "items"
     assert (precious / "thesis.txt").read_text() == "years of work"
 
@@ -37,8 +37,8 @@ def test_slugs_of_any_characters_and_length_have_a_place(tmp_path: Path) -> None
     user = make_repo(tmp_path / "repo", environ, {"a.txt": "a\n"})
     repo = open_repository(user.path, environ)
     git = PrivateGit.create(tmp_path / "private", repo, environ)
-    shop = WorkspaceFactory(tmp_path / "root", git, repo, repo.head, Preparation(), environ)
+    shop = CloneContext(tmp_path / "root", git, repo, Preparation())
     slugs = ["x" * 1000, "\u00e9/x", "a\nb", "/x", "x/y", "x"]
-    places = {shop.workspace(slug).path for slug in slugs}
+    places = {shop.workspace(slug).top for slug in slugs}
     assert len(places) == len(slugs)
     assert {place.parent for place in places} == {tmp_path / "root" / "items"}

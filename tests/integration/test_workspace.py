@@ -15,10 +15,11 @@ import pytest
 
 from driver.filesystem.tree import remove_tree
 from driver.git.private_git import PrivateGit, Repository, open_repository
+from driver.workspace.clone_context import CloneContext
+from driver.workspace.clone_workspace import CloneWorkspace
 from driver.workspace.root import WorkspaceError, workspace_root
 from driver.workspace.setup import Preparation
-from driver.workspace.test_checkouts import TestCheckout
-from driver.workspace.workspace import Workspace, WorkspaceFactory
+from driver.workspace.test_checkouts import TreeCheckout
 from state_store.documents.errors import InputError
 from tests.support.interpreter import IN_SHELL, PYTHON
 from tests.support.repos import (
@@ -44,19 +45,19 @@ def user(tmp_path: Path) -> Checkout:
     return make_repo(tmp_path / "the user's r\u00e9po", environ, FILES)
 
 
-MakeShop = Callable[..., WorkspaceFactory]
+MakeShop = Callable[..., CloneContext]
 
 
 @pytest.fixture
 def shop_for(user: Checkout, tmp_path: Path) -> Iterator[MakeShop]:
     """Workshops of the user's repository, which must come out of it all unchanged."""
 
-    def make(copy: tuple[str, ...] = (), setup: tuple[str, ...] = ()) -> WorkspaceFactory:
+    def make(copy: tuple[str, ...] = (), setup: tuple[str, ...] = ()) -> CloneContext:
         repo = open_repository(user.path, user.environ)
         git = PrivateGit.create(tmp_path / "private", repo, user.environ)
         prepare = Preparation(copy, setup, run_shell)
         before.update(frozen(user.path))
-        return WorkspaceFactory(tmp_path / "root", git, repo, repo.head, prepare, user.environ)
+        return CloneContext(tmp_path / "root", git, repo, prepare)
 
     before: dict[str, str] = {}
     yield make
@@ -64,15 +65,15 @@ def shop_for(user: Checkout, tmp_path: Path) -> Iterator[MakeShop]:
 
 
 @pytest.fixture
-def workspace(shop_for: MakeShop) -> Workspace:
+def workspace(shop_for: MakeShop) -> CloneWorkspace:
     return shop_for().workspace("item-1")
 
 
-def agent_in(workspace: Workspace, user: Checkout) -> Checkout:
-    return Checkout(workspace.path, user.environ)
+def agent_in(workspace: CloneWorkspace, user: Checkout) -> Checkout:
+    return Checkout(workspace.top, user.environ)
 
 
-def changed(workspace: Workspace, *owned: str) -> set[str]:
+def changed(workspace: CloneWorkspace, *owned: str) -> set[str]:
     return {change.path for change in workspace.collect(owned).changes}
 
 
@@ -80,15 +81,15 @@ def changed(workspace: Workspace, *owned: str) -> set[str]:
 
 
 def test_a_clone_is_clean_on_the_users_branch_and_leads_nowhere(
-    workspace: Workspace, user: Checkout
+    workspace: CloneWorkspace, user: Checkout
 ) -> None:
     agent = agent_in(workspace, user)
     assert agent.git("status", "--porcelain") == ""
     assert agent.git("symbolic-ref", "HEAD") == "refs/heads/main"
     assert agent.git("rev-parse", "HEAD") == user.git("rev-parse", "HEAD")
     assert agent.git("remote") == ""
-    assert agent.git("rev-parse", "--show-toplevel") == str(workspace.path)
-    assert not (workspace.path / ".git" / "hooks").exists()
+    assert agent.git("rev-parse", "--show-toplevel") == str(workspace.top)
+    assert not (workspace.top / ".git" / "hooks").exists()
     assert agent.git("fsck") == ""
 
 
@@ -99,29 +100,31 @@ def test_a_detached_head_gives_a_detached_clone(user: Checkout, shop_for: MakeSh
     assert agent.git("status", "--porcelain") == ""
 
 
-def test_an_untouched_clone_has_no_changes(workspace: Workspace) -> None:
+def test_an_untouched_clone_has_no_changes(workspace: CloneWorkspace) -> None:
     collected = workspace.collect(["src/"])
-    assert (collected.tree, collected.changes) == (workspace.base_tree, ())
+    assert (collected.tree, collected.changes) == (workspace.context.base_tree, ())
 
 
-def test_what_an_agent_commits_itself_counts_the_same(workspace: Workspace, user: Checkout) -> None:
+def test_what_an_agent_commits_itself_counts_the_same(
+    workspace: CloneWorkspace, user: Checkout
+) -> None:
     agent_in(workspace, user).commit({"src/b.py": "B = 2\n", "new.txt": "x"})
     assert changed(workspace) == {"src/b.py", "new.txt"}
 
 
-def test_an_agent_that_deletes_its_git_dir_loses_nothing(workspace: Workspace) -> None:
-    subprocess.run(["rm", "-rf", ".git"], cwd=workspace.path, check=True)
-    (workspace.path / "a.txt").write_text("two\n")
+def test_an_agent_that_deletes_its_git_dir_loses_nothing(workspace: CloneWorkspace) -> None:
+    subprocess.run(["rm", "-rf", ".git"], cwd=workspace.top, check=True)
+    (workspace.top / "a.txt").write_text("two\n")
     assert changed(workspace) == {"a.txt"}
 
 
 def test_an_item_may_have_a_second_workspace_of_its_name(shop_for: MakeShop) -> None:
     shop = shop_for()
-    (shop.workspace("x").path / "left.txt").write_text("over")
+    (shop.workspace("x").top / "left.txt").write_text("over")
     again = shop.workspace("x")
     assert changed(again) == set()
-    again.remove()
-    assert not again.path.exists()
+    again.close()
+    assert not again.top.exists()
 
 
 # Preparation
@@ -134,15 +137,15 @@ def test_copies_and_set_up_products_are_not_the_agents_work(
     (user.path / "node" / "link").symlink_to("lib")
     setup = ("echo made > made.txt; echo lock > a.txt; mkdir out; echo o > out/old",)
     workspace = shop_for(("node", ".env"), setup).workspace("x")
-    assert (workspace.path / "node" / "link").is_symlink()
-    assert (workspace.path / "node" / "lib" / "x.js").read_text() == "x"
+    assert (workspace.top / "node" / "link").is_symlink()
+    assert (workspace.top / "node" / "lib" / "x.js").read_text() == "x"
     assert changed(workspace, "out/", "node/") == set()
-    (workspace.path / "src" / "b.py").write_text("B = 2\n")
-    (workspace.path / "made.txt").write_text("by the agent\n")
-    (workspace.path / "out" / "new").write_text("n")
+    (workspace.top / "src" / "b.py").write_text("B = 2\n")
+    (workspace.top / "made.txt").write_text("by the agent\n")
+    (workspace.top / "out" / "new").write_text("n")
     collected = workspace.collect(["out/new", "out/old"])
     assert {c.path for c in collected.changes} == {"src/b.py", "made.txt", "out/new"}
-    paths = workspace.git.paths_in(collected.tree)
+    paths = workspace.context.git.paths_in(collected.tree)
     assert set(paths) == {*FILES, "made.txt", "out/new"}
     assert changed(workspace, "out/new") == {"src/b.py", "made.txt", "out/new"}
 
@@ -150,7 +153,7 @@ def test_copies_and_set_up_products_are_not_the_agents_work(
 def test_writing_in_a_copy_never_reaches_the_users_file(user: Checkout, shop_for: MakeShop) -> None:
     user.write({"big.bin": "theirs"})
     workspace = shop_for(("big.bin",)).workspace("x")
-    with (workspace.path / "big.bin").open("r+") as file:
+    with (workspace.top / "big.bin").open("r+") as file:
         file.write("MINE")
     assert (user.path / "big.bin").read_text() == "theirs"
 
@@ -178,25 +181,25 @@ def test_line_ends_git_would_normalise_are_not_the_agents_work(
     user.git("commit", "-q", "-m", "attributes")
     workspace = shop_for().workspace("x")
     assert changed(workspace) == set()
-    os.utime(workspace.path / "crlf.txt", (1, 1))
-    (workspace.path / "a.txt").write_text("two\n")
+    os.utime(workspace.top / "crlf.txt", (1, 1))
+    (workspace.top / "a.txt").write_text("two\n")
     assert changed(workspace) == {"a.txt"}
 
 
 # Removing
 
 
-def test_read_only_and_very_deep_folders_are_removed(workspace: Workspace) -> None:
+def test_read_only_and_very_deep_folders_are_removed(workspace: CloneWorkspace) -> None:
     script = (
         "import os\n"
         "for n in range(1500):\n os.mkdir('deeper'); os.chdir('deeper')\n"
         "open('f', 'w').close(); os.chmod('f', 0o400); os.chmod('.', 0o500)\n"
     )
-    subprocess.run([*PYTHON, "-c", script], cwd=workspace.path, check=True)
+    subprocess.run([*PYTHON, "-c", script], cwd=workspace.top, check=True)
     assert changed(workspace) == set()
-    workspace.remove()
-    workspace.remove()
-    assert not workspace.path.exists()
+    workspace.close()
+    workspace.close()
+    assert not workspace.top.exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork") or os.geteuid() != 0, reason="needs to become a user")
@@ -224,15 +227,15 @@ def test_an_ordinary_user_can_remove_folders_without_any_rights() -> None:
 # Proving trees
 
 
-def tree_of(workspace: Workspace, name: str, content: str) -> str:
-    (workspace.path / name).parent.mkdir(exist_ok=True)
-    (workspace.path / name).write_text(content)
+def tree_of(workspace: CloneWorkspace, name: str, content: str) -> str:
+    (workspace.top / name).parent.mkdir(exist_ok=True)
+    (workspace.top / name).write_text(content)
     return workspace.collect(()).tree
 
 
 def test_a_proving_tree_holds_exactly_the_tree(shop_for: MakeShop) -> None:
     shop = shop_for()
-    trees = shop.proving_trees(1)
+    trees = shop.pool(1)
     tree = tree_of(shop.workspace("x"), "new/f.txt", "new")
     with trees.checkout(tree) as place:
         assert (place.path / "new" / "f.txt").read_text() == "new"
@@ -243,8 +246,8 @@ def test_a_proving_tree_holds_exactly_the_tree(shop_for: MakeShop) -> None:
     assert not place.path.exists()
 
 
-def base_of(shop: WorkspaceFactory) -> str:
-    return shop.workspace("base").base_tree
+def base_of(shop: CloneContext) -> str:
+    return shop.base_tree
 
 
 LEFT_BEHIND: dict[str, Callable[[Path], object]] = {
@@ -284,7 +287,7 @@ def without_index(files: dict[str, str]) -> dict[str, str]:
 @pytest.mark.parametrize("what", LEFT_BEHIND)
 def test_nothing_a_test_leaves_is_there_for_the_next(shop_for: MakeShop, what: str) -> None:
     shop = shop_for()
-    trees, base = shop.proving_trees(1), base_of(shop)
+    trees, base = shop.pool(1), base_of(shop)
     with trees.checkout(base) as place:
         before = without_index(frozen(place.path))
         LEFT_BEHIND[what](place.path)
@@ -299,7 +302,7 @@ def test_nothing_a_test_leaves_is_there_for_the_next(shop_for: MakeShop, what: s
 
 def test_a_tree_whose_top_was_made_read_only_is_not_used_again(shop_for: MakeShop) -> None:
     shop = shop_for()
-    trees, base = shop.proving_trees(1), base_of(shop)
+    trees, base = shop.pool(1), base_of(shop)
     with trees.checkout(base) as place:
         place.path.chmod(0o555)
     with trees.checkout(base) as again:
@@ -312,7 +315,7 @@ TAMPERED = ["an edit", "a mode", "a deletion", "an edit with its time set back"]
 @pytest.mark.parametrize("what", TAMPERED)
 def test_a_run_that_changes_tracked_files_is_caught(shop_for: MakeShop, what: str) -> None:
     shop = shop_for()
-    with shop.proving_trees(1).checkout(base_of(shop)) as place:
+    with shop.pool(1).checkout(base_of(shop)) as place:
         LEFT_BEHIND["a new file"](place.path)
         (place.path / "src" / "b.py").write_text("B = 1\n")  # rewritten, but the same
         assert place.tampered() == ()
@@ -327,11 +330,11 @@ def test_set_up_is_kept_until_a_test_changes_it(
     user.write({"deps/x": "x"})
     setup = (f"echo once >> {log}; mkdir out; echo o > out/built; echo lock > a.txt",)
     shop = shop_for(("deps",), setup)
-    trees = shop.proving_trees(1)
-    base = shop.workspace("w").base_tree
+    trees = shop.pool(1)
+    base = shop.workspace("w").context.base_tree
     log.unlink()
 
-    def use(action: Callable[[TestCheckout], object]) -> Path:
+    def use(action: Callable[[TreeCheckout], object]) -> Path:
         with trees.checkout(base) as place:
             assert (place.path / "out" / "built").read_text() == "o\n"
             assert (place.path / "deps" / "x").read_text() == "x"
@@ -351,13 +354,13 @@ def test_set_up_is_kept_until_a_test_changes_it(
 
 def test_compiled_files_of_the_base_never_stand_in_for_the_tree(shop_for: MakeShop) -> None:
     shop = shop_for(setup=(f"{IN_SHELL} -m compileall -q src",))
-    with shop.proving_trees(1).checkout(base_of(shop)) as place:
+    with shop.pool(1).checkout(base_of(shop)) as place:
         assert not (place.path / "src" / "__pycache__").exists()
 
 
 def test_changed_attributes_write_all_files_again(shop_for: MakeShop) -> None:
     shop = shop_for()
-    trees, base = shop.proving_trees(1), base_of(shop)
+    trees, base = shop.pool(1), base_of(shop)
     tree = tree_of(shop.workspace("x"), ".gitattributes", "*.txt text eol=crlf\n")
     for shown, content in ((base, b"one\n"), (tree, b"one\r\n"), (base, b"one\n")):
         with trees.checkout(shown) as place:
@@ -366,7 +369,7 @@ def test_changed_attributes_write_all_files_again(shop_for: MakeShop) -> None:
 
 def test_no_more_proving_trees_than_asked_for(shop_for: MakeShop, tmp_path: Path) -> None:
     shop = shop_for()
-    trees, base = shop.proving_trees(2), base_of(shop)
+    trees, base = shop.pool(2), base_of(shop)
     together, most, lock = [0], [0], threading.Lock()
 
     def use() -> None:
@@ -391,7 +394,7 @@ def test_no_more_proving_trees_than_asked_for(shop_for: MakeShop, tmp_path: Path
 
 def test_a_bad_tree_does_not_cost_a_place(shop_for: MakeShop) -> None:
     shop = shop_for()
-    trees = shop.proving_trees(1)
+    trees = shop.pool(1)
     for _ in range(2):
         with pytest.raises(Exception, match="read-tree"), trees.checkout("1" * 40):
             pass

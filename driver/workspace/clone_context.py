@@ -1,0 +1,236 @@
+"""A repository's context: makes private clones for agents and checkouts for tests at one commit.
+
+Both are furnished like the user's checkout, with the copied paths and the set-up of the settings.
+No agent ever sees a test checkout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from driver.checkout_guard.guard import CheckoutGuard
+from driver.domain.ownership import OwnedPath
+from driver.execution.worker_pool import Turns
+from driver.filesystem.tree import copy_into, newest_ns, remove_tree, signature_of, snapshot
+from driver.git.private_git import PrivateGit, Remote, Repository
+from driver.git.repository import borrow_objects, lay_git_dir
+from driver.workspace.clone_workspace import CloneWorkspace
+from driver.workspace.repository_context import GitContext, Observed
+from driver.workspace.root import WorkspaceError, own_folder
+from driver.workspace.setup import Preparation, check_copies, signatures
+from driver.workspace.test_checkouts import TestCheckouts, TreeCheckout
+from state_store.documents.journal import safe_slug
+
+# The clone is the agent's, but the user's global settings reach into it: no monitor process per
+# clone, no hook of theirs on an agent's commit, no passphrase prompt, line ends as committed.
+_CLONE_CONFIG = f"""\
+\tbare = false
+\tautocrlf = false
+\tfsmonitor = false
+\tuntrackedCache = false
+\thooksPath = {os.devnull}
+[commit]
+\tgpgSign = false
+[tag]
+\tgpgSign = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+_PROBED = frozenset({"filemode", "symlinks", "ignorecase", "precomposeunicode"})
+
+
+class CloneContext(GitContext):
+    """Workspaces and test checkouts of one repository at its head, below the folder `folder`.
+
+    Raises InputError for `copy` paths that are missing, tracked or outside the checkout, and
+    WorkspaceError when `folder` cannot be used. Safe to use from many threads.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        git: PrivateGit,
+        repository: Repository,
+        prepare: Preparation,
+        remote: Remote | None = None,
+        checkout_guard: CheckoutGuard | None = None,
+    ) -> None:
+        super().__init__(git, repository, remote)
+        self.folder = folder
+        self.checkout_guard = checkout_guard
+        self._prepare = prepare
+        # All at once they would be ready all at the end, and no agent at work before.
+        self._writing = Turns(os.cpu_count() or 2)
+        check_copies(repository.top, prepare.copy, self.paths)
+        self._copied = self._sources()
+        own_folder(folder, git.environ)
+        for name in ("items", "proving", "reading", "indexes"):
+            (folder / name).mkdir(exist_ok=True)
+        self.checkouts = self.pool(1)
+
+    def pool(self, size: int) -> TestCheckouts:
+        """A pool of at most `size` test checkouts; each is made when first needed."""
+        return TestCheckouts(size, self._make_checkout, self._renew_git)
+
+    def move_checkouts(self, commit: str) -> None:
+        """Have tests run in checkouts that were set up on another commit than the base."""
+        size = self.checkouts.size
+        self.checkouts.close()
+        folder = self.folder / f"at-{commit[:12]}"
+        moved = CloneContext(folder, self.git, replace(self.repository, head=commit), self._prepare)
+        self.checkouts = moved.pool(size)
+
+    def workspace(
+        self, slug: str, work_dir: str = "", owned: Sequence[OwnedPath] = ()
+    ) -> CloneWorkspace:
+        name = safe_slug(slug)  # people may call an item ../../home, and its folder is removed
+        top, index = self.folder / "items" / name, self.folder / "indexes" / name
+        self._furnish(top, index)
+        made = CloneWorkspace(self, top, index, work_dir, owned)
+        if self._starts_dirty:
+            # Before the start tree is taken: that takes longer than the tick of any clock here.
+            made.started_ns = _file_system_time(index.with_suffix(".tick"))
+            made.start = self.git.collect(top, index, ())
+            shutil.copyfile(index, top / ".git" / "index")
+        return made
+
+    @contextlib.contextmanager
+    def test_checkout(self, tree: str | None, *, fresh: bool = False) -> Iterator[TreeCheckout]:
+        if tree is None:
+            raise ValueError("a repository's item is proven on a tree")
+        with self.checkouts.checkout(tree, fresh=fresh) as checkout:
+            yield checkout
+
+    @contextlib.contextmanager
+    def reading_copy(self, name: str, tree: str) -> Iterator[TreeCheckout]:
+        """A checkout of `tree` to read, gone afterwards; the base is its HEAD.
+
+        No set-up is run in it. Raises WorkspaceError when it cannot be made.
+        """
+        path, index = self.folder / "reading" / name, self.folder / "indexes" / f"reading-{name}"
+        with _all_or_nothing(path):
+            remove_tree(path)
+            self.git.checkout(tree, path, index)
+            copy = TreeCheckout(path, index, self.git, {}, {})
+            self.stand_on(copy, self.base, self.repository.branch)
+            copy.seen = snapshot(path)
+            copy.settle()
+        try:
+            yield copy
+        finally:
+            copy.discard()
+
+    def observed(self, tree: str) -> Observed:
+        """What `Workspace.observe` would find for work that is only a tree by now."""
+        self.require_objects()
+        with self.checkouts.checkout(tree) as shown:
+            there = CloneWorkspace(self, shown.path, shown.index)
+            return there.seen(there.collected_as(tree))
+
+    def wait_for_clones(self) -> None:
+        """Wait until no clone is being written: the sooner agents begin, the sooner all is over."""
+        self._writing.wait_until_none()
+
+    def changed_sources(self) -> tuple[str, ...]:
+        """The `copy` paths that changed since this was made, so that checkouts are not alike."""
+        now = self._sources()
+        return tuple(name for name in self._prepare.copy if now[name] != self._copied[name])
+
+    def stand_on(self, checkout: TreeCheckout, commit: str, branch: str | None) -> None:
+        """Give a test checkout a `.git` where `branch` is at `commit`, until it shows another tree:
+        git there calls all that differs from the commit staged."""
+        self._lay_git(checkout.path, checkout.index, head=commit, branch=branch)
+        # A test may ask git for what is about to be committed, whose objects only we have.
+        borrow_objects(checkout.path / ".git", self.repository, self.git.path / "objects")
+
+    def close(self) -> None:
+        self.checkouts.close()
+
+    def _sources(self) -> dict[str, object]:
+        return {name: signatures(self.repository.top / name) for name in self._prepare.copy}
+
+    @property
+    def _starts_dirty(self) -> bool:
+        """True when a furnished clone may differ from the base: set-up, or line-end attributes."""
+        return bool(self._prepare.copy or self._prepare.setup or self.has_attributes)
+
+    def _make_checkout(self, number: int) -> TreeCheckout:
+        path = self.folder / "proving" / str(number)
+        index = self.folder / "indexes" / f"proving-{number}.index"
+        self._furnish(path, index)
+        for folder in self.folders:
+            # Compiled from the base's files: with size and second the same as the next tree's,
+            # Python would run the base instead of what is to be proven.
+            remove_tree(path / folder / "__pycache__")
+        seen = snapshot(path)
+        known = self.paths | self.folders
+        products = {name: signature for name, signature in seen.items() if name not in known}
+        shown = "" if self._starts_dirty else self.base_tree
+        return TreeCheckout(path, index, self.git, products, seen, shown=shown)
+
+    def _furnish(self, path: Path, index: Path) -> None:
+        """Write the base, the copied paths and a `.git` to `path`, and run the set-up there."""
+        with _all_or_nothing(path):
+            with self._writing:
+                remove_tree(path)
+                self.git.checkout(self.base_tree, path, index)
+                self._lay_git(path, index, head=self.base, branch=self.repository.branch)
+            for name in self._prepare.copy:
+                copy_into(self.repository.top / name, path / name)
+            for command in self._prepare.setup:
+                if problem := self._prepare.run(command, path):
+                    raise WorkspaceError(f"set-up command {command!r} failed: {problem}")
+
+    def _renew_git(self, checkout: TreeCheckout) -> None:
+        """Give a test checkout a `.git` no test has written in, its index that of the tree."""
+        own = checkout.path / ".git"
+        with contextlib.suppress(OSError):
+            if not own.is_symlink() and snapshot(own) == checkout.git_dir:
+                index = own / "index"
+                shutil.copyfile(checkout.index, index)
+                checkout.git_dir = {**checkout.git_dir, "index": signature_of(index.lstat())}
+                return
+        self.stand_on(checkout, self.base, self.repository.branch)
+        checkout.git_dir = snapshot(own)
+
+    def _lay_git(self, path: Path, index: Path, *, head: str, branch: str | None) -> None:
+        own = path / ".git"
+        remove_tree(own)
+        config = self._probed + _CLONE_CONFIG
+        lay_git_dir(own, self.repository, head=head, branch=branch, config=config)
+        shutil.copyfile(index, own / "index")
+
+    @functools.cached_property
+    def _probed(self) -> str:
+        """What git found out about this file system. Each key once, or agents cannot set it."""
+        made = (self.git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
+        return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
+
+
+@contextlib.contextmanager
+def _all_or_nothing(path: Path) -> Iterator[None]:
+    """Remove what a failure leaves of `path`; trouble with the disk becomes a WorkspaceError."""
+    try:
+        yield
+    except BaseException as trouble:
+        with contextlib.suppress(OSError):
+            remove_tree(path)
+        if isinstance(trouble, OSError):
+            raise WorkspaceError(f"the workspace {path} was not made: {trouble}") from trouble
+        raise
+
+
+def _file_system_time(probe: Path) -> int:
+    """The time that the file system of `probe` gives a file changed now, in ns."""
+    probe.write_bytes(b"")
+    now = newest_ns(probe.stat())
+    probe.unlink()
+    return now

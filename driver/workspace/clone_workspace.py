@@ -1,0 +1,189 @@
+"""An item's private clone: what the agent changed there since the clone was ready.
+
+Whether those changes may ship is judged elsewhere. `clone_context` makes the clones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from driver.domain.ownership import OwnedPath, leaves_tree
+from driver.domain.results import MODE_LINK, Change
+from driver.filesystem.tree import remove_tree
+from driver.workspace.agent_clone import head_moved, left_behind, put_back_head
+from driver.workspace.repository_context import (
+    CLONE,
+    GitContext,
+    Observed,
+    TestCheckout,
+    Workspace,
+)
+from driver.workspace.root import WorkspaceError
+
+_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What an agent made: the base tree with exactly its changes, and those changes, also as a
+    patch."""
+
+    tree: str
+    changes: tuple[Change, ...]
+    patch: bytes
+
+
+class CloneWorkspace(Workspace):
+    """One item's clone of a repository. `start` is its tree right after the set-up, whose changes
+    are not the agent's; the agent's ignored files have a later time than `started_ns`."""
+
+    isolation = CLONE
+
+    def __init__(
+        self,
+        context: GitContext,
+        top: Path,
+        index: Path,
+        work_dir: str = "",
+        owned: Sequence[OwnedPath] = (),
+    ) -> None:
+        self.top, self.index, self.workdir = top, index, top / work_dir
+        self.start, self.started_ns = context.base_tree, 0
+        self.context, self._git = context, context.git
+        self._owned = [path.path + ("/" if path.is_dir else "") for path in owned]
+        self._named_before = set[str]()
+        self._patches: dict[str, bytes] = {}
+        self._lock, self._hiding, self._away = threading.Lock(), 0, contextlib.ExitStack()
+
+    def observe(self) -> Observed:
+        self.context.require_objects()
+        collected = self.collect(self._owned)
+        self._patches = {collected.tree: collected.patch}
+        base, branch = self.context.base, self.context.repository.branch
+        return replace(
+            self.seen(collected),
+            head_moved=head_moved(self.top, base, branch),
+            git_left=tuple(n for n in self._git_left() if n not in self._named_before),
+        )
+
+    def collect(self, owned: Sequence[str]) -> Collected:
+        """Everything changed since the set-up, read from the disk; see `PrivateGit.collect`.
+
+        Raises WorkspaceError for an object whose content is not what its id says.
+        """
+        start, base_tree = self.start, self.context.base_tree
+        tree = now = self._git.collect(self.top, self.index, owned, made_after_ns=self.started_ns)
+        if start != base_tree:
+            tree = self._git.tree_with(base_tree, self._git.changes(start, now))
+        return self.collected_as(tree)
+
+    def collected_as(self, tree: str) -> Collected:
+        """The same for work that is in git already."""
+        found = self._git.examined(self.context.base_tree, tree)
+        if found.forged:
+            named = ", ".join(found.forged)
+            raise WorkspaceError(f"objects in git whose content is not what they say: {named}")
+        return Collected(tree, found.changes, found.patch)
+
+    def seen(self, work: Collected) -> Observed:
+        """What the files of `work`, which are at `top`, show by themselves."""
+        changes = work.changes
+        links = (c.path for c in changes if c.mode == MODE_LINK)
+        may_filter = self.context.has_attributes and changes
+        return Observed(
+            changes,
+            work.tree,
+            links_outside=tuple(path for path in links if leaves_tree(self.top, path)),
+            ignored=self._rules_ignoring([c.path for c in changes if c.base_mode is None]),
+            unfiltered=self._unfiltered(changes) if may_filter else (),
+        )
+
+    def _rules_ignoring(self, paths: Sequence[str]) -> tuple[str, ...]:
+        found = self._git.ignored(self.top, self.index, paths)
+        return tuple(f"{path} ({rule})" for path, rule in found.items())
+
+    def _unfiltered(self, changes: Sequence[Change]) -> tuple[str, ...]:
+        """Files that a filter program of the user's would have changed. A pointer file of git-lfs
+        is the output of such a program, so it counts as filtered."""
+        blobs = {change.path: change.blob for change in changes if change.blob}
+        filtered = self._git.filtered(self.top, self.index, [*blobs])
+        return tuple(p for p in filtered if not self._git.blob(blobs[p]).startswith(_POINTER))
+
+    def ignored(self) -> tuple[str, ...]:
+        if any(path.rpartition("/")[2] == ".gitignore" for path in self._owned):
+            return ()  # the rules are the item's to change
+        known = self.context.paths | {f"{folder}/" for folder in self.context.folders}
+        return self._rules_ignoring([path for path in self._owned if path not in known])
+
+    @contextlib.contextmanager
+    def test_checkout(self, tree: str | None, *, fresh: bool = False) -> Iterator[TestCheckout]:
+        with self.context.test_checkout(tree, fresh=fresh) as checkout, self._out_of_reach():
+            yield checkout
+
+    @contextlib.contextmanager
+    def reading_copy(self, tree: str) -> Iterator[TestCheckout]:
+        with self.context.reading_copy(self.top.name, tree) as copy, self._out_of_reach():
+            yield copy
+
+    @contextlib.contextmanager
+    def _out_of_reach(self) -> Iterator[None]:
+        """Moves the clone away while any test or reviewer runs: what they would read from there
+        would be in no commit."""
+        with self._lock:
+            if not self._hiding:
+                away = self.top.with_name(uuid.uuid4().hex)
+                self.top.rename(away)
+                self._away.callback(away.rename, self.top)
+            self._hiding += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._hiding -= 1
+                if not self._hiding:
+                    self._away.close()
+
+    def base_with(self, changes: Sequence[Change]) -> str | None:
+        return self.context.base_with(changes)
+
+    def contents(self, change: Change) -> bytes:
+        return self._git.blob(change.blob) if change.blob else b""
+
+    def patch(self, tree: str | None) -> bytes:
+        if tree is None:
+            return b""
+        made = self._patches.pop(tree, None)  # asked for once at once, and it may be large
+        return self._git.patch(self.context.base_tree, tree) if made is None else made
+
+    def whole_diff(self, tree: str, since: str | None = None) -> bytes:
+        return self._git.whole_diff(since or self.context.base_tree, tree)
+
+    def put(self, tree: str) -> None:
+        changes = self._git.changes(self.context.base_tree, tree)
+        wanted = self._git.tree_with(self.start, changes)
+        index = self.index.with_suffix(".put")
+        shutil.copyfile(self.index, index)
+        try:
+            self._git.switch(wanted, self.top, index)
+        finally:
+            index.unlink(missing_ok=True)
+
+    def forget_commits(self) -> None:
+        self._named_before |= set(self._git_left())
+        put_back_head(self.top, self.context.base, self.context.repository.branch)
+
+    def _git_left(self) -> tuple[str, ...]:
+        return left_behind(self.top, self.context.repository.branch)
+
+    def close(self) -> None:
+        try:
+            remove_tree(self.top)
+        except OSError as trouble:
+            raise WorkspaceError(f"the workspace {self.top} was not removed: {trouble}") from None
+        self.index.unlink(missing_ok=True)
