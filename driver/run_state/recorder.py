@@ -285,7 +285,7 @@ class Recorder:
         if self._state_dir is None:
             return None
         entry = self._entry(subject, data)
-        return journal.prepared_entry(self._state_dir, subject.slug, phase, entry, subject.repo)
+        return journal.staged_entry(self._state_dir, subject.slug, phase, entry, subject.repo)
 
     def _together(
         self, tip: str, entries: Mapping[ItemKey, Mapping[str, Any]]
@@ -296,7 +296,7 @@ class Recorder:
             journal.entry_of(s.slug, journal.SHIPPING, self._entry(s, data), s.repo)
             for s, data in entries.items()
         ]
-        return journal.prepared_together(self._state_dir, f"shipping-{tip}", whole)
+        return journal.staged_entries(self._state_dir, f"shipping-{tip}", whole)
 
     def _own_entry(self, subject: ItemKey, tip: str) -> None:
         """The item has a later entry of its own than the announcement, which is durable by now."""

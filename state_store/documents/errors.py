@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a program tells its caller; non-zero whenever something asked for was not done."""
+    """A program's exit code; non-zero whenever something that was asked for was not done."""
 
     DONE = 0
     NOT_ALL_SHIPPED = 1

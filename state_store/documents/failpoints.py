@@ -28,14 +28,14 @@ _counting = threading.Lock()
 
 
 def active() -> bool:
-    """Whether any point is armed: to be said in the report, and a reason not to push far."""
+    """True when a point is armed. The report says so then, and the wave pushes nothing far."""
     return bool(_ARMED)
 
 
 def failpoint(name: str, torn: Callable[[int], object] | None = None) -> None:
-    """Do what was ordered for this point, nothing when nothing was.
+    """Do what is armed for this point; nothing when nothing is.
 
-    `torn(n)` makes the first n bytes of the write that would follow. Raises OSError when ordered.
+    `torn(n)` makes the first n bytes of the write that would follow. Raises OSError when armed so.
     """
     if not _ARMED:
         return

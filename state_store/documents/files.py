@@ -1,7 +1,7 @@
 """Files that are whole or absent: atomic writes and careful reads.
 
 Knows nothing of what the files mean. A link in the place of a written file is replaced, never
-followed; a read never waits, whatever lies there.
+followed; a read never waits, whatever is at the path.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from state_store.documents import strict_json
 from state_store.documents.errors import CannotRunError, InputError
@@ -37,39 +37,49 @@ class MissingFileError(BadFileError):
     """The file does not exist."""
 
 
-def write_json_atomic(path: Path, obj: Any, indent: int | None = 2) -> None:
-    """Replace `path` by `obj` as JSON and a newline; see `write_text_atomic`.
-
-    Raises ValueError or TypeError, writing nothing, when `obj` is no JSON (NaN is none).
-    """
-    write_bytes_atomic(path, _json_bytes(obj, indent))
-
-
 class StagedFile:
-    """A JSON document, flushed beside the `path` it is going to replace.
+    """A flushed file of `body`, in the folder of the `path` that it is going to replace.
 
-    `body` is its bytes. The slow part of `write_json_atomic` is over when this is made; `swap_in`
-    is the rest but for `sync_folder`, which may be done once for many. Whoever makes one says
-    `drop` in the end. Both raise CannotRunError naming the file.
+    Making it does the slow part of a write and makes the folder where it is missing; `swap_in`
+    does the rest. It has the permissions of the file it replaces. Its maker must `drop` it in the
+    end, or use it as a context. All raise CannotRunError naming `path`.
     """
 
-    def __init__(self, path: Path, obj: Any, indent: int | None = 2) -> None:
-        self.path = path
-        self.body = _json_bytes(obj, indent)
-        self._fresh = _name_beside(path)
+    def __init__(self, path: Path, body: bytes) -> None:
+        self.path, self.body = path, body
+        self._fresh = path.parent / f".{os.urandom(8).hex()}.tmp"  # `path` may be at the limit
         try:
             with _disk_trouble(path):
                 make_folder(path.parent)
-                _write_new(self._fresh, self.body, _mode_of(path))
+                self._write()
         except BaseException:
             self.drop()
             raise
 
-    def swap_in(self) -> None:
-        """Let it be the file at `path` from now on, durably after `sync_folder`."""
+    @classmethod
+    def of_json(cls, path: Path, obj: Any, indent: int | None = 2) -> Self:
+        """Stage `obj` as JSON and a newline. Raises ValueError or TypeError when it is no JSON."""
+        text = json.dumps(obj, indent=indent, allow_nan=False, ensure_ascii=False)
+        try:
+            body = f"{text}\n".encode()
+        except UnicodeEncodeError:  # half a surrogate pair, as in an undecodable file name
+            body = f"{json.dumps(obj, indent=indent, allow_nan=False)}\n".encode()
+        return cls(path, body)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+    def swap_in(self, *, sync: bool = False) -> None:
+        """Let it be the file at `path` from now on; durably with `sync`, else after `sync_folder`,
+        which may be called once for many files."""
         with _disk_trouble(self.path):
             failpoint("file.before_replace")
             _replace(self._fresh, self.path)
+            if sync:
+                _sync_folder(self.path.parent)
             failpoint("file.after_replace")
 
     def drop(self) -> None:
@@ -77,11 +87,24 @@ class StagedFile:
         with suppress(OSError):
             self._fresh.unlink()
 
+    def _write(self) -> None:
+        mode = _mode_of(self.path)
+        with self._fresh.open("xb") as stream:
+            if mode is not None:
+                self._fresh.chmod(mode)
+            failpoint("file.write", lambda n: os.write(stream.fileno(), self.body[:n]))
+            stream.write(self.body)
+            stream.flush()
+            os.fsync(stream.fileno())
 
-def sync_folder(folder: Path) -> None:
-    """Make lasting what was renamed in `folder`. Raises CannotRunError."""
-    with _disk_trouble(folder):
-        _sync_folder(folder)
+
+def write_json_atomic(path: Path, obj: Any, indent: int | None = 2) -> None:
+    """Replace `path` by `obj` as JSON and a newline; see `write_text_atomic`.
+
+    Raises ValueError or TypeError, writing nothing, when `obj` is no JSON (NaN is none).
+    """
+    with StagedFile.of_json(path, obj, indent) as staged:
+        staged.swap_in(sync=True)
 
 
 def write_text_atomic(path: Path, text: str) -> None:
@@ -89,22 +112,22 @@ def write_text_atomic(path: Path, text: str) -> None:
 
     Half a surrogate pair, which JSON may hold and UTF-8 may not, becomes a question mark.
     Makes the folder when missing and keeps the permissions of the file it replaces.
-    Raises CannotRunError naming the file when the disk says no.
+    Raises CannotRunError naming the file when the disk cannot take it.
     """
     write_bytes_atomic(path, text.encode("utf-8", "replace"))
 
 
 def write_bytes_atomic(path: Path, data: bytes) -> None:
     """`write_text_atomic` for bytes."""
-    with _fresh_beside(path, data) as fresh:
-        _swap_in(fresh, path)
+    with StagedFile(path, data) as staged:
+        staged.swap_in(sync=True)
 
 
 def write_text_where_named(path: Path, text: str) -> None:
-    """`write_text_atomic` to a place that a person named: a device or a pipe is written to, as
-    `/dev/null` and `/dev/stdout` are everybody's and must not become a file.
+    """`write_text_atomic` to a path that the user named.
 
-    Raises CannotRunError naming it when the disk says no.
+    A device or a pipe, such as `/dev/stdout`, is written to and not replaced by a file.
+    Raises CannotRunError naming the path.
     """
     if path.is_file() or not path.exists():
         write_text_atomic(path, text)
@@ -114,17 +137,25 @@ def write_text_where_named(path: Path, text: str) -> None:
 
 
 def replace_unchanged(path: Path, data: bytes, digest: str) -> bool:
-    """`write_bytes_atomic`, unless the file's SHA-256 is not `digest` any more: then False, and
-    nothing changed. For files that people edit too, whose editors know no lock."""
-    with _fresh_beside(path, data) as fresh:
+    """`write_bytes_atomic` only while the file's SHA-256 is `digest`; else False, nothing changed.
+
+    For files that people edit too, whose editors know no lock.
+    """
+    with StagedFile(path, data) as staged, _disk_trouble(path):
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             return False
-        _swap_in(fresh, path)
+        staged.swap_in(sync=True)
     return True
 
 
+def sync_folder(folder: Path) -> None:
+    """Make lasting what was renamed in `folder`. Raises CannotRunError."""
+    with _disk_trouble(folder):
+        _sync_folder(folder)
+
+
 def remove_file(path: Path) -> bool:
-    """Remove a file, or a link and not what it leads to; False when there was none.
+    """Remove a file, or a link and not its target; False when there was none.
 
     Raises CannotRunError naming it.
     """
@@ -191,27 +222,6 @@ def _removed(path: Path, remove: Callable[[], None]) -> bool:
 
 
 @contextmanager
-def _fresh_beside(path: Path, data: bytes) -> Iterator[Path]:
-    """A flushed file of `data` with the permissions of `path`, in its folder; gone at the end.
-
-    Trouble with the disk inside is told as CannotRunError.
-    """
-    fresh = _name_beside(path)
-    try:
-        with _disk_trouble(path):
-            make_folder(path.parent)
-            _write_new(fresh, data, _mode_of(path))
-            yield fresh
-    finally:
-        with suppress(OSError):
-            fresh.unlink()
-
-
-def _name_beside(path: Path) -> Path:
-    return path.parent / f".{os.urandom(8).hex()}.tmp"  # short: `path` may be at the limit
-
-
-@contextmanager
 def _disk_trouble(path: Path) -> Iterator[None]:
     try:
         yield
@@ -220,20 +230,6 @@ def _disk_trouble(path: Path) -> Iterator[None]:
         raise CannotRunError(
             f"{path} cannot be written: {why}; free it or make room, then rerun"
         ) from error
-
-
-def _json_bytes(obj: Any, indent: int | None) -> bytes:
-    text = json.dumps(obj, indent=indent, allow_nan=False, ensure_ascii=False)
-    if not _is_utf8(text):  # half a surrogate pair, as in an undecodable file name
-        text = json.dumps(obj, indent=indent, allow_nan=False)
-    return f"{text}\n".encode()
-
-
-def _swap_in(fresh: Path, path: Path) -> None:
-    failpoint("file.before_replace")
-    _replace(fresh, path)
-    _sync_folder(path.parent)
-    failpoint("file.after_replace")
 
 
 if sys.platform == "win32":
@@ -272,27 +268,9 @@ def make_folder(folder: Path) -> None:
     _sync_folder(folder.parent)
 
 
-def _write_new(path: Path, data: bytes, mode: int | None) -> None:
-    with path.open("xb") as stream:
-        if mode is not None:
-            path.chmod(mode)
-        failpoint("file.write", lambda n: os.write(stream.fileno(), data[:n]))
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
 def _mode_of(path: Path) -> int | None:
     try:
         found = path.lstat().st_mode
     except FileNotFoundError:
         return None
     return stat.S_IMODE(found) if stat.S_ISREG(found) else None
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

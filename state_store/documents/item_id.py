@@ -1,4 +1,4 @@
-"""Which id an item has: the one rule by which tracker, manifest and store find it again."""
+"""The id of an item: the one rule by which tracker, manifest and store find it again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ MAX_NUMBER = 10**18
 
 
 def id_of(item: Mapping[str, Any]) -> str | None:
-    """The item's id as text; a number counts, an empty text and half a surrogate pair do not."""
+    """The item's id as text, None without one.
+
+    A number counts; an empty text and half a surrogate pair do not.
+    """
     found = item.get("id")
     if isinstance(found, str):  # first, for it is asked a million times in a replay
         return found if found.strip() and (found.isascii() or is_unicode(found)) else None

@@ -1,6 +1,6 @@
-"""The words of an item's `status`, one list for all, and which of them say that work is to be done.
+"""The words of an item's `status`, and which of them make an item open or finished.
 
-What people write beside these is kept, and nothing is done with it.
+Other words that people write are kept and mean nothing to the program.
 """
 
 from __future__ import annotations
@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-PROPOSED = "proposed"  # somebody has to say `todo` first
+PROPOSED = "proposed"  # a person has to set it to `todo` first
 TODO, CLAIMED = "todo", "claimed"
 IN_PROGRESS = "in_progress"  # shipped, and not seen in the target yet
 DONE, BLOCKED, ARCHIVED = "done", "blocked", "archived"
 
-# What ships is finished, though its commit may not be where a wave starts from yet.
+# A shipped item is finished, though its commit may not be where a wave starts from yet.
 FINISHED = frozenset({IN_PROGRESS, DONE, ARCHIVED})
 
 
 def is_open(item: Mapping[str, Any]) -> bool:
-    """Whether an item is to be done. One that is claimed is: whether somebody does work on it is
-    the lease's word, not the tracker's, or whoever dies at work would take it along."""
+    """True for an item that is to be done, also when it is claimed.
+
+    Only the lease says whether a run works on it; a run that dies leaves the item claimed.
+    """
     return item.get("status") in (TODO, CLAIMED)
 
 

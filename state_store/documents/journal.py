@@ -1,8 +1,8 @@
-"""One small JSON file per item: the readable copy that lets a wave resume without the database.
+"""The journal: a small JSON file per item that lets a wave resume without the database.
 
-What must be known of several items or of none is one file with a list of entries. Owns the file
-names and the shape of an entry. Whether an entry still fits the item it names is the reader's
-question; the entry carries what it takes to answer (wave, content hash, commit).
+Entries that must be written all or none stand in one file as a list. This module owns the file
+names and the shape of an entry. The reader decides whether an entry still fits the item it names;
+the entry carries what that takes (wave, content hash, commit).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from state_store.documents.errors import CannotRunError
 from state_store.documents.files import BadFileError, StagedFile, read_json, write_json_atomic
 
 FOLDER = "journal"
-SHIPPING = "shipping"  # the phase of what is announced and not yet said to be published
+SHIPPING = "shipping"  # the phase of work that is announced and not yet known to be published
 _MAX_SLUG = 200
 _MAX_BASENAME = 20  # with the slug and both hashes a name stays under 255 bytes
 _MAX_BYTES = 2**20
@@ -41,7 +41,7 @@ def safe_slug(slug: str) -> str:
 
 
 def entry_path(state_dir: Path, slug: str, repo: str | Path | None = None) -> Path:
-    """Where an item's entry is kept; two repositories of one name do not share it."""
+    """The path of an item's entry; two repositories of one name do not share it."""
     name = safe_slug(slug)
     if repo is not None:
         where = Path(repo)
@@ -64,20 +64,20 @@ def write_entry(
     return path
 
 
-def prepared_entry(
+def staged_entry(
     state_dir: Path, slug: str, phase: str, data: Mapping[str, Any], repo: str | Path | None = None
 ) -> StagedFile:
     """`write_entry` up to the moment at which the entry begins to count."""
-    return StagedFile(entry_path(state_dir, slug, repo), entry_of(slug, phase, data, repo))
+    return StagedFile.of_json(entry_path(state_dir, slug, repo), entry_of(slug, phase, data, repo))
 
 
-def prepared_together(
-    state_dir: Path, name: str, entries: Sequence[Mapping[str, Any]]
-) -> StagedFile:
-    """Entries of `entry_of`, to count all or none, in one file called after `name`; an item's own
-    later entry counts before it. Raises CannotRunError."""
+def staged_entries(state_dir: Path, name: str, entries: Sequence[Mapping[str, Any]]) -> StagedFile:
+    """Entries of `entry_of` in one file named after `name`, to count all or none.
+
+    An item's own later entry counts before them. Raises CannotRunError.
+    """
     path = state_dir / FOLDER / f"{_TOGETHER}{safe_slug(name)}.json"
-    return StagedFile(path, list(entries), indent=None)  # many at once; nobody reads it for long
+    return StagedFile.of_json(path, list(entries), indent=None)  # many, and soon superseded
 
 
 def entry_of(
@@ -93,13 +93,20 @@ def entry_of(
 
 
 def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path, ...]]:
-    """All entries by (repo or None, slug), the latest of each, and the files that are not entries.
+    """The latest entries by (repo or None, slug), and the files that are not entries.
 
     Raises CannotRunError when the folder is there and cannot be listed.
     """
+    folder = state_dir / FOLDER
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - Path.glob hides that a folder is unreadable
+    except FileNotFoundError:
+        names = []
+    except OSError as error:
+        raise CannotRunError(f"{folder} cannot be read: {error.strerror or error}") from error
     entries: dict[Key, dict[str, Any]] = {}
     unreadable: list[Path] = []
-    for path in _files(state_dir / FOLDER):
+    for path in sorted(folder / name for name in names if name.endswith(".json")):
         found = _read_entries(path)
         if not found:
             unreadable.append(path)
@@ -111,24 +118,17 @@ def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path
 
 
 def entries_about(
-    entries: Mapping[Key, dict[str, Any]], slug: str, repo: str | None, place: str | None
+    entries: Mapping[Key, dict[str, Any]], slug: str, repo: str | None, path: str | None
 ) -> list[dict[str, Any]]:
-    """An item's entries out of `load_entries`, the latest first. It may have named its repository
-    in one wave and not in another: `repo` is what it names now, `place` where that is. One without
-    a repository can be about another item of that slug, somewhere else."""
-    names = dict.fromkeys((repo, place, None))
+    """An item's entries out of `load_entries`, the latest first.
+
+    An item may name its repository in one wave and not in another: `repo` is what it names now,
+    `path` the repository it is built in. An entry without a repository can be about an item of
+    that slug in another repository.
+    """
+    names = dict.fromkeys((repo, path, None))
     found = [entries[name, slug] for name in names if (name, slug) in entries]
     return sorted(found, key=lambda entry: float(entry["timestamp"]), reverse=True)
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        names = os.listdir(folder)  # noqa: PTH208 - Path.glob hides that a folder is unreadable
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise CannotRunError(f"{folder} cannot be read: {error.strerror or error}") from error
-    return sorted(folder / name for name in names if name.endswith(".json"))
 
 
 def _read_entries(path: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """JSON files that people write: read strictly, changed without touching the rest of their text.
 
-Knows nothing of trackers and manifests. What is refused is `strict_json`'s and `files`'.
+Knows nothing of trackers and manifests. `strict_json` and `files` decide what is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class JsonDocument:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One `"key": value` of an object: where its key starts, where its value stands."""
+    """One `"key": value` of an object; positions in the text of its key and its value."""
 
     key: str
     start: int
@@ -48,8 +48,11 @@ def read_json(
     absent: str = "name an existing file",
     decoder: json.JSONDecoder | None = None,
 ) -> JsonDocument:
-    """Read a whole file; `what` names its role in errors, `absent` is what to do where it is not
-    there; every fault is an InputError. `decoder` is one of `strict_json`."""
+    """Read a whole file. Every fault is an InputError.
+
+    `what` names the file's role in errors, `absent` the remedy where it is missing; `decoder` is
+    one of `strict_json`.
+    """
     try:
         return parse_json(read_bytes(path, MAX_BYTES), decoder)
     except BadFileError as fault:
@@ -60,7 +63,7 @@ def read_json(
 
 
 def parse_json(data: bytes, decoder: json.JSONDecoder | None = None) -> JsonDocument:
-    """Parse UTF-8 JSON, with or without a byte order mark. Raises InputError with the place."""
+    """Parse UTF-8 JSON, with or without a byte order mark. Raises InputError naming the fault."""
     digest = hashlib.sha256(data).hexdigest()
     try:
         text = data.decode()
@@ -118,7 +121,10 @@ def list_with(text: str, key: str, added: Sequence[Mapping[str, Any]]) -> str:
     """The text with `added` at the end of the list at `key`, laid out like its last element."""
     if not added:
         return text
-    start, last, end = _list_bounds(text, key)
+    start, last = _list_start(text, key), None
+    for _, begin, stop in item_spans(text, key):
+        last = (begin, stop)
+    end = _skip(text, last[1] if last else start + 1)  # the list's `]`
     if last is None:
         lead, many_lines = "\n" + _indent_of(text, start) + "  ", True
         closing = "\n" + _indent_of(text, start)
@@ -139,15 +145,6 @@ def object_text(text: str, value: Mapping[str, Any], lead: str, *, many_lines: b
     return _dumped(text, value, indent=2).replace("\n", "\n" + indent)
 
 
-def _list_bounds(text: str, key: str) -> tuple[int, tuple[int, int] | None, int]:
-    """Where a list starts, where its last element stands if it has one, and where its `]` is."""
-    start = _list_start(text, key)
-    last = None
-    for _, begin, end in item_spans(text, key):
-        last = (begin, end)
-    return start, last, _skip(text, last[1] if last else start + 1)
-
-
 def _list_start(text: str, key: str) -> int:
     start = _skip(text, len(_BYTE_ORDER_MARK) if text.startswith(_BYTE_ORDER_MARK) else 0)
     if text[start] == "{":
@@ -164,7 +161,7 @@ def _dumped(text: str, value: Any, indent: int | None = None) -> str:
     plain = json.dumps(value, ensure_ascii=text.isascii(), allow_nan=False, indent=indent)
     try:
         plain.encode()
-    except UnicodeEncodeError:  # a file name that is no UTF-8, in somebody's reason
+    except UnicodeEncodeError:  # a file name that is no UTF-8, in the reason of an item
         return json.dumps(value, allow_nan=False, indent=indent)
     return plain
 

@@ -1,7 +1,7 @@
 """Locks between processes, as files that the operating system frees when their holder dies.
 
-Two uses: `locked` for a file that people edit too, `LockQueue` for what is taken thousands of
-times.
+Two uses: `locked` for a file that people edit too, `LockQueue` for a lock that is taken thousands
+of times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOCKED_BYTE = 2**30  # Windows locks bytes against reading too; this one is far
 
 
 class LockHeld(StoppedByPolicyError):
-    """Another process has the lock; `pid` is who, or None when it did not say."""
+    """Another process has the lock; `pid` is its number, None when it is unknown."""
 
     def __init__(self, path: Path, pid: int | None) -> None:
         self.path, self.pid = path, pid
@@ -33,9 +33,9 @@ class LockHeld(StoppedByPolicyError):
 
 @contextmanager
 def locked(path: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
-    """Hold `<path>.lock` alone; it is gone afterwards, so nothing new shows in a repository.
+    """Hold `<path>.lock` alone. It is removed afterwards, so nothing new shows in a repository.
 
-    Raises CannotRunError when there can be no lock or it stays taken.
+    Raises CannotRunError when the lock cannot be made or another process keeps it.
     """
     lock = path.with_name(path.name + ".lock")
     deadline = time.monotonic() + patience_s
@@ -54,9 +54,9 @@ def locked(path: Path, patience_s: float = LOCK_PATIENCE_S) -> Iterator[None]:
 class LockQueue:
     """A lock file kept open, for a lock that is taken thousands of times.
 
-    Whoever waits, waits in the kernel's queue; that wait has no end of its own, so a thread of the
-    queue's does it and the caller leaves after `patience_s`. Taken by one thread of a process at a
-    time. Raises CannotRunError when the file cannot be made, LockHeld when the patience is over.
+    A caller waits in the kernel's queue. That wait has no end, so a thread of this class does it
+    and the caller gives up after `patience_s`. One thread of a process holds it at a time. Raises
+    CannotRunError when the file cannot be made, LockHeld when the patience is over.
     """
 
     def __init__(self, path: Path, patience_s: float = QUEUE_PATIENCE_S) -> None:
@@ -66,27 +66,22 @@ class LockQueue:
         self._waiter: _Waiter | None = None
 
     def __enter__(self) -> None:
-        # A wait that was given up goes on: its turn must not be mistaken for one of our own.
         try:
+            # A wait that was given up goes on: its turn must not be mistaken for one of our own.
             if self._waiter is None or not self._waiter.is_waiting:
-                _lock(self._descriptor, blocking=False)
-                return
-        except BlockingIOError:
-            self._waiter = self._waiter or _Waiter(self._descriptor)
-        except OSError as error:
-            raise _unlockable(self._path, error) from error
-        self._wait(self._waiter)
-
-    def __exit__(self, *_: object) -> None:
-        _unlock(self._descriptor)
-
-    def _wait(self, waiter: _Waiter) -> None:
-        try:
-            if waiter.wait(self._patience_s):
+                try:
+                    _lock(self._descriptor, blocking=False)
+                    return
+                except BlockingIOError:
+                    self._waiter = self._waiter or _Waiter(self._descriptor)
+            if self._waiter.wait(self._patience_s):
                 return
         except OSError as error:
             raise _unlockable(self._path, error) from error
         raise LockHeld(self._path, _flock_holder(self._descriptor))
+
+    def __exit__(self, *_: object) -> None:
+        _unlock(self._descriptor)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -97,9 +92,9 @@ class LockQueue:
 
 
 class _Waiter:
-    """A thread that waits for a lock in the kernel's queue, for callers who may give up.
+    """A thread that waits for a lock in the kernel's queue, for callers that may give up.
 
-    `is_waiting` is true until a turn that nobody wants any more has been passed on.
+    `is_waiting` is true until a turn that no caller wants any more has been passed on.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -113,7 +108,7 @@ class _Waiter:
         threading.Thread(target=self._run, daemon=True).start()
 
     def wait(self, patience_s: float) -> bool:
-        """Whether the lock is ours within the time. Raises OSError."""
+        """Return True once the lock is ours, False when the time is over first. Raises OSError."""
         with self._guard:
             self._is_wanted = True
             if not self.is_waiting:
@@ -137,7 +132,7 @@ class _Waiter:
         self._asked.release()
 
     def _was_answered(self) -> bool:
-        """Stop wanting it; whether it came at the last moment."""
+        """Stop wanting the lock; True when it came at the last moment."""
         with self._guard:
             self._is_wanted = False
             return self._answered.acquire(blocking=False)
@@ -183,13 +178,13 @@ def _unlockable(path: Path, error: OSError) -> CannotRunError:
 
 
 def _flock_holder(descriptor: int) -> int | None:
-    """Who holds the file's lock by what Linux tells; None where it is not told."""
+    """The number of the process that holds the file's lock; None where Linux does not name it."""
     status = os.fstat(descriptor)
-    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     with suppress(OSError):
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-            words = line.split()  # a line of one who waits has "->" in the second place
-            if words[1:2] == ["FLOCK"] and words[5:6] == [place] and int(words[4]) > 0:
+            words = line.split()  # the line of a waiting process has "->" as its second word
+            if words[1:2] == ["FLOCK"] and words[5:6] == [inode] and int(words[4]) > 0:
                 return int(words[4])
     return None
 
@@ -213,7 +208,7 @@ if sys.platform == "win32":
 
     def _remove(lock: Path, descriptor: int) -> None:
         os.close(descriptor)
-        with suppress(OSError):  # whoever waits has it open, which keeps it in place
+        with suppress(OSError):  # a process that waits has it open, so Windows keeps it
             lock.unlink()
 
 else:
@@ -226,5 +221,5 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _remove(lock: Path, descriptor: int) -> None:
-        lock.unlink(missing_ok=True)
+        lock.unlink(missing_ok=True)  # before it is free: the next holder looks whether it is there
         os.close(descriptor)

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def parse(text: str, decoder: json.JSONDecoder | None = None) -> Any:
-    """The one value in `text`. Raises ValueError with the place of what is wrong."""
+    """Return the one value in `text`. Raises ValueError naming where it is wrong."""
     try:
         return (decoder or DECODER).decode(text)
     except RecursionError as error:
@@ -18,15 +18,17 @@ def parse(text: str, decoder: json.JSONDecoder | None = None) -> Any:
 
 
 def decoder(object_of: Callable[[list[tuple[str, Any]]], Any]) -> json.JSONDecoder:
-    """One that makes of each object, the innermost first, what `object_of` makes of its members,
-    which it must give to `unique`."""
+    """A strict decoder that replaces each object, the innermost first, by `object_of(members)`.
+
+    `object_of` must refuse double keys, by `unique`.
+    """
     return json.JSONDecoder(
         object_pairs_hook=object_of, parse_constant=_no_constant, parse_float=_finite
     )
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these members. Raises ValueError for a key that stands twice."""
+    """Return the members as a dict. Raises ValueError for a key that stands twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice, _ = (Counter(key for key, _ in pairs) - Counter(list(found))).popitem()

@@ -12,8 +12,8 @@ from state_store.documents.journal import (
     entry_of,
     entry_path,
     load_entries,
-    prepared_entry,
-    prepared_together,
+    staged_entry,
+    staged_entries,
     safe_slug,
     write_entry,
 )
@@ -136,7 +136,7 @@ def test_no_journal_is_an_empty_one_and_one_that_cannot_be_listed_is_an_error(
 def test_what_is_written_together_is_there_for_all_or_for_none(tmp_path: Path) -> None:
     write_entry(tmp_path, "a", "verified", {"timestamp": 1.0})
     entries = [entry_of(slug, "shipping", {"commit": slug * 40, "timestamp": 2.0}) for slug in "ab"]
-    together = prepared_together(tmp_path, "shipping-1", entries)
+    together = staged_entries(tmp_path, "shipping-1", entries)
     assert load_entries(tmp_path)[0][None, "a"]["phase"] == "verified"
     together.swap_in()
     path = together.path
@@ -153,11 +153,11 @@ def test_what_is_written_together_is_there_for_all_or_for_none(tmp_path: Path) -
     assert load_entries(tmp_path)[0][None, "a"]["phase"] == "verified"
 
 
-def test_a_prepared_entry_counts_from_its_swap_on_and_leaves_nothing_when_dropped(
+def test_a_staged_entry_counts_from_its_swap_on_and_leaves_nothing_when_dropped(
     tmp_path: Path,
 ) -> None:
     write_entry(tmp_path, "s", "dispatched", {})
-    dropped, kept = (prepared_entry(tmp_path, "s", phase, {}) for phase in ("failed", "verified"))
+    dropped, kept = (staged_entry(tmp_path, "s", phase, {}) for phase in ("failed", "verified"))
     assert load_entries(tmp_path)[0][None, "s"]["phase"] == "dispatched"
     kept.swap_in()
     dropped.drop()
