@@ -1,19 +1,19 @@
-"""`StateAPI`: the one seam behind which another database may stand, and the views by name.
+"""`StateAPI`: events, views by name and subscriptions; its callers never see SQL.
 
-Callers of `state_store` see events, views and items, never SQL. Views other than the tracker are
-folded when asked for; the tracker is kept by the store.
+The store keeps the tracker's items. Other views are folded when they are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from state_store.database import events as names
 from state_store.database import projections
 from state_store.database.store import EventStore
-from state_store.database.subscribe import Callback, Subscription
 from state_store.read_api import ReadAPI
 from state_store.tracker.ingest import export_tracker, ingest_tracker_json, sync_tracker
 from state_store.write_api import WriteAPI, WriteConflict
@@ -37,6 +37,53 @@ _FOLDS = {
     ),
 }
 VIEWS = ("tracker", *_FOLDS, f"{names.WAVE_PREFIX}<id>")
+Callback = Callable[[dict[str, Any]], None]
+LOOK_EVERY_S = 0.05
+
+
+class Subscription:
+    """Hands each event of a stream, once and in order, to a callback, from any process.
+
+    `position` is the version of the last event that the callback has returned from: one that
+    raises is given the same event again, and a process that keeps `position` goes on from there.
+    Only `stop` may be called by another thread.
+    """
+
+    def __init__(self, store: EventStore, stream: str, callback: Callback, after: int = 0) -> None:
+        self.stream = stream
+        self.position = after
+        self._store = store
+        self._callback = callback
+        self._stopped = threading.Event()
+
+    def poll(self) -> int:
+        """Hand over what is there now and return how many events that was. Never waits."""
+        before = self.position
+        for event in self._store.scan(self.stream, self.position):
+            if self._stopped.is_set():
+                break
+            self._callback(event)
+            self.position = event["version"]
+        return self.position - before
+
+    def follow(
+        self, until: Callable[[], bool] = lambda: False, timeout_s: float | None = None
+    ) -> None:
+        """Hand events over as they come, until `until()`, `stop()` or the time is over.
+
+        Between looks it sleeps; a look at an index costs some microseconds, so no signal from
+        the writers is needed and none can be missed.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._stopped.is_set():
+            self.poll()
+            if until() or (deadline is not None and time.monotonic() >= deadline):
+                return
+            self._stopped.wait(LOOK_EVERY_S)
+
+    def stop(self) -> None:
+        """End `follow`, from any thread or from the callback."""
+        self._stopped.set()
 
 
 class StateAPI:
@@ -77,7 +124,7 @@ class StateAPI:
         return self.store.read(stream, after)
 
     def project(self, view: str) -> dict[str, Any]:
-        """One of `VIEWS`; the shapes are in docs/state.md. Raises ValueError for another name."""
+        """Return one of `VIEWS`, as in docs/state.md. Raises ValueError for another name."""
         if view == "tracker":
             return projections.tracker_document(self.store.items())
         if view.startswith(names.WAVE_PREFIX):
@@ -85,7 +132,10 @@ class StateAPI:
         if view not in _FOLDS:
             raise ValueError(f"there is no view {view!r}; there are {', '.join(VIEWS)}")
         streams, fold = _FOLDS[view]
-        return fold(self._in_order(streams))
+        if len(streams) == 1:
+            return fold(self.store.scan(streams[0]))
+        found = [event for stream in streams for event in self.store.scan(stream)]
+        return fold(sorted(found, key=lambda event: event["id"]))
 
     def waves(self) -> tuple[str, ...]:
         """The ids of all waves with events."""
@@ -93,17 +143,9 @@ class StateAPI:
         return tuple(s[cut:] for s in sorted(self.store.heads()) if s.startswith(names.WAVE_PREFIX))
 
     def subscribe(self, stream: str, callback: Callback, after: int = 0) -> Subscription:
-        """A subscription to the events beyond the version `after`; it begins with `poll` or
-        `follow`.
-        """
+        """A subscription to events beyond the version `after`; `poll` or `follow` begins it."""
         return Subscription(self.store, stream, callback, after)
 
     def close(self) -> None:
         """Close the connections; a later use opens new ones."""
         self.store.close()
-
-    def _in_order(self, streams: Sequence[str]) -> Iterable[dict[str, Any]]:
-        if len(streams) == 1:
-            return self.store.scan(streams[0])
-        found = [event for stream in streams for event in self.store.scan(stream)]
-        return sorted(found, key=lambda event: event["id"])

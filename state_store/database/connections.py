@@ -1,7 +1,7 @@
 """Connections to the one file: a reader for each thread, one writer for the process, all kept open.
 
-Processes queue at a file lock before they begin to write, because SQLite lets whoever runs go
-first and the slowest of sixteen writers then gets a hundredth of its share.
+Processes queue at a file lock before they begin to write. Without it SQLite prefers the process
+that is running, and the slowest of sixteen writers gets a hundredth of its share.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from state_store.database.schema import (
 )
 from state_store.documents.errors import CannotRunError
 from state_store.documents.failpoints import active, failpoint
-from state_store.documents.locks import QUEUE_PATIENCE_S, LockHeld, LockQueue
+from state_store.documents.locks import QUEUE_PATIENCE_S, LockQueue
 
 _IS_ARMED = active()  # asked once, for every event passes here
 
 
 class Database:
-    """One process's way to the database at `path`, for all its threads.
+    """The database at `path`, for all threads of this process.
 
     Opening makes the file when there is none. `fill` is called in the transaction that takes over
-    a database of the source, after its events. `busy_timeout_s` is how long to wait for programs
-    that do not know of our queue, `queue_patience_s` how long for one's turn in it.
+    a database of the source, after its events. `busy_timeout_s` is the wait for programs that do
+    not use the queue, `queue_patience_s` the wait in the queue.
     Raises DamagedStoreError, StoreBusyError, CannotRunError.
     """
 
@@ -78,19 +78,19 @@ class Database:
 
     @property
     def is_older(self) -> bool:
-        """Whether the file is of an older version, which the first write will make ours."""
+        """True while the file is of an older version, which the first write upgrades."""
         self._is_older = self._is_older and is_older(self.reader())
         return self._is_older
 
     @property
     def is_writing(self) -> bool:
-        """Whether this thread is inside `writing`."""
+        """True while this thread is inside `writing`."""
         return self._writing_thread == threading.get_ident()
 
     def writing(self) -> _Writing:
-        """One transaction: committed durably at the end, undone when anything is raised inside.
+        """A transaction on the writer's connection: durable at the end, undone by any error inside.
 
-        Gives the writer's connection. Raises StoreBusyError when another process keeps its turn.
+        Entering raises StoreBusyError when another process keeps its turn.
         """
         return self._writing
 
@@ -100,22 +100,26 @@ class Database:
             raise RuntimeError("a transaction of this thread is open already")
         self._one_writer.acquire()
         try:
-            queue = self._lock or self._queue()
-            queue.__enter__()
+            if self._lock is None:
+                self._lock = LockQueue(lock_path(self.path), self._queue_patience_s)
+            self._lock.__enter__()
             try:
-                writer = self._writer or self._make_writer()
+                if self._writer is None:
+                    self._writer = _Held(self._connection(may_be_read_only=False))
+                    self._identity = _identity(self._file)
+                connection = self._writer.connection
                 self._require_in_place()
-                writer.connection.execute("BEGIN IMMEDIATE")
+                connection.execute("BEGIN IMMEDIATE")
                 if self._is_older:  # at the first write, so that reading needs no leave to write
-                    self._upgrade(writer.connection)
+                    self._upgrade(connection)
             except BaseException:
-                queue.__exit__()
+                self._lock.__exit__()
                 raise
         except BaseException:
             self._one_writer.release()
             raise
         self._writing_thread = me
-        return writer.connection
+        return connection
 
     @staticmethod
     def _upgrade(connection: sqlite3.Connection) -> None:
@@ -171,10 +175,6 @@ class Database:
         self._writing = _Writing(self)
         self._writer = self._lock = self._writing_thread = None
 
-    def _queue(self) -> LockQueue:
-        self._lock = LockQueue(lock_path(self.path), self._queue_patience_s)
-        return self._lock
-
     def _point(self, name: str) -> None:
         try:
             failpoint(name)
@@ -185,11 +185,6 @@ class Database:
         connection = _open(self.path, may_be_read_only=may_be_read_only)
         connection.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
         return connection
-
-    def _make_writer(self) -> _Held:
-        self._writer = _Held(self._connection(may_be_read_only=False))
-        self._identity = _identity(self._file)
-        return self._writer
 
     def _require_in_place(self) -> None:
         # SQLite would go on in a file that has no name any more, and all of it would be lost.
@@ -203,29 +198,20 @@ class Database:
 class _Writing:
     """The block around one transaction; a class, being entered for every event."""
 
-    __slots__ = ("_database",)
+    __slots__ = ("_database", "_translated")
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._translated = translated(database.path)
 
     def __enter__(self) -> sqlite3.Connection:
-        try:
+        with self._translated:
             return self._database._begin()
-        except (sqlite3.Error, LockHeld) as error:
-            self._told(error)
-            raise
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
+        with self._translated:
             self._database._end(good=error is None)
-        except sqlite3.Error as trouble:
-            self._told(trouble)
-            raise
-        if error is not None:
-            self._told(error)
-
-    def _told(self, error: BaseException) -> None:
-        translated(self._database.path).__exit__(type(error), error, None)
+        self._translated.__exit__(kind, error, trace)
 
 
 class _Held:
@@ -247,7 +233,7 @@ _inherited: list[object] = []
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another of the same name; None when there is none."""
+    """Device and inode, which tell a file from another of its name; None when there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to a person: the one place where they are translated."""
+"""Translates SQLite's errors into errors a person can act on; no other module does."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from state_store.documents.locks import LockHeld
 
 
 def rebuild_command(state_dir: Path) -> str:
-    """What to type, wherever one is, to have the database of this state folder mended."""
-    tool = Path(__file__).resolve().parents[1] / "tools" / "verify_state.py"
+    """The command, valid in any folder, that mends the database of this state folder."""
+    tool = Path(__file__).resolve().parents[2] / "tools" / "verify_state.py"
     return f"python {tool} --rebuild --state-dir {state_dir}"
 
 
@@ -48,7 +48,7 @@ _CANNOT = {
 
 
 class translated:
-    """Turn what SQLite raises inside into our errors; a class, being entered for every event.
+    """Turns SQLite's errors inside the block into ours; a class, as it is entered for every event.
 
     Raises DamagedStoreError, StoreBusyError, CannotRunError; a bug of ours passes as it is.
     """
@@ -67,12 +67,16 @@ class translated:
         if isinstance(error, sqlite3.Error) and (meant := _meaning(self._path, error)):
             raise meant from error
         if isinstance(error, LockHeld):
-            raise _kept_from(self._path, error.pid) from error
+            holder = f"process {error.pid}" if error.pid else "a process"
+            raise StoreBusyError(
+                f"{self._path} cannot be written: {holder} does not end its own write and may "
+                f"have been stopped; let it go on or end it, and run again"
+            ) from error
 
 
 @contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn what the operating system raises inside into CannotRunError."""
+    """Turn the operating system's errors inside the block into CannotRunError."""
     try:
         yield
     except OSError as error:
@@ -84,15 +88,8 @@ def primary_code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-def _kept_from(path: Path, pid: int | None) -> StoreBusyError:
-    holder = f"process {pid}" if pid else "a process"
-    return StoreBusyError(
-        f"{path} cannot be written: {holder} does not end its own write and may have been "
-        f"stopped; let it go on or end it, and run again"
-    )
-
-
 def _meaning(path: Path, error: sqlite3.Error) -> CannotRunError | None:
+    """Our error for one that a person can act on; None for a bug of ours."""
     code = primary_code(error)
     if code in _DAMAGE:
         return DamagedStoreError(path, _DAMAGE[code])

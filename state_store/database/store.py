@@ -1,7 +1,7 @@
 """`EventStore`: streams of events in one SQLite file, and the items kept from them.
 
 Safe to use from many threads and processes. Appends of one process share commits; every return
-from here is durable. What an event means is not known here: folds are handed in.
+from here is durable. The store does not know the meaning of an event: folds are handed in.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from state_store.database import snapshot_rows
 from state_store.database.clock import Clock, SystemClock
 from state_store.database.connections import Database
 from state_store.database.errors import DamagedStoreError, StoreBusyError, translated
 from state_store.database.event_rows import COLUMNS, Event, decode_rows, to_event, warn
-from state_store.database.events import ITEM_CREATED, ITEM_UPDATED
+from state_store.database.events import ITEM_CREATED, ITEM_UPDATED, TRACKER
 from state_store.database.group_commit import GroupCommit
 from state_store.database.integrity import Head, Problem, compare, examine, head, heads
 from state_store.database.kept_items import Fold, blocks, every, fetch, one, replace_all, replayed
@@ -27,14 +28,11 @@ from state_store.database.leases import Lease, LeaseLostError, LeaseRow
 from state_store.database.projections import apply_tracker
 from state_store.database.spend import SpendBook
 from state_store.database.transaction import (
-    NEWEST_SNAPSHOT,
     ConcurrencyConflict,
     Draft,
     Transaction,
     drafted,
     lease_row,
-    snapshot,
-    snapshot_text,
 )
 from state_store.documents.locks import QUEUE_PATIENCE_S
 
@@ -49,8 +47,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Note = Callable[[], Path | None]
-TRACKER = "tracker"
+OnCommit = Callable[[], Path | None]
 _FOLDS: Mapping[str, Fold] = {
     TRACKER: Fold(apply_tracker, merges=ITEM_UPDATED, creates=ITEM_CREATED)
 }
@@ -60,9 +57,9 @@ _BLOCK = 1000
 class EventStore:
     """Opens the database, making it when there is none.
 
-    `folds` say of which streams items are kept, and how; `busy_timeout_s` is for programs beside
-    ours that hold the database, `queue_patience_s` for writers of ours that were stopped. A forked
-    child may go on using it. Every method may raise CannotRunError (the disk, permissions),
+    `folds` name the streams of which items are kept, and how; `busy_timeout_s` is the wait for
+    other programs that hold the database, `queue_patience_s` for our writers that were stopped. A
+    forked child may go on using it. Every method may raise CannotRunError (the disk, permissions),
     StoreBusyError or DamagedStoreError.
     """
 
@@ -125,21 +122,21 @@ class EventStore:
         events: Sequence[tuple[str, str, Any]],
         leases: Sequence[Lease],
         actor: str = "system",
-        note: Note = lambda: None,
+        on_commit: OnCommit = lambda: None,
     ) -> None:
         """Append (stream, type, payload) events, all or none, and only while all `leases` hold.
 
-        Joined with what other threads append, which a `transaction` is not. `note` is called when
-        the leases have been asked for and before anything is written; a TidegateError of its keeps
-        the events out. The folder it returns is flushed before the commit, once for all who named
-        it. Nobody writes meanwhile, so `note` must be quick. Raises LeaseLostError.
+        Shares its commit with other threads, which a `transaction` does not. `on_commit` is called
+        after the leases were checked and before anything is written; its TidegateError keeps the
+        events out. The folder it returns is flushed before the commit, once for all callers that
+        return it. No other process writes meanwhile, so it must be quick. Raises LeaseLostError.
         """
         drafts = [(stream, drafted(stream, actor, [(kind, it)])) for stream, kind, it in events]
 
         def job(transaction: Transaction) -> int:
             for lease in leases:
                 transaction.require(lease)
-            transaction.flush_at_end(note())
+            transaction.flush_at_end(on_commit())
             for stream, draft in drafts:
                 transaction.append_drafts(stream, draft, actor, None)
             return 0
@@ -177,8 +174,8 @@ class EventStore:
     def transaction(self, lease: Lease | None = None) -> Iterator[Transaction]:
         """Several changes as one: all durable at the end, none when anything is raised inside.
 
-        With a lease its token is checked first, in the same transaction. Keep it short: nobody
-        else writes meanwhile. Raises LeaseLostError.
+        With a lease its token is checked first, in the same transaction. Keep it short: no other
+        thread or process writes meanwhile. Raises LeaseLostError.
         """
         with self._session as transaction:
             if lease is not None:
@@ -193,7 +190,7 @@ class EventStore:
         return self._commits.submit(job)
 
     def read_spend(self, look: Callable[[SpendBook], T], nothing: T) -> T:
-        """What `look` finds in the reservations; `nothing` in a store that never had any."""
+        """Return `look(reservations)`; `nothing` where the store has no reservations yet."""
         with translated(self.path):
             connection = self._database.reader()
             return nothing if self._database.is_older else look(SpendBook(connection))
@@ -204,7 +201,7 @@ class EventStore:
             return lease_row(self._database.reader(), resource)
 
     def item(self, item_id: str, stream: str = TRACKER) -> dict[str, Any] | None:
-        """One kept item, or None."""
+        """The kept item of that id, or None."""
         with translated(self.path):
             kept = one(self._database.reader(), stream, item_id)
         return kept.item if kept else None
@@ -245,7 +242,7 @@ class EventStore:
         return {version: link.hex() for version, link in rows}
 
     def check_anchor(self, anchor: Mapping[str, Head]) -> tuple[Problem, ...]:
-        """What was recorded by `heads` and is not there any more, or is something else."""
+        """The events recorded by `heads` that are gone or are others now."""
         with translated(self.path):
             return tuple(compare(self._database.reader(), anchor))
 
@@ -254,19 +251,15 @@ class EventStore:
 
         Inside a transaction of this thread it becomes part of it.
         """
-        values = (stream, event_version, *snapshot_text(projection))
-        if self._database.is_writing:
-            assert self._open
-            self._open.put_snapshot(*values)
-            return
-        with self._session as transaction:
-            transaction.put_snapshot(*values)
+        saved = snapshot_rows.encoded(projection)
+        with nullcontext(self._open) if self._database.is_writing else self._session as transaction:
+            assert transaction
+            transaction.put_snapshot(stream, event_version, *saved)
 
     def read_snapshot(self, stream: str) -> tuple[int, Any, str] | None:
         """(version, projection, checksum); None without one, or with a warning when damaged."""
         with translated(self.path):
-            rows = fetch(self._database.reader(), NEWEST_SNAPSHOT, (stream,))
-        return snapshot(stream, *rows[0]) if rows else None
+            return snapshot_rows.read(self._database.reader(), stream)
 
     def _submit(
         self, stream: str, drafts: Sequence[Draft], actor: str, expected_version: int | None

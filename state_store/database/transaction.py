@@ -1,6 +1,6 @@
-"""What can be done within one transaction: append events, keep items, grant and check leases.
+"""`Transaction`: append events, keep items, grant and check leases, all or none.
 
-All of it happens or nothing does. Who opens, queues and commits is the database's concern.
+`connections` opens, queues and commits.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from state_store.database import snapshot_rows
 from state_store.database.clock import Instant
 from state_store.database.event_rows import START, decode, encode, row_hash, to_event
 from state_store.database.kept_items import Fold, keep, one
@@ -46,7 +47,7 @@ def drafted(stream: str, actor: str, events: Sequence[tuple[str, Any]]) -> list[
     """Events made ready to be written. Raises ValueError or TypeError for what cannot be stored."""
     drafts = []
     for kind, payload in events:
-        "".join((stream, actor, kind)).encode("utf-8")  # texts, and whole ones
+        "".join((stream, actor, kind)).encode("utf-8")  # raises for half a surrogate pair
         drafts.append((kind, encode(payload)))
     return drafts
 
@@ -83,7 +84,7 @@ def _checksum(text: str) -> str:
 
 
 class Transaction:
-    """Valid until the transaction ends; `now` is the moment all of it happens at."""
+    """An open transaction of the store; `now` is the moment all of it happens at."""
 
     def __init__(
         self,
@@ -94,8 +95,8 @@ class Transaction:
     ) -> None:
         """`guesses` are the heads after this process's last commit; others may have written since.
 
-        A guess saves a lookup for each append. One that is out of date meets the row that is there
-        already, before anything is written; so it must never be ahead of what is committed.
+        A guess saves a lookup for each append. An outdated one meets the row that is there
+        already, before anything is written; so it must never be ahead of the last commit.
         """
         self.now = now
         self.heads: dict[str, Head] = {}
@@ -127,7 +128,7 @@ class Transaction:
             try:
                 return self._write(stream, drafts, actor, head)
             except sqlite3.IntegrityError:
-                pass  # another process was here first; what there is now tells the next line
+                pass  # another process was here first; the next line reads the head
         head = self._head(stream)
         if expected_version is not None and expected_version != head[0]:
             raise ConcurrencyConflict(expected_version, head[0])
@@ -166,29 +167,18 @@ class Transaction:
             "INSERT OR REPLACE INTO leases"
             "(resource, token, holder, boot_id, expires_at, expires_wall, ttl) "
             "VALUES(?,?,?,?,?,?,?)",
-            (
-                row.resource,
-                row.token,
-                row.holder,
-                row.boot_id,
-                row.expires_at,
-                row.expires_wall,
-                row.ttl,
-            ),
-        )
+            (row.resource, row.token, row.holder, row.boot_id,
+             row.expires_at, row.expires_wall, row.ttl),
+        )  # fmt: skip
 
     def put_snapshot(self, stream: str, event_version: int, text: str, checksum: str) -> None:
-        """Keep a projection, as JSON, in place of older ones of its stream."""
-        self._connection.execute("DELETE FROM snapshots WHERE stream = ?", (stream,))
-        self._connection.execute(
-            "INSERT INTO snapshots(ts, stream, event_version, projection, checksum) "
-            "VALUES(?,?,?,?,?)",
-            (self.now.wall_s, stream, event_version, text, checksum),
-        )
+        """Keep a projection, as `snapshot_rows.encoded` gives it, in place of older ones."""
+        values = (self.now.wall_s, stream, event_version, text, checksum)
+        snapshot_rows.put(self._connection, *values)
 
     @property
     def spend(self) -> SpendBook:
-        """What is reserved and settled, to be changed within this transaction."""
+        """Reservations and uses, to be changed within this transaction."""
         return SpendBook(self._connection)
 
     def require(self, lease: Lease) -> LeaseRow:
@@ -196,7 +186,7 @@ class Transaction:
         return required(self.lease_row(lease.resource), lease)
 
     def flush_at_end(self, folder: Path | None) -> None:
-        """What was renamed in `folder` has to last when this transaction does."""
+        """Flush `folder` before the commit, so that renames in it last when this does."""
         if folder is not None and folder not in self.folders:
             self.folders += (folder,)
 

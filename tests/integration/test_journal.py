@@ -12,9 +12,9 @@ from state_store.documents.journal import (
     entry_of,
     entry_path,
     load_entries,
-    staged_entry,
-    staged_entries,
     safe_slug,
+    staged_entries,
+    staged_entry,
     write_entry,
 )
 

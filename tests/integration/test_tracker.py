@@ -342,7 +342,7 @@ def test_a_link_to_the_tracker_and_its_mode_stay(tracker: Path, tmp_path: Path) 
 def test_a_tracker_that_cannot_be_written_is_told_in_one_sentence() -> None:
     """Not in tmp_path: root's is closed to the ordinary user that this needs."""
     drop_root = (
-        "import os\nimport driver.tracker\n"
+        "import os\nimport driver.backlog.tracker\n"
         "if os.geteuid() == 0:\n    os.setgid(65534)\n    os.setuid(65534)\n"
     )
     with tempfile.TemporaryDirectory() as name:

@@ -27,6 +27,7 @@ DOORS = {
             "integrity",
             "kept_items",
             "schema",
+            "snapshot_rows",
             "spend",
             "store",
             "transaction",
