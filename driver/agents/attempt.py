@@ -78,8 +78,7 @@ def worked(planned: Planned, place: Workspace, wave: Wave, call: Call) -> Attemp
     Raises GateClosedError or InterruptedWaveError before anything is spent; once an agent ran,
     every trouble is part of the answer.
     """
-    wave.gates.check_money()
-    call.performer.gates.check_backend()
+    wave.spending.check(call.performer.gates)
     with watched(planned, wave) as strays:
         sent = dispatched(planned, wave, call, partial(dispatching.dispatch, planned, place, wave))
         seen, found, blamed = Observed(()), Evidence(), tuple[CheckoutChange, ...]()
@@ -149,8 +148,7 @@ def dispatched(
         again = f"{call.heard} did not come to its end ({result.error}); once more"
         wave.recorder.say(f"{planned.slug}: {again}")
         try:
-            wave.gates.check_money()
-            call.performer.gates.check_backend()
+            wave.spending.check(call.performer.gates)
             result = _dispatched_once(planned, wave, call, send)
         except (GateClosedError, InterruptedWaveError) as stopped:
             # Not raised: the use of the tries before would be told by nobody.

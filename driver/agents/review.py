@@ -111,8 +111,7 @@ def _ask(
     call: ReviewCall,
 ) -> _Answered:
     """Raises BackendClosedError where the reviewer's backend takes no work."""
-    wave.gates.check_money()
-    reviewer.gates.check_backend()
+    wave.spending.check(reviewer.gates)
     with watched(planned, wave) as strays, place.reading_copy(tree) as copy:
         with wave.spending.dispatch(
             reviewer.driver,

@@ -1,19 +1,18 @@
-"""What dispatches of a wave cost: room is taken before each, and what it used is booked after it.
+"""Spending of a wave: reserves room before each dispatch and settles its use after it.
 
-The one place where the engine spends. Who waits here waits for others of the wave, or of another
-run, to end; a ceiling that cannot be kept any more closes the gate. What a use is worth is
-`pricing`'s.
+The only place where the engine spends. A dispatch without room waits until another dispatch, of any
+run, settles. A ceiling that leaves no room for good closes the gate. Prices are `pricing`'s.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
@@ -26,10 +25,11 @@ from driver.backend_api.driver import (
 from driver.backend_api.models import own_prices
 from driver.backends.pricing import price
 from driver.execution.process_identity import holder_name, is_gone, is_living
-from driver.limits.admission import Admission
+from driver.limits.admission import CEILING, Admission
 from state_store.api import StateAPI
 from state_store.database.spend import Purpose, Reserved
 from state_store.documents.errors import InputError, TidegateError
+from tools import cost_ceiling
 from tools.budget import budget, ceilings, charges
 from tools.budget.budget import Budget, OverBudgetError
 from tools.budget.charges import Used
@@ -37,20 +37,20 @@ from tools.settings.load import Settings
 
 _LOOK_AGAIN_S = 0.5
 _UNMETERED = Usage()
-_NOTHING = Usage(0, 0, 0.0)
-_told_before: MutableMapping[Any, int] = WeakKeyDictionary()
 
 
 @dataclass
 class Dispatch:
-    """One that has room. `run` starts it; what was never run costs nothing."""
+    """A dispatch that has room. `run` starts it; one that was never run costs nothing."""
 
+    driver: AgentDriver
+    phase: str
+    reserved: Reserved | None
     begun: bool = False
-    replayed: bool = False
     result: WorkerResult | None = None
 
     def run(self, work: Callable[[], WorkerResult]) -> WorkerResult:
-        """The answer of `work`, which may spend from now on."""
+        """Do `work`, which may spend from now on, and return its result."""
         self.begun = True
         self.result = work()
         return self.result
@@ -58,10 +58,10 @@ class Dispatch:
 
 @dataclass
 class Spending:
-    """Of one wave. Without a `budget` (no state folder) there is no ceiling and nothing is kept.
+    """The spending of one wave. Without a `budget` (no state folder) there is no ceiling.
 
-    `uses` are phase and usage of every dispatch that has ended; `recorded` is whether any of them
-    tells what was used when it was recorded, which nobody pays a second time.
+    `uses` has phase and usage of every ended dispatch; `recorded` says that some of them repeat the
+    usage of a recording, which nobody pays a second time.
     """
 
     wave_id: str
@@ -73,8 +73,10 @@ class Spending:
     def __post_init__(self) -> None:
         self._changed = threading.Condition()
         self._ended = 0
-        self._open: dict[int, tuple[str, Reserved | None]] = {}
-        self._unbooked: list[tuple[Reserved, Used]] = []
+        self._open: dict[int, Dispatch] = {}
+        self._unsettled: list[tuple[Reserved, Used]] = []
+        self._counted_before: dict[int, int] = {}
+        self._charged = Counter[int]()
 
     @contextmanager
     def dispatch(
@@ -87,65 +89,80 @@ class Spending:
         model: str | None,
         backend: Admission | None = None,
     ) -> Iterator[Dispatch]:
-        """Room for one dispatch; what it used is booked when the block ends. `backend` are the
-        gates of a backend that is not the wave's.
+        """Room for one dispatch; its use is settled when the block ends. `backend` is the admission
+        of a backend that is not the wave's.
 
         Raises GateClosedError and InterruptedWaveError, and then nothing may be started.
         """
-        purpose = Purpose(self.wave_id, item, number, phase, driver.name, _named(driver, model))
-        one = Dispatch(replayed=is_replay(driver))
+        purpose = Purpose(self.wave_id, item, number, phase, driver.name, _model(driver, model))
+        self._counted_before.setdefault(_key(driver), _counter(driver))
         reserved = self._reserve(purpose, backend or self.gates)
-        mark = id(one)
+        one = Dispatch(driver, phase, reserved)
         started = time.monotonic()
-        self._open[mark] = (phase, reserved)
+        self._open[id(one)] = one
         try:
             yield one
         finally:
-            if self._open.pop(mark, None) is not None:
-                self._end(one, phase, reserved, time.monotonic() - started)
+            self._end(one, time.monotonic() - started)
+
+    def check(self, backend: Admission | None = None) -> None:
+        """Raise InterruptedWaveError or GateClosedError if no dispatch may begin: stopped, halted,
+        a ceiling is reached, or the backend takes no work."""
+        self.gates.check()
+        if self.budget is not None:
+            with self._ceilings():
+                self.budget.check(self.wave_id)
+        (backend or self.gates).check_backend()
 
     def require_price(
         self, driver: AgentDriver, item: str, *, phase: str, model: str | None
     ) -> None:
-        """Raise GateClosedError where such a dispatch would be refused for its price later on."""
-        if self.budget is None:
-            return
-        purpose = Purpose(self.wave_id, item, 1, phase, driver.name, _named(driver, model))
-        try:
-            self.budget.require_price(purpose)
-        except OverBudgetError as over:
-            raise self.gates.over_budget(over.decision) from over
+        """Raise GateClosedError if such a dispatch would be refused later because its price is
+        unknown."""
+        if self.budget is not None:
+            purpose = Purpose(self.wave_id, item, 1, phase, driver.name, _model(driver, model))
+            with self._ceilings():
+                self.budget.require_price(purpose)
 
     def give_up(self) -> None:
-        """Book in full what is still under way: the wave does not wait for it any longer. And once
-        more what could not be booked: only we know what it used."""
+        """Charge running dispatches in full, since the wave waits for them no longer, and settle
+        again what could not be settled: only this process knows its use."""
         for mark in list(self._open):
-            left = self._open.pop(mark, None)
-            if left is not None:
-                self._book(left[0], _UNMETERED, left[1], Used(verdict=charges.HUNG))
-        again, self._unbooked = self._unbooked, []
+            if (left := self._open.pop(mark, None)) is not None:
+                self.uses.append((left.phase, _UNMETERED))
+                self._settle(left.reserved, Used(verdict=charges.HUNG))
+        again, self._unsettled = self._unsettled, []
         if self.budget and again:
             self.budget.problem = None
         for reserved, used in again:
             self._settle(reserved, used)
 
-    def tokens(self, told: int) -> int:
-        """What this wave has spent, as far as books or the backend (`told`) say."""
-        booked = self.budget.totals(self.wave_id)[0].tokens if self.budget else 0
-        return max(booked, told)
-
-    def tokens_of_day(self) -> int | None:
-        """What this UTC day has seen spent; None where nothing is kept."""
-        return self.budget.totals(self.wave_id)[1].tokens if self.budget else None
-
     @property
     def problem(self) -> str | None:
-        """What kept the ledger from being written, as a sentence."""
+        """The error that kept the ledger from being written, as a sentence."""
         return self.budget.problem if self.budget else None
 
     def summary(self) -> dict[str, Any] | None:
-        """What a report says of it."""
+        """The `budget` of the report."""
         return self.budget.summary(self.wave_id) if self.budget else None
+
+    def ceiling_at_the_end(self) -> dict[str, Any] | None:
+        """The `ceiling` of the report: the wave against its ceiling of tokens, or the ceiling that
+        left work undone. A ceiling that is reached with work left sets the halt switch, so that
+        somebody looks; what was built is shipped by then."""
+        if self.budget is None or self.gates.state_dir is None:
+            return None
+        closed = self.gates.closed
+        left = closed is not None and closed.gate == CEILING
+        answer = cost_ceiling.check(
+            spent=self.budget.totals(self.wave_id)[0].tokens,
+            trip=left,
+            state_dir=self.gates.state_dir,
+            config={"limits": {"max_wave_tokens": self.budget.limits.wave.tokens}},
+        )
+        if left and closed and closed.answer and not answer["exceeded"]:
+            return dict(closed.answer)
+        return answer
 
     def _reserve(self, purpose: Purpose, backend: Admission) -> Reserved | None:
         if self.budget is None:
@@ -153,50 +170,80 @@ class Spending:
         while True:
             ended = self._ended
             self.gates.check()
-            try:
+            with self._ceilings():
                 found = self.budget.reserve(purpose)
-            except OverBudgetError as over:
-                raise self.gates.over_budget(over.decision) from over
-            except InputError as error:  # a ledger that cannot be believed
-                raise self.gates.unavailable(error) from error
             if isinstance(found, Reserved):
                 return found
             with self._changed:
                 if self._ended == ended:
                     self._changed.wait(_LOOK_AGAIN_S)
-            self.gates.check_money()
             backend.check_backend()  # it may have closed meanwhile
 
-    def _end(self, one: Dispatch, phase: str, reserved: Reserved | None, seconds: float) -> None:
-        if one.begun:
-            usage = one.result.usage if one.result else _UNMETERED
-            self.recorded |= one.replayed
-            spent = _NOTHING if one.replayed else usage
-            self._book(phase, usage, reserved, _used(spent, one.result, seconds))
-        elif self.budget and reserved:
-            with suppress(TidegateError):  # then the next run counts it, and never too little
-                self.budget.cancel(reserved)
+    @contextmanager
+    def _ceilings(self) -> Iterator[None]:
+        """Close the gate for a ceiling that refuses, and for a ledger that cannot be believed."""
+        try:
+            yield
+        except OverBudgetError as over:
+            raise self.gates.over_budget(over.decision) from over
+        except InputError as error:
+            raise self.gates.unavailable(error) from error
+
+    def _end(self, one: Dispatch, seconds: float) -> None:
+        with self._changed:
+            if self._open.pop(id(one), None) is None:
+                return  # given up, and charged by then
+            used = self._used(one, seconds) if one.begun else None
+        if used is not None:
+            self.uses.append((one.phase, one.result.usage if one.result else _UNMETERED))
+            self._settle(one.reserved, used)
+        elif self.budget and one.reserved:
+            with suppress(TidegateError):  # then the next run charges it, and never too little
+                self.budget.cancel(one.reserved)
         with self._changed:
             self._ended += 1
             self._changed.notify_all()
 
-    def _book(self, phase: str, usage: Usage, reserved: Reserved | None, used: Used) -> None:
-        self.uses.append((phase, usage))
-        if reserved:
-            self._settle(reserved, used)
+    def _used(self, one: Dispatch, seconds: float) -> Used:
+        """The use to be settled. The backend's own counter bounds an unknown one from below."""
+        result = one.result
+        if result is None or result.failure == FAILURE_TIMED_OUT:
+            verdict = charges.HUNG
+        elif result.ok:
+            verdict = charges.OK
+        else:
+            could_not_run = result.failure == FAILURE_COULD_NOT_RUN
+            verdict = charges.EMPTY if could_not_run else charges.FAILED
+        usage, key, counted = result.usage if result else _UNMETERED, _key(one.driver), 0
+        if is_replay(one.driver):
+            self.recorded, usage = True, Usage(0, 0, 0.0)
+        else:
+            running = [two.reserved for two in self._open.values() if _key(two.driver) == key]
+            counted = _counter(one.driver) - self._counted_before[key] - self._charged[key]
+            counted -= sum(reserved.tokens for reserved in running if reserved)
+        used = Used(
+            tokens_in=usage.input_tokens,
+            tokens_out=usage.output_tokens,
+            tokens=usage.total_tokens,
+            usd=usage.cost_usd,
+            least_tokens=max(usage.known_tokens, counted),
+            least_usd=usage.least_usd,
+            seconds=seconds,
+            verdict=verdict,
+            model=result.model if result else None,
+        )
+        if one.reserved:
+            self._charged[key] += charges.charge_of(one.reserved, used).tokens
+        return used
 
-    def _settle(self, reserved: Reserved, used: Used) -> None:
-        if self.budget is None:
+    def _settle(self, reserved: Reserved | None, used: Used) -> None:
+        if self.budget is None or reserved is None:
             return
         try:
             self.budget.settle(reserved, used)
-        except TidegateError as error:  # the work is there; the next run books its reservation
+        except TidegateError as error:  # the work is there; the next run charges its reservation
             self.budget.problem = str(error)
-            self._unbooked.append((reserved, used))
-
-
-def _named(driver: AgentDriver, model: str | None) -> str:
-    return str(model or driver.resolve_model(ROLE_WORKER) or "")
+            self._unsettled.append((reserved, used))
 
 
 @contextmanager
@@ -208,12 +255,12 @@ def opened(
     drivers: Sequence[AgentDriver],
     longest_s: float | None = None,
 ) -> Iterator[Spending]:
-    """The spending of a wave by `drivers`, no dispatch of which takes longer than `longest_s`; what
-    dead runs had reserved is booked first."""
+    """The spending of a wave by `drivers`, no dispatch of which takes longer than `longest_s`
+    seconds. Reservations of dead runs are charged first."""
     if api is None:
         yield Spending(wave_id, gates)
         return
-    books = Budget(
+    kept = Budget(
         api.store,
         ceilings.Limits.of(settings.limits),
         holder_name(),
@@ -223,64 +270,29 @@ def opened(
         state_dir=api.store.path.parent,
         is_living=is_living,
     )
-    books.recover()
-    found = Spending(wave_id, gates, books)
-    gates.tokens_spent = lambda: found.tokens(tokens_reported(drivers))
-    gates.tokens_of_day = found.tokens_of_day
+    kept.recover()
+    spending = Spending(wave_id, gates, kept)
     try:
-        yield found
+        yield spending
     finally:
-        found.give_up()
-        books.close()
-        for driver in drivers:
-            with suppress(TypeError):
-                _told_before[_key(driver)] = _told(driver)
-
-
-def tokens_reported(drivers: Iterable[AgentDriver]) -> int:
-    """Tokens by the backends' own counts, without those of earlier waves of this process."""
-    paid = (driver for driver in drivers if not is_replay(driver))
-    return sum(max(0, _told(driver) - _before(driver)) for driver in paid)
+        spending.give_up()
+        kept.close()
 
 
 def is_replay(driver: AgentDriver) -> bool:
-    """Whether what a backend tells was used when its answers were recorded, and not now."""
+    """True if a backend repeats recorded answers: the usage it reports is not paid again."""
     return driver.probe_capabilities().replays
 
 
-def _before(driver: AgentDriver) -> int:
-    try:
-        return _told_before.get(_key(driver), 0)
-    except TypeError:  # a foreign backend that cannot be a key
-        return 0
+def _model(driver: AgentDriver, model: str | None) -> str:
+    return str(model or driver.resolve_model(ROLE_WORKER) or "")
 
 
-def _told(driver: AgentDriver) -> int:
+def _key(driver: AgentDriver) -> int:
+    """The identity of a backend, also of one that cannot be hashed or is wrapped anew."""
+    return id(getattr(driver, "inner", driver))
+
+
+def _counter(driver: AgentDriver) -> int:
+    """The tokens that a backend says it has used so far, 0 if it does not count them."""
     return ceilings.counted(driver.get_tokens_spent()) or 0
-
-
-def _key(driver: AgentDriver) -> Any:
-    return getattr(driver, "inner", driver)
-
-
-def _used(usage: Usage, result: WorkerResult | None, seconds: float) -> Used:
-    return Used(
-        tokens_in=usage.input_tokens,
-        tokens_out=usage.output_tokens,
-        tokens=usage.total_tokens,
-        usd=usage.cost_usd,
-        least_tokens=usage.known_tokens,
-        least_usd=usage.least_usd,
-        seconds=seconds,
-        verdict=_verdict(result),
-        model=result.model if result else None,
-    )
-
-
-def _verdict(result: WorkerResult | None) -> str:
-    """The ledger's word for how a dispatch ended; whether its work is any good comes later."""
-    if result is None or result.failure == FAILURE_TIMED_OUT:
-        return charges.HUNG
-    if result.ok:
-        return charges.OK
-    return charges.EMPTY if result.failure == FAILURE_COULD_NOT_RUN else charges.FAILED

@@ -59,8 +59,7 @@ def read_only(at: Placed, phase: Phase, work: Attempt, attempts: int) -> Ended:
 def _asked(at: Placed, call: Call, tree: str) -> tuple[Dispatched, str]:
     """The dispatch, and what is held against it of the user's checkout."""
     planned, wave = at.planned, at.wave
-    wave.gates.check_money()
-    call.performer.gates.check_backend()
+    wave.spending.check(call.performer.gates)
     with watched(planned, wave) as strays, at.place.reading_copy(tree) as copy:
         send: Callable[[Call], WorkerResult] = partial(_sent, planned, copy.path, wave)
         sent = dispatched(planned, wave, call, send)

@@ -45,7 +45,7 @@ def conclude(
     reason, exit_code = _abort(wave, outcomes)
     if reason == REFUSED and any(is_done(item, shipping=shipments is not None) for item in items):
         exit_code = None  # the backend did serve, so this is no place where nothing can run
-    ceiling = wave.gates.ceiling_at_the_end()
+    ceiling = wave.spending.ceiling_at_the_end()
     return WaveReport(
         wave_id=wave.wave_id,
         items=tuple(items),

@@ -88,7 +88,7 @@ def _start(
         reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
         return settle(planned, wave, outcome_of(planned, Verdict.FAILED, reason, trail))
     if start.work is None:
-        wave.gates.check_dispatch()
+        wave.spending.check()
         _check_reviewers_price(planned, wave)
         wave.baselines.begin(planned, wave)
     carry_over(planned, wave, memory)

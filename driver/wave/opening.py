@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import shutil
 import tempfile
 import threading
@@ -13,8 +12,8 @@ from pathlib import Path
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.domain.work_item import Manifest
 from driver.git.private_git import Repository
-from driver.limits.admission import Admission, halt_command
-from driver.limits.spending import Spending, tokens_reported
+from driver.limits.admission import Admission, check_before_start, halt_command
+from driver.limits.spending import Spending
 from driver.limits.spending import opened as spending_of
 from driver.run_state.context import AssignedBackend, Plan, Wave
 from driver.run_state.event_log import EventLog, NullEventLog, StoreEventLog
@@ -33,7 +32,6 @@ from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
 from state_store.views.anchors import check_kept
 from state_store.write_api import STATE_DB_FILENAME
-from tools import cost_ceiling
 from tools.settings.load import Settings
 
 
@@ -66,8 +64,10 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     plan = checked_plan(request, manifest)
     reviewing, by_phase = reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
-    gates = _open_gates(request, plan.settings, drivers)
-    gates.check_dispatch()
+    gates = _open_gates(request, plan.settings)
+    gates.check()
+    if request.state_dir is not None:
+        check_before_start(request.state_dir, plan.settings)
     patience_s = plan.settings.limits.halt_push_s
     side = SideProcesses.ending_with(request.options.stop, drivers, patience_s)
     with contextlib.ExitStack() as cleanup:
@@ -131,15 +131,8 @@ def _trouble_told() -> Iterator[None]:
         raise CannotRunError(f"the wave cannot be begun: {trouble}") from trouble
 
 
-def _open_gates(
-    request: WaveRequest, settings: Settings, drivers: Sequence[AgentDriver]
-) -> Admission:
-    limits = cost_ceiling.load_config(settings)
-    spent = functools.partial(tokens_reported, drivers)
-    grace_s = settings.limits.halt_grace_s
-    return Admission(
-        request.state_dir, request.options.stop, spent, config=limits, halt_grace_s=grace_s
-    )
+def _open_gates(request: WaveRequest, settings: Settings) -> Admission:
+    return Admission(request.state_dir, request.options.stop, settings.limits.halt_grace_s)
 
 
 def _reviewer(
@@ -147,7 +140,7 @@ def _reviewer(
 ) -> AssignedBackend:
     """Who reviews: `own`, with gates of its own, else the backend that builds."""
     driver = own or request.driver
-    own_gates = gates if own is None else _open_gates(request, settings, [own])
+    own_gates = gates if own is None else _open_gates(request, settings)
     return AssignedBackend(driver, own_gates, driver.resolve_model(ROLE_VERIFY) or None)
 
 
@@ -156,7 +149,7 @@ def _performers(
 ) -> dict[str, AssignedBackend]:
     """The backends that phases bring along, each with gates of its own."""
     return {
-        key: AssignedBackend(driver, _open_gates(request, settings, [driver]))
+        key: AssignedBackend(driver, _open_gates(request, settings))
         for key, driver in drivers.items()
     }
 

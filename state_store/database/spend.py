@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 _LEARNT_FROM = 200  # newest uses of a kind; what was long ago says little of the next one
+_IMPORTED = "ledger"  # the holder of rows that another program wrote into the ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,17 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerUse:
+    """A use that another program wrote into the ledger; `key` is unique among such rows, `at` in
+    seconds since the epoch."""
+
+    key: str
+    at: float
+    wave: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class OpenUse:
     """A reservation that nobody has settled; nobody will after `until` (wall clock)."""
 
@@ -111,8 +123,8 @@ _TOTAL = """SELECT
     COALESCE(SUM(CASE WHEN settled IS NULL THEN 0 ELSE usd END), 0),
     COALESCE(SUM(CASE WHEN settled IS NULL THEN reserved_tokens ELSE 0 END), 0),
     COALESCE(SUM(CASE WHEN settled IS NULL THEN reserved_usd ELSE 0 END), 0),
-    COUNT(*), COALESCE(SUM(settled IS NULL), 0), COALESCE(SUM(seconds), 0.0),
-    COALESCE(SUM(metered = 0), 0), COALESCE(SUM(priced = 0), 0)
+    COALESCE(SUM(holder <> 'ledger'), 0), COALESCE(SUM(settled IS NULL), 0),
+    COALESCE(SUM(seconds), 0.0), COALESCE(SUM(metered = 0), 0), COALESCE(SUM(priced = 0), 0)
     FROM spend WHERE {} = ?"""
 _OPENED = f"id, stamp, {', '.join(_PURPOSE)}, reserved_tokens, reserved_usd"
 _SETTLED = f"id, stamp, {', '.join(_PURPOSE)}, {', '.join(_CHARGE[:-1])}, used_model"
@@ -184,38 +196,47 @@ class SpendBook:
         """Those of the newest uses that were larger than what was reserved for them."""
         rows = self._connection.execute(
             "SELECT backend, model, phase, settled, tokens, usd FROM "
-            f"(SELECT * FROM spend ORDER BY id DESC LIMIT {_LEARNT_FROM}) "
-            "WHERE settled IS NOT NULL AND (tokens > reserved_tokens OR usd > reserved_usd)"
+            f"(SELECT * FROM spend WHERE holder <> ? ORDER BY id DESC LIMIT {_LEARNT_FROM}) "
+            "WHERE settled IS NOT NULL AND (tokens > reserved_tokens OR usd > reserved_usd)",
+            (_IMPORTED,),
         )
         return [Overrun((row[0], row[1], row[2]), *row[3:]) for row in rows]
 
-    def untold(self) -> list[Use]:
+    def unledgered(self) -> list[Use]:
         """Settled uses that are not known to be in the ledger, the oldest first."""
-        return self._uses("settled IS NOT NULL AND NOT told")
-
-    def uses_of_wave(self, wave: str) -> list[Use]:
-        """The settled uses of a wave."""
-        return self._uses("settled IS NOT NULL AND wave = ?", wave)
-
-    def tell(self, ids: Iterable[int]) -> int:
-        """These settled uses are in the ledger; how many that was news of."""
-        told = "UPDATE spend SET told = 1 WHERE id = ? AND settled IS NOT NULL AND NOT told"
-        return sum(self._connection.execute(told, (row_id,)).rowcount for row_id in ids)
-
-    def uses_since(self, stamp: str) -> list[Use]:
-        """The settled uses that were begun at `stamp` or later."""
-        return self._uses("settled IS NOT NULL AND stamp >= ?", stamp)
-
-    def stamps_since(self, day: str) -> set[str]:
-        """The stamps of all uses of a day and later ones."""
-        found = self._connection.execute("SELECT stamp FROM spend WHERE day >= ?", (day,))
-        return {row[0] for row in found}
-
-    def _uses(self, where: str, *values: str) -> list[Use]:
         rows = self._connection.execute(
-            f"SELECT {_SETTLED} FROM spend WHERE {where} ORDER BY id", values
+            f"SELECT {_SETTLED} FROM spend WHERE settled IS NOT NULL AND NOT told ORDER BY id"
         ).fetchall()
         return [Use(row[0], row[1], Purpose(*row[2:8]), _charge(row[8:])) for row in rows]
+
+    def mark_ledgered(self, ids: Iterable[int]) -> int:
+        """Note that these settled uses are in the ledger; returns how many were not noted yet."""
+        mark = "UPDATE spend SET told = 1 WHERE id = ? AND settled IS NOT NULL AND NOT told"
+        return sum(self._connection.execute(mark, (row_id,)).rowcount for row_id in ids)
+
+    def tokens_since(self, since: float, wave: str | None = None) -> dict[str, int]:
+        """Tokens by stamp of the settled uses begun at `since` (wall clock) or later, imported ones
+        by their key; `wave` None is all waves."""
+        found = self._connection.execute(
+            "SELECT stamp, tokens FROM spend WHERE settled IS NOT NULL AND day >= ? AND since >= ? "
+            "AND (? IS NULL OR wave = ?)",
+            (utc_day(since), since, wave, wave),
+        )
+        return dict(found.fetchall())
+
+    def import_uses(self, uses: Iterable[LedgerUse], day: str) -> int:
+        """Charge uses of other programs to `day`, each key once; returns how many were new. They
+        are settled, in the ledger already, and no dispatches of ours."""
+        return sum(
+            self._connection.execute(
+                "INSERT OR IGNORE INTO spend(stamp, day, wave, item, number, phase, backend, "
+                "model, holder, since, until, reserved_tokens, reserved_usd, settled, tokens, usd, "
+                "metered, priced, seconds, verdict, used_model, told) "
+                "VALUES(?, ?, ?, '', 0, '', '', '', ?, ?, ?, 0, 0, ?, ?, 0, 1, 1, 0.0, '', '', 1)",
+                (use.key, day, use.wave, _IMPORTED, use.at, use.at, use.at, use.tokens),
+            ).rowcount
+            for use in uses
+        )
 
     def _one_row(self, statement: str, values: tuple[object, ...]) -> bool:
         return self._connection.execute(statement, values).rowcount == 1

@@ -64,7 +64,7 @@ def test_a_cost_that_nobody_can_have_had_breaks_no_later_run(tmp_path: Path) -> 
     assert first["tokens"]["unpriced"] == 2
     total = budget.read_totals(made.state, "")[1]
     assert (total.dispatches, total.unpriced, total.usd) == (2, 2, 0)
-    assert budget.reached_today(made.state, Limits()) is None
+    assert budget.reached_before(made.state, Limits()) is None
 
 
 def test_a_ledger_that_cannot_be_written_is_told_at_the_end(tmp_path: Path) -> None:

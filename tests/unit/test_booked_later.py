@@ -40,7 +40,7 @@ def test_what_was_used_is_booked_in_full_when_the_store_can_be_written_again(
 ) -> None:
     with EventStore(tmp_path / STATE_DB_FILENAME) as store:
         books = OnceBusy(store, Limits(default_tokens=100), "me", state_dir=tmp_path)
-        gates = Admission(None, CancellationToken(), lambda: 0, {})
+        gates = Admission(None, CancellationToken())
         spending = Spending("w", gates, books)
         dispatched(spending, ScriptedDriver({}), Usage(5_000_000, 1))
         assert books.totals("w")[0].tokens == 0

@@ -1,8 +1,8 @@
-"""The budget: room for a dispatch is reserved before it, and what it used is settled after it.
+"""The budget: reserves room before each dispatch and charges what it used afterwards.
 
-In one store, by all processes: spent and reserved together never pass a ceiling. What nobody knows
-counts as what was reserved, and a reservation whose holder died counts in full. Who waits for room,
-and for how long, is the engine's concern.
+All processes share one store, so spent and reserved together never pass a ceiling. An unknown use
+counts as its reservation, and so does a reservation whose holder died. Waiting for room is the
+engine's concern.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from state_store.database import events
 from state_store.database.spend import (
@@ -23,7 +23,6 @@ from state_store.database.spend import (
     Reserved,
     SpendBook,
     Total,
-    Use,
     utc_day,
 )
 from state_store.database.store import EventStore, Transaction
@@ -31,17 +30,20 @@ from state_store.documents.errors import StoppedByPolicyError, TidegateError
 from state_store.documents.failpoints import failpoint
 from state_store.write_api import STATE_DB_FILENAME
 from tools.budget import ceilings
-from tools.budget.ceilings import DAILY, MICRO, WAVE, Decision, Estimate, Fit, Limits, Period
-from tools.budget.charges import Used, beyond, billed, charge_of, in_full
-from tools.ledger.rows import NOTHING_ELSEWHERE, Elsewhere, all_rows
+from tools.budget.ceilings import DAILY, WAVE, Ceilings, Decision, Estimate, Fit, Limits, Period
+from tools.budget.charges import HUNG, Used, billed, charge_of, with_overruns
+from tools.ledger.rows import all_rows, not_in_store, signature
 from tools.ledger.writer import LedgerWriter
 
+T = TypeVar("T")
 ACTOR = "budget"
 HOLD_S = 7200.0
+DAY_S = 86_400.0
+_NOTHING = Estimate(0, 0)
 
 
 class OverBudgetError(StoppedByPolicyError):
-    """A dispatch may not begin; `decision` says which ceiling keeps it."""
+    """A ceiling refuses a dispatch; `decision` says which one."""
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
@@ -50,10 +52,12 @@ class OverBudgetError(StoppedByPolicyError):
 
 @dataclass
 class Budget:
-    """The budget of a run. `holder` is this process, as `is_gone` can tell of others that they
-    ended; a reservation older than `hold_s` seconds is given up for dead as well, unless
-    `is_living` says that its holder is at work.
-    `price` tells what a number of tokens of a model costs in USD, None when unknown.
+    """The budget of a run.
+
+    `holder` names this process; `is_gone` says whether the process of another holder has ended. A
+    reservation older than `hold_s` seconds counts as dead as well, unless `is_living` says that its
+    holder works. `price` returns the cost in USD of a number of tokens of a model, None if unknown.
+    `problem` is what kept the ledger from being written.
     """
 
     store: EventStore
@@ -66,43 +70,44 @@ class Budget:
     is_living: Callable[[str], bool] = lambda _: False
     started: float = field(default_factory=time.monotonic)
     problem: str | None = None
-    _elsewhere: Elsewhere = NOTHING_ELSEWHERE
 
     def __post_init__(self) -> None:
-        self._looking = threading.Lock()
+        self._importing = threading.Lock()
+        self._imported: tuple[object, ...] = ()
         folder = self.state_dir
         self.ledger = LedgerWriter(folder, self.store) if folder is not None else None
 
     def reserve(self, purpose: Purpose) -> Reserved | Decision:
-        """Room for a dispatch, or that there is none for now. Raises OverBudgetError when there
-        will be none either when all dispatches under way have ended, InputError for a ledger that
-        cannot be read."""
-        self._look_elsewhere()
-        taken: list[Reserved] = []
-        refused: list[Decision] = []
+        """Reserve room for a dispatch; returns the refusal while there is none for now.
+
+        Raises OverBudgetError if there will be no room even when all running dispatches have ended,
+        InputError for a ledger that cannot be read.
+        """
+        self._import_ledger()
+        answers: list[Reserved | Decision] = []
 
         def job(transaction: Transaction) -> int:
             book, now = transaction.spend, transaction.now.wall_s
             self._settle_the_dead(transaction)
             decision = self._decide(book, purpose, now)
             if decision.fit is not Fit.FITS:
-                refused.append(decision)
+                answers.append(decision)
                 return 0
             until = now + self.hold_s
             held = book.reserve(purpose, self.holder, decision.tokens, decision.usd, now, until)
-            taken.append(held)
-            return taken[0].id
+            answers.append(held)
+            return held.id
 
         self.store.joined(job)
-        if taken:
+        answer = answers[0]
+        if isinstance(answer, Reserved):
             failpoint("budget.reserved")
-            return taken[0]
-        if refused[0].fit is Fit.OVER:
-            raise OverBudgetError(refused[0])
-        return refused[0]
+        elif answer.fit is Fit.OVER:
+            raise OverBudgetError(answer)
+        return answer
 
     def require_price(self, purpose: Purpose) -> None:
-        """Raise OverBudgetError where money is limited and nobody knows what this will cost."""
+        """Raise OverBudgetError if money is limited and the price of the dispatch is unknown."""
 
         def look(book: SpendBook) -> Decision | None:
             return self._unpriced(purpose, self._estimate(book, purpose))
@@ -110,20 +115,26 @@ class Budget:
         if (refused := self.store.read_spend(look, None)) is not None:
             raise OverBudgetError(refused)
 
-    def settle(self, reserved: Reserved, used: Used) -> Charge:
-        """Book what a dispatch used: the store, an event of the agents' traces and the ledger.
+    def check(self, wave: str) -> None:
+        """Raise OverBudgetError if a ceiling of the wave or of today is reached, InputError for a
+        ledger that cannot be read. A ceiling that is only too near raises nothing."""
+        self._import_ledger()
+        decision = ceilings.decide(self._periods_now(wave), _NOTHING)
+        if decision.fit is Fit.OVER:
+            raise OverBudgetError(decision)
 
-        What is not known, or no number, is charged as it was reserved.
-        """
+    def settle(self, reserved: Reserved, used: Used) -> Charge:
+        """Charge what a dispatch used, in the store, as an event of the agents' traces and in the
+        ledger. An unknown or senseless use is charged as it was reserved."""
         charge = charge_of(reserved, used)
 
         def job(transaction: Transaction) -> int:
-            return int(self._book(transaction, reserved, charge, used.usd))
+            return int(self._charge(transaction, reserved, charge, used.usd))
 
         failpoint("budget.before_settle")
         self.store.joined(job)
         failpoint("budget.settled")
-        self.tell()
+        self.update_ledger()
         return charge
 
     def cancel(self, reserved: Reserved) -> None:
@@ -131,70 +142,68 @@ class Budget:
         self.store.joined(lambda transaction: int(transaction.spend.cancel(reserved)))
 
     def recover(self) -> None:
-        """Book what processes that died had reserved, and tell the ledger what it has not heard."""
+        """Charge the reservations of processes that died, and bring the ledger up to date."""
+        self.store.joined(self._settle_the_dead)
+        self.update_ledger()
 
-        def job(transaction: Transaction) -> int:
-            return self._settle_the_dead(transaction)
-
-        self.store.joined(job)
-        self.tell()
-
-    def tell(self) -> None:
-        """Bring the ledger up to date; what keeps us from it is told in `problem`, and the store
-        knows all the same."""
-        try:
-            if self.ledger is not None:
-                self.ledger.tell()
-        except TidegateError as error:
-            self.problem = str(error)
+    def update_ledger(self) -> None:
+        """Write settled uses into the ledger. A failure is kept in `problem`; the store has all."""
+        self._on_ledger(LedgerWriter.update)
 
     def close(self) -> None:
-        """The run is over."""
-        try:
-            if self.ledger is not None:
-                self.ledger.close()
-        except TidegateError as error:
-            self.problem = str(error)
+        """Write the rest into the ledger, and note in the store that it is there."""
+        self._on_ledger(LedgerWriter.close)
 
     def totals(self, wave: str) -> tuple[Total, Total]:
-        """Of the wave and of today, with what only the ledger knows."""
-        today = utc_day(self.store.clock.now().wall_s)
-        self._look_elsewhere()
-
-        def look(book: SpendBook) -> tuple[Total, Total]:
-            periods = self._periods(book, wave, today, 0.0)
-            return periods[0].total, periods[1].total
-
-        return self.store.read_spend(look, (Total(), Total()))
+        """The totals of the wave and of today; rows of other programs as far as imported."""
+        of_wave, of_day = self._periods_now(wave)
+        return of_wave.total, of_day.total
 
     def summary(self, wave: str) -> dict[str, Any]:
-        """What a report says of wave and day: spent, reserved and ceiling of each unit."""
+        """The `budget` of a report: spent, reserved and ceiling of each unit, for wave and day."""
         of_wave, of_day = self.totals(wave)
         minutes = (time.monotonic() - self.started) / 60
         return {
-            "wave": _told(of_wave, self.limits.wave, minutes),
-            "day": _told(of_day, self.limits.day, of_day.seconds / 60),
+            "wave": Period(WAVE, self.limits.wave, of_wave, minutes).as_json(),
+            "day": Period(DAILY, self.limits.day, of_day, of_day.seconds / 60).as_json(),
         }
+
+    def _on_ledger(self, write: Callable[[LedgerWriter], None]) -> None:
+        try:
+            if self.ledger is not None:
+                write(self.ledger)
+        except TidegateError as error:
+            self.problem = str(error)
 
     def _decide(self, book: SpendBook, purpose: Purpose, now: float) -> Decision:
         estimate = self._estimate(book, purpose)
         if (refused := self._unpriced(purpose, estimate)) is not None:
             return refused
-        wave, today = purpose.wave, utc_day(now)
-        of_wave, of_day = self._periods(book, wave, today, now)
-        overruns = book.overruns()
-        if overruns:
+        periods = self._periods(book, purpose.wave, now)
+        if overruns := book.overruns():
             running = book.open_uses()
-            own = [use for use in running if use.reserved.purpose.wave == wave]
-            todays = [use for use in running if use.reserved.stamp.startswith(today)]
-            of_wave = _with_more(of_wave, *beyond(own, overruns))
-            of_day = _with_more(of_day, *beyond(todays, overruns))
-        return ceilings.decide([of_wave, of_day], estimate)
+            own = [use for use in running if use.reserved.purpose.wave == purpose.wave]
+            todays = [use for use in running if use.reserved.stamp.startswith(utc_day(now))]
+            periods = [
+                replace(period, total=with_overruns(period.total, uses, overruns))
+                for period, uses in zip(periods, (own, todays), strict=True)
+            ]
+        return ceilings.decide(periods, estimate)
 
     def _unpriced(self, purpose: Purpose, estimate: Estimate) -> Decision | None:
-        if estimate.usd is not None or not self.limits.has_usd or self.limits.allow_unpriced:
+        """The refusal of a dispatch whose price is unknown while money is limited, else None."""
+        limits = self.limits
+        has_usd = limits.wave.usd is not None or limits.day.usd is not None
+        if estimate.usd is not None or not has_usd or limits.allow_unpriced:
             return None
-        return Decision(Fit.OVER, period=WAVE, unit=ceilings.USD, reason=_without_price(purpose))
+        reason = (
+            f"the price of {purpose.model} is unknown and money is limited: name the "
+            f"model and its price under [prices], or set [limits] allow_unpriced = true"
+            if purpose.model
+            else "no model is named, so its price is unknown, and money is limited: set [backend] "
+            "model and its price under [prices], or [limits] allow_unpriced = true"
+        )
+        return Decision(Fit.OVER, period=WAVE, unit=ceilings.USD, reason=reason)
 
     def _estimate(self, book: SpendBook, purpose: Purpose) -> Estimate:
         known = book.measured(purpose.backend, purpose.model, purpose.phase)
@@ -207,120 +216,101 @@ class Budget:
             usd = ceilings.percentile_90(costs)
         return Estimate(tokens, usd, learnt=bool(known))
 
-    def _periods(self, book: SpendBook, wave: str, today: str, now: float) -> list[Period]:
-        of_wave, of_day = book.of_wave(wave), book.of_day(today)
+    def _periods_now(self, wave: str) -> list[Period]:
+        now = self.store.clock.now().wall_s
+        nothing = [Period(WAVE, self.limits.wave, Total()), Period(DAILY, self.limits.day, Total())]
+        return self.store.read_spend(lambda book: self._periods(book, wave, now), nothing)
+
+    def _periods(self, book: SpendBook, wave: str, now: float) -> list[Period]:
+        of_wave, of_day = book.of_wave(wave), book.of_day(utc_day(now))
         agents = of_day.seconds
         if self.limits.day.minutes is not None:
             agents += sum(max(0.0, now - use.since) for use in book.open_uses())
-        seen = book.stamps_since(today) if self._elsewhere.rows else set()
-        more, more_of_wave = self._elsewhere.tokens(seen), self._elsewhere.tokens(seen, wave)
+        minutes = (time.monotonic() - self.started) / 60
         return [
-            Period(
-                WAVE,
-                self.limits.wave,
-                replace(of_wave, tokens=of_wave.tokens + more_of_wave),
-                (time.monotonic() - self.started) / 60,
-            ),
-            Period(
-                DAILY,
-                self.limits.day,
-                replace(of_day, tokens=of_day.tokens + more),
-                agents / 60,
-            ),
+            Period(WAVE, self.limits.wave, of_wave, minutes),
+            Period(DAILY, self.limits.day, of_day, agents / 60),
         ]
 
-    def _look_elsewhere(self) -> None:
-        # Before the store is asked: a row of ours is in the store first, so it counts once.
+    def _import_ledger(self) -> None:
+        """Charge what other programs wrote into today's ledger; reads it only when it changed."""
         limited = (self.limits.wave.tokens, self.limits.day.tokens) != (None, None)
-        if self.state_dir is not None and limited:
-            with self._looking:  # one of many threads reads it for all
-                self._elsewhere = self._elsewhere.looked(self.state_dir)
+        if self.state_dir is None or not limited:
+            return
+        now = self.store.clock.now().wall_s
+        midnight, today = now - now % DAY_S, utc_day(now)
+        with self._importing:  # one of many threads reads it for all
+            seen = (today, *signature(self.state_dir))
+            if seen == self._imported:
+                return
+            # Before the store is asked: a row of ours is in the store first, so it counts once.
+            rows = all_rows(self.state_dir, datetime.fromtimestamp(midnight, UTC))
+            uses = self.store.read_spend(lambda b: b.tokens_since(midnight), dict[str, int]())
+            if new := not_in_store(rows, uses):
+                self.store.joined(lambda transaction: transaction.spend.import_uses(new, today))
+            self._imported = seen
 
     def _settle_the_dead(self, transaction: Transaction) -> int:
-        """Charge in full what nobody will settle any more; how many there were."""
+        """Charge reservations in full whose holders will not settle them; returns how many."""
         now = transaction.now.wall_s
         dead = [use for use in transaction.spend.open_uses() if self._is_dead(use, now)]
         for use in dead:
-            self._book(transaction, use.reserved, in_full(use))
+            charge = charge_of(use.reserved, Used(verdict=HUNG))
+            self._charge(transaction, use.reserved, charge)
         return len(dead)
 
     def _is_dead(self, use: OpenUse, now: float) -> bool:
         if use.holder == self.holder:
             return False
-        # The clock says nothing of who was seen alive: it is set, and machines sleep.
+        # Elapsed time proves nothing about a holder seen alive: clocks are set, machines sleep.
         is_late = now > use.until and not self.is_living(use.holder)
         return is_late or self.is_gone(use.holder)
 
-    def _book(
+    def _charge(
         self, transaction: Transaction, reserved: Reserved, charge: Charge, usd: Any = None
     ) -> bool:
-        booked = transaction.spend.settle(reserved, charge, transaction.now.wall_s)
-        if booked:
-            told = billed(reserved, charge, usd)
-            transaction.append(events.AGENT_TRACES, events.AGENT_BILLED, told, actor=ACTOR)
-        return booked
-
-
-def _with_more(period: Period, tokens: int, usd: int) -> Period:
-    total = period.total
-    held = replace(
-        total,
-        reserved_tokens=total.reserved_tokens + tokens,
-        reserved_usd=total.reserved_usd + usd,
-    )
-    return replace(period, total=held)
+        settled = transaction.spend.settle(reserved, charge, transaction.now.wall_s)
+        if settled:
+            payload = billed(reserved, charge, usd)
+            transaction.append(events.AGENT_TRACES, events.AGENT_BILLED, payload, actor=ACTOR)
+        return settled
 
 
 def read_totals(state_dir: Path, wave: str) -> tuple[Total, Total]:
-    """`Budget.totals` of a state folder in which nothing is made or changed."""
-    database = state_dir / STATE_DB_FILENAME
-    if not database.exists():
-        elsewhere = NOTHING_ELSEWHERE.looked(state_dir)
-        return Total(tokens=elsewhere.tokens((), wave)), Total(tokens=elsewhere.tokens(()))
-    with EventStore(database) as store:
-        return Budget(store, Limits(), "", state_dir=state_dir).totals(wave)
+    """The totals of the wave and of today, with today's rows that only the ledger has.
 
+    Makes and changes nothing. Raises InputError for a ledger that cannot be read.
+    """
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    rows = all_rows(state_dir, midnight)  # before the store, which has ours first
 
-def reached_today(state_dir: Path, limits: Limits) -> Decision | None:
-    """The ceiling of today that lets nothing more begin, None when there is none."""
-    if limits.day == ceilings.Ceilings():
-        return None
-    _, today = read_totals(state_dir, "")
-    period = Period(DAILY, limits.day, today, today.seconds / 60)
-    decision = ceilings.decide([period], Estimate(0, 0))
-    return decision if decision.fit is Fit.OVER else None
+    def look(book: SpendBook) -> tuple[Total, Total, dict[str, int]]:
+        since = midnight.timestamp()
+        return book.of_wave(wave), book.of_day(utc_day(since)), book.tokens_since(since)
 
-
-def _without_price(purpose: Purpose) -> str:
-    if not purpose.model:
-        return (
-            "no model is named, so its price is unknown, and money is limited: set [backend] model "
-            "and its price under [prices], or [limits] allow_unpriced = true"
-        )
+    of_wave, of_day, known = _read(state_dir, look, (Total(), Total(), dict[str, int]()))
+    missing = not_in_store(rows, known)
+    in_wave = sum(use.tokens for use in missing if use.wave == wave)
+    in_day = sum(use.tokens for use in missing)
     return (
-        f"the price of {purpose.model} is unknown and money is limited: name the "
-        f"model and its price under [prices], or set [limits] allow_unpriced = true"
+        replace(of_wave, tokens=of_wave.tokens + in_wave),
+        replace(of_day, tokens=of_day.tokens + in_day),
     )
 
 
-def _told(total: Total, limits: ceilings.Ceilings, minutes: float) -> dict[str, Any]:
-    usd = None if limits.usd is None else limits.usd / MICRO
-    return {
-        "tokens": {
-            "spent": total.tokens,
-            "reserved": total.reserved_tokens,
-            "ceiling": limits.tokens,
-        },
-        "usd": {
-            "spent": total.usd / MICRO,
-            "reserved": total.reserved_usd / MICRO,
-            "ceiling": usd,
-        },
-        "minutes": {"spent": round(minutes, 2), "ceiling": limits.minutes},
-        "dispatches": {"spent": total.dispatches, "ceiling": limits.dispatches},
-        "unmetered": total.unmetered,
-        "unpriced": total.unpriced,
-    }
+def reached_before(state_dir: Path, limits: Limits) -> Decision | None:
+    """The ceiling that lets no wave begin: one of today that is reached, or a wave's of 0 tokens.
+
+    Makes and changes nothing. Raises InputError for a ledger that cannot be read.
+    """
+    nothing = Total()
+    today = read_totals(state_dir, "")[1] if limits.day != Ceilings() else nothing
+    periods = [
+        Period(WAVE, Ceilings(tokens=limits.wave.tokens), nothing),
+        Period(DAILY, limits.day, today, today.seconds / 60),
+    ]
+    decision = ceilings.decide(periods, _NOTHING)
+    return decision if decision.fit is Fit.OVER else None
 
 
 def tokens(state_dir: Path, since: datetime | None, wave: str | None) -> int:
@@ -328,23 +318,17 @@ def tokens(state_dir: Path, since: datetime | None, wave: str | None) -> int:
 
     Raises InputError for a ledger that cannot be read, and what the store raises.
     """
-    rows = all_rows(state_dir, since)  # before the store, where ours are first
-    uses = {use.stamp: use for use in _uses(state_dir, since, wave)}
-    ledgered = sum(
-        row.tokens for row in rows if row.stamp not in uses and (wave is None or row.wave == wave)
-    )
-    return ledgered + sum(use.charge.tokens for use in uses.values())
+    rows = all_rows(state_dir, since)  # before the store, which has ours first
+    start = 0.0 if since is None else since.timestamp()
+    known = _read(state_dir, lambda book: book.tokens_since(start, wave), dict[str, int]())
+    missing = not_in_store(rows, known)
+    return sum(known.values()) + sum(use.tokens for use in missing if wave in (None, use.wave))
 
 
-def _uses(state_dir: Path, since: datetime | None, wave: str | None) -> list[Use]:
+def _read(state_dir: Path, look: Callable[[SpendBook], T], nothing: T) -> T:
+    """Read from the store of a state folder without making one; `nothing` where there is none."""
     database = state_dir / STATE_DB_FILENAME
     if not database.exists():
-        return []
-    stamp = "" if since is None else f"{since.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-
-    def look(book: SpendBook) -> list[Use]:
-        found = book.uses_since(stamp) if wave is None else book.uses_of_wave(wave)
-        return [use for use in found if use.stamp >= stamp]
-
+        return nothing
     with EventStore(database) as store:
-        return store.read_spend(look, list[Use]())
+        return store.read_spend(look, nothing)

@@ -1,4 +1,4 @@
-"""What a wave and a day may use, and whether one more dispatch fits: pure decisions.
+"""Ceilings of a wave and a day, and the decision if one more dispatch fits below them. No I/O.
 
 Tokens and money are reserved before they are used; dispatches are counted; minutes have passed or
 have not. All amounts are whole numbers, money in micro-USD.
@@ -7,7 +7,7 @@ have not. All amounts are whole numbers, money in micro-USD.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -65,26 +65,41 @@ class Limits:
             limits.allow_unpriced,
         )
 
-    @property
-    def has_usd(self) -> bool:
-        """Whether money is limited."""
-        return self.wave.usd is not None or self.day.usd is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """One of the two periods, its limits, what was used in it, and the minutes that count."""
+    """A wave or a day: its limits, its use so far, and its minutes so far."""
 
     name: str
     ceilings: Ceilings
     total: Total
     minutes: float = 0.0
 
+    def as_json(self) -> dict[str, Any]:
+        """Spent, reserved and ceiling of each unit, as a report has them; money in USD."""
+        total, limits = self.total, self.ceilings
+        return {
+            "tokens": {
+                "spent": total.tokens,
+                "reserved": total.reserved_tokens,
+                "ceiling": limits.tokens,
+            },
+            "usd": {
+                "spent": total.usd / MICRO,
+                "reserved": total.reserved_usd / MICRO,
+                "ceiling": None if limits.usd is None else limits.usd / MICRO,
+            },
+            "minutes": {"spent": round(self.minutes, 2), "ceiling": limits.minutes},
+            "dispatches": {"spent": total.dispatches, "ceiling": limits.dispatches},
+            "unmetered": total.unmetered,
+            "unpriced": total.unpriced,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a dispatch will probably use. `learnt` from others of its kind, else a guess; `usd` is
-    None where its price is unknown."""
+    """The probable use of a dispatch: `learnt` from others of its kind, else a guess. `usd` is None
+    where its price is unknown."""
 
     tokens: int
     usd: int | None
@@ -92,7 +107,7 @@ class Estimate:
 
 
 class Fit(StrEnum):
-    """Whether one more dispatch may begin: now, perhaps when another has ended, or not."""
+    """The answer to a dispatch: FITS now, FULL until another has ended, or OVER for good."""
 
     FITS = "fits"
     FULL = "full"
@@ -101,8 +116,8 @@ class Fit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`tokens` and `usd` are what to reserve when it fits; else the rest says which ceiling of
-    which period, in `unit`, and `reason` is the sentence for people."""
+    """The answer and its reason. `tokens` and `usd` are to be reserved when the dispatch fits; else
+    the rest names the ceiling, its period and unit, and `reason` is the sentence for people."""
 
     fit: Fit
     tokens: int = 0
@@ -115,19 +130,24 @@ class Decision:
 
 
 def decide(periods: Sequence[Period], estimate: Estimate) -> Decision:
-    """Whether a dispatch fits below every ceiling.
+    """Decide if a dispatch fits below every ceiling.
 
     A reservation is never more than a whole ceiling, so that an estimate alone does not keep the
-    first dispatch from being tried. What is too much only by a guess waits while others may teach
-    better.
+    first dispatch from being tried. A dispatch that is too large only by a guess waits while
+    running ones may correct the guess.
     """
-    counted = next(_used_up(periods), None)
-    if counted is not None:
-        return counted
-    tokens = _capped(estimate.tokens, [period.ceilings.tokens for period in periods])
-    usd = _capped(estimate.usd or 0, [period.ceilings.usd for period in periods])
-    answers = [_one(period, TOKENS, tokens, estimate) for period in periods]
-    answers += [_one(period, USD, usd, estimate) for period in periods]
+    for period in periods:
+        limits, total = period.ceilings, period.total
+        if limits.minutes is not None and period.minutes >= limits.minutes:
+            spent = max(limits.minutes, round(period.minutes, 1))  # rounded, and still reached
+            return _over(period, MINUTES, limits.minutes, spent)
+        if limits.dispatches is not None and total.dispatches >= limits.dispatches:
+            return _over(period, DISPATCHES, limits.dispatches, total.dispatches)
+    limited = [period.ceilings for period in periods]
+    tokens = min([estimate.tokens, *(c.tokens for c in limited if c.tokens is not None)])
+    usd = min([estimate.usd or 0, *(c.usd for c in limited if c.usd is not None)])
+    answers = [_refusal(period, TOKENS, tokens, estimate) for period in periods]
+    answers += [_refusal(period, USD, usd, estimate) for period in periods]
     refused = [answer for answer in answers if answer is not None]
     if not refused:
         return Decision(Fit.FITS, tokens, usd)
@@ -140,14 +160,14 @@ def micro(usd: float | None) -> int | None:
 
 
 def counted(value: Any) -> int | None:
-    """A number of tokens, or None for what is none: negative, NaN, endless, no number."""
+    """A number of tokens; None for anything else: negative, NaN, infinite, no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value <= MOST and value == int(value) else None
 
 
 def priced(usd: Any) -> int | None:
-    """Micro-USD of what a backend says it cost, None for what is no amount."""
+    """Micro-USD of a cost that a backend reports, None for anything that is no amount."""
     if isinstance(usd, bool) or not isinstance(usd, int | float):
         return None
     return micro(usd) if 0 <= usd <= MOST_USD else None
@@ -159,22 +179,8 @@ def percentile_90(values: Sequence[int]) -> int:
     return ordered[math.ceil(len(ordered) * 0.9) - 1]
 
 
-def _used_up(periods: Sequence[Period]) -> Iterator[Decision]:
-    for period in periods:
-        limits, total = period.ceilings, period.total
-        if limits.minutes is not None and period.minutes >= limits.minutes:
-            spent = max(limits.minutes, round(period.minutes, 1))  # rounded, and still reached
-            yield _over(period, MINUTES, limits.minutes, spent)
-        if limits.dispatches is not None and total.dispatches >= limits.dispatches:
-            yield _over(period, DISPATCHES, limits.dispatches, total.dispatches)
-
-
-def _capped(need: int, ceilings: Sequence[int | None]) -> int:
-    return min([need, *[ceiling for ceiling in ceilings if ceiling is not None]])
-
-
-def _one(period: Period, unit: str, need: int, estimate: Estimate) -> Decision | None:
-    """Why a need does not fit below one ceiling, None when it does."""
+def _refusal(period: Period, unit: str, need: int, estimate: Estimate) -> Decision | None:
+    """The reason why a need does not fit below one ceiling, None when it does."""
     total, ceilings = period.total, period.ceilings
     in_tokens = unit == TOKENS
     ceiling = ceilings.tokens if in_tokens else ceilings.usd
@@ -182,25 +188,23 @@ def _one(period: Period, unit: str, need: int, estimate: Estimate) -> Decision |
     reserved = total.reserved_tokens if in_tokens else total.reserved_usd
     if ceiling is None or (spent < ceiling and spent + reserved + need <= ceiling):
         return None
-    told = _over(period, unit, ceiling, spent, need)
+    over = _over(period, unit, ceiling, spent, need)
     may_change = total.open and not estimate.learnt
     if spent < ceiling and (spent + need <= ceiling or may_change):
-        return Decision(Fit.FULL, period=period.name, unit=unit, reason=told.reason)
-    return told
+        return Decision(Fit.FULL, period=period.name, unit=unit, reason=over.reason)
+    return over
 
 
 def _over(
-    period: Period, unit: str, ceiling: float, spent: float, need: int | None = None
+    period: Period, unit: str, ceiling: float, spent: float, need: float | None = None
 ) -> Decision:
-    scale = MICRO if unit == USD else 1
-    ceiling, spent = (
-        ceiling / scale if unit == USD else ceiling,
-        spent / scale if unit == USD else spent,
-    )
+    if unit == USD:
+        ceiling, spent = ceiling / MICRO, spent / MICRO
+        need = None if need is None else need / MICRO
     state = "reached" if spent >= ceiling else "too near"
     more = ""
     if need is not None and spent < ceiling:
-        more = f", and a dispatch needs about {need / scale if unit == USD else need:g}"
+        more = f", and a dispatch needs about {need:g}"
     reason = f"{period.name} ceiling {state}: {spent:.12g} of {ceiling:.12g} {unit} spent{more}"
     return Decision(
         Fit.OVER, period=period.name, unit=unit, ceiling=ceiling, spent=spent, reason=reason

@@ -1,16 +1,16 @@
-"""What counts of a dispatch that has ended, and how its event tells it. Pure.
+"""Charges: the tokens and money that count for a dispatch, and its event. No I/O.
 
-A backend's word is believed only where it is a number; what nobody knows counts as reserved.
+A backend's report is believed only where it is a number; an unknown use counts as its reservation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from state_store.database import events
-from state_store.database.spend import Charge, OpenUse, Overrun, Reserved
+from state_store.database.spend import Charge, OpenUse, Overrun, Reserved, Total
 from tools.budget import ceilings
 from tools.budget.ceilings import MICRO
 
@@ -19,10 +19,10 @@ OK, FAILED, EMPTY, HUNG = "OK", "FAILED", "EMPTY", "HUNG"
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a backend says of a dispatch, believed only where it is a number; None is unknown.
+    """The use of a dispatch as its backend reports it; None or a senseless value is unknown.
 
-    `usd` in USD; `verdict` is one of the ledger's words. `least_tokens` and `least_usd` are what is
-    known of a use whose whole is not.
+    `usd` is in USD; `verdict` is one of the ledger's words. `least_tokens` and `least_usd` are the
+    known part of a use whose whole is unknown.
     """
 
     tokens_in: Any = None
@@ -37,14 +37,15 @@ class Used:
 
 
 def charge_of(reserved: Reserved, used: Used) -> Charge:
-    """What counts of a use; more than was reserved where that much is known."""
+    """The charge for a use. Where the whole is unknown it is the reservation, or the known part if
+    that is more."""
     entered, left = ceilings.counted(used.tokens_in), ceilings.counted(used.tokens_out)
     total = entered + left if entered is not None and left is not None else None
     if total is None:
         total = ceilings.counted(used.tokens)
     usd = ceilings.priced(used.usd)
-    told = ceilings.counted(used.least_tokens) or 0
-    at_least = max(reserved.tokens, told, (entered or 0) + (left or 0))
+    known = ceilings.counted(used.least_tokens) or 0
+    at_least = max(reserved.tokens, known, (entered or 0) + (left or 0))
     least_usd = max(reserved.usd, ceilings.priced(used.least_usd) or 0)
     return Charge(
         tokens=at_least if total is None else total,
@@ -59,14 +60,9 @@ def charge_of(reserved: Reserved, used: Used) -> Charge:
     )
 
 
-def in_full(use: OpenUse) -> Charge:
-    """The charge for a reservation whose holder ended without a word."""
-    reserved = use.reserved
-    return charge_of(reserved, Used(verdict=HUNG))
-
-
 def billed(reserved: Reserved, charge: Charge, usd: Any) -> Mapping[str, Any]:
-    """`cost_usd` is what was told, to the last digit; what counts is in whole micro-USD."""
+    """The payload of a use's event. `cost_usd` is the reported cost to the last digit; charged are
+    whole micro-USD."""
     purpose = reserved.purpose
     known_usd = float(usd) if charge.priced else None
     return {
@@ -85,17 +81,14 @@ def billed(reserved: Reserved, charge: Charge, usd: Any) -> Mapping[str, Any]:
     }
 
 
-def beyond(running: Iterable[OpenUse], overruns: Sequence[Overrun]) -> tuple[int, int]:
-    """Tokens and micro-USD to be set aside for `running` above what they reserved."""
-    more = [_beyond(use, overruns) for use in running]
-    return sum(tokens for tokens, _ in more), sum(usd for _, usd in more)
-
-
-def _beyond(use: OpenUse, overruns: Sequence[Overrun]) -> tuple[int, int]:
-    purpose, held = use.reserved.purpose, use.reserved
-    kind = (purpose.backend, purpose.model, purpose.phase)
-    beside = [one for one in overruns if one.kind == kind and one.settled >= use.since]
-    return (
-        max([0, *(one.tokens - held.tokens for one in beside)]),
-        max([0, *(one.usd - held.usd for one in beside)]),
-    )
+def with_overruns(total: Total, running: Iterable[OpenUse], overruns: Sequence[Overrun]) -> Total:
+    """`total` with more reserved for `running` uses: as much as the largest use of the same kind
+    that passed its reservation while they ran."""
+    tokens, usd = total.reserved_tokens, total.reserved_usd
+    for use in running:
+        purpose, held = use.reserved.purpose, use.reserved
+        kind = (purpose.backend, purpose.model, purpose.phase)
+        larger = [one for one in overruns if one.kind == kind and one.settled >= use.since]
+        tokens += max([0, *(one.tokens - held.tokens for one in larger)])
+        usd += max([0, *(one.usd - held.usd for one in larger)])
+    return replace(total, reserved_tokens=tokens, reserved_usd=usd)

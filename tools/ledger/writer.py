@@ -1,6 +1,6 @@
-"""Writing the ledger: one row for each settled use, and old rows moved into archives.
+"""Writes the ledger: one row for each settled use; older rows move into archives.
 
-All writers hold one lock and replace the file whole, so a row is there or not, and once.
+All writers hold one lock and replace the whole file, so a row is there once or not at all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from state_store.database.spend import Use
 from state_store.database.store import EventStore
 from state_store.documents.files import MissingFileError, make_folder, read_text, write_text_atomic
 from state_store.documents.locks import locked
-from tools.ledger.rows import ARCHIVES, HEADER, LEDGER, archives, line_of, rows_in, use_line
+from tools.ledger.rows import ARCHIVES, HEADER, LEDGER, archives, is_row, line_of, rows_in, use_line
 
 MOST_ROWS = 200
 
@@ -29,46 +29,42 @@ class LedgerWriter:
     """
 
     def __init__(self, state_dir: Path, store: EventStore) -> None:
-        self._ledger = state_dir / LEDGER
         self._state_dir = state_dir
         self._store = store
-        self._told: set[int] = set()
+        self._written: set[int] = set()
         self._guard = threading.Lock()
         self._writing = threading.Lock()
-        self._wanted = 0
+        self._requests = 0
 
-    def tell(self) -> None:
-        """Write down what was settled. A thread that finds another at it leaves it to that one.
+    def update(self) -> None:
+        """Write settled uses down. A thread that finds another one writing leaves it to that one.
 
         Raises CannotRunError and InputError; the next call tries again.
         """
         with self._guard:
-            self._wanted += 1
+            self._requests += 1
         if not self._writing.acquire(blocking=False):
             return
         try:
             while True:
-                wanted = self._wanted
-                self._tell()
+                requests = self._requests
+                uses = self._store.read_spend(lambda book: book.unledgered(), list[Use]())
+                new = [use for use in uses if use.id not in self._written]
+                if new:
+                    write_uses(self._state_dir, new)
+                    self._written |= {use.id for use in new}
                 with self._guard:
-                    if self._wanted == wanted:
+                    if self._requests == requests:
                         return
         finally:
             self._writing.release()
 
     def close(self) -> None:
-        """Write down all of it, and note in the store that it is."""
-        self.tell()
-        told = sorted(self._told)
-        if told:
-            self._store.joined(lambda transaction: transaction.spend.tell(told))
-
-    def _tell(self) -> None:
-        uses = self._store.read_spend(lambda book: book.untold(), list[Use]())
-        new = [use for use in uses if use.id not in self._told]
-        if new:
-            write_uses(self._state_dir, new)
-            self._told |= {use.id for use in new}
+        """Write the rest down, and note in the store that all of it is in the ledger."""
+        self.update()
+        written = sorted(self._written)
+        if written:
+            self._store.joined(lambda transaction: transaction.spend.mark_ledgered(written))
 
 
 def write_uses(state_dir: Path, uses: Sequence[Use]) -> None:
@@ -81,7 +77,7 @@ def write_uses(state_dir: Path, uses: Sequence[Use]) -> None:
 
 
 def append_line(state_dir: Path, cells: Sequence[object], *, once: bool = False) -> bool:
-    """Add a row; with `once` only where none has its time, phase and wave, else False."""
+    """Add a row. With `once`, returns False instead if a row has its time, phase and wave."""
     ledger = state_dir / LEDGER
     with _locked(ledger):
         mark = tuple(str(cells[n]) for n in (0, 7, 8))
@@ -92,7 +88,7 @@ def append_line(state_dir: Path, cells: Sequence[object], *, once: bool = False)
 
 
 def ensure_header(state_dir: Path) -> None:
-    """Make the ledger where there is none."""
+    """Create the ledger, with its header and no row, if there is none."""
     ledger = state_dir / LEDGER
     if not ledger.exists():
         with _locked(ledger):
@@ -101,7 +97,7 @@ def ensure_header(state_dir: Path) -> None:
 
 
 def rotate(state_dir: Path) -> Path | None:
-    """Move the older half of a long ledger into an archive and name it; None when it is short."""
+    """Move the older half of a long ledger into an archive; returns its path, None if short."""
     with _locked(state_dir / LEDGER):
         return _rotate(state_dir)
 
@@ -120,40 +116,23 @@ def _add(state_dir: Path, lines: Sequence[str]) -> None:
 def _rotate(state_dir: Path) -> Path | None:
     ledger = state_dir / LEDGER
     lines = _text(ledger).splitlines(keepends=True)
-    where = [at for at, line in enumerate(lines) if _is_row(line)]
+    where = [at for at, line in enumerate(lines) if is_row(line)]
     if len(where) <= MOST_ROWS:
         return None
-    moved = [lines[at] for at in where]
-    archive = _unfinished(state_dir, moved)
-    if archive is None:
-        moved = moved[: len(moved) // 2]
-        archive = _new_archive(ledger.parent / ARCHIVES)
-        write_text_atomic(archive, HEADER + "".join(moved))
+    rows = [lines[at] for at in where]
+    newest = archives(state_dir)[-1:]
+    moved = [line for path in newest for line in _text(path).splitlines(True) if is_row(line)]
+    if moved and rows[: len(moved)] == moved:
+        archive = newest[0]  # its writer died before it took these rows out of the ledger
     else:
-        moved = [line for line in _text(archive).splitlines(keepends=True) if _is_row(line)]
+        moved = rows[: len(rows) // 2]
+        folder = ledger.parent / ARCHIVES
+        make_folder(folder)
+        archive = folder / f"FLEET-LEDGER-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.md"
+        write_text_atomic(archive, HEADER + "".join(moved))
     gone = set(where[: len(moved)])
-    kept = [line for at, line in enumerate(lines) if at not in gone]
-    write_text_atomic(ledger, "".join(kept))
+    write_text_atomic(ledger, "".join(line for at, line in enumerate(lines) if at not in gone))
     return archive
-
-
-def _unfinished(state_dir: Path, rows: Sequence[str]) -> Path | None:
-    """The archive that holds the first rows of the ledger, because its writer died then."""
-    for path in archives(state_dir)[-1:]:
-        held = [line for line in _text(path).splitlines(keepends=True) if _is_row(line)]
-        if held and list(rows[: len(held)]) == held:
-            return path
-    return None
-
-
-def _new_archive(folder: Path) -> Path:
-    make_folder(folder)
-    return folder / f"FLEET-LEDGER-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.md"
-
-
-def _is_row(line: str) -> bool:
-    cells = line.strip().strip("|").split("|")
-    return line.lstrip().startswith("|") and any(letter.isdigit() for letter in cells[0])
 
 
 def _text(path: Path) -> str:
