@@ -11,7 +11,7 @@ from driver.backend_api.driver import Usage, WorkerResult
 from driver.execution.cancellation import CancellationToken
 from driver.limits.admission import Admission
 from driver.limits.spending import Spending
-from state_store.database.spend import Purpose
+from state_store.database.spend import Purpose, Use
 from state_store.database.store import EventStore
 from state_store.write_api import STATE_DB_FILENAME
 from tests.support.waves import ScriptedDriver
@@ -51,7 +51,7 @@ def test_a_row_of_another_program_counts_once_below_every_ceiling(tmp_path: Path
         with pytest.raises(OverBudgetError, match="daily ceiling reached: 1000 of 1000 tokens"):
             books[1].reserve(purpose)
         assert spent(tmp_path) == (1000, 1000)
-        assert store.read_spend(lambda book: book.unledgered(), []) == []
+        assert store.read_spend(lambda book: book.unledgered(), list[Use]()) == []
 
 
 class Counting(ScriptedDriver):
