@@ -1,7 +1,4 @@
-"""The command `tidegate`: one name for all programs, each with its own flags.
-
-Only finds the program and hands the rest of the line over.
-"""
+"""The command `tidegate`: finds the program of a word and hands it the rest of the line."""
 
 from __future__ import annotations
 
@@ -37,8 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code of the one it hands over to."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help"):
-        print(_help())
-        return 0
+        from tools.program import flushed
+
+        return flushed(_help)
     # `tidegate --execute` was the scheduler before there were words.
     word, rest = ("run", words) if words[0].startswith("-") else (words[0], words[1:])
     if word not in PROGRAMS:
@@ -54,11 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _help() -> str:
-    lines = [f"  {word:<14}{told}" for word, (_, told) in PROGRAMS.items()]
-    return "\n".join(
-        ["usage: tidegate WORD ...", "", *lines, "", "tidegate WORD --help: its flags"]
-    )
+def _help() -> int:
+    print("usage: tidegate WORD ...\n")
+    for word, (_, purpose) in PROGRAMS.items():
+        print(f"  {word:<14}{purpose}")
+    print("\ntidegate WORD --help: its flags")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Say whether a wave can run here: the machine, its places and every configured backend.
+"""Says if a wave can run here: checks the machine, its folders and every configured backend.
 
-The command line only; what is looked at is in `driver.machine_checks`, `driver.place_checks` and
-each backend's `examine`. Spends no token. Exit code 0 when nothing failed, 4 otherwise.
+The command line only; the checks are in `driver.diagnostics` and each backend's `examine`. Spends
+no token. Exit code 0 when nothing failed, 4 otherwise.
 """
 
 from __future__ import annotations
@@ -26,36 +26,28 @@ def build_parser() -> argparse.ArgumentParser:
     from driver.cli.flags import Parser
 
     parser = Parser(prog="doctor.py", description="Say whether a wave can run here.")
-    add = parser.add_argument
-    add("--repo", metavar="DIR", help="the repository (default: the one you are in)")
-    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
-    add("--config", metavar="FILE", help="configuration to use instead of the project's")
-    add("--network", action="store_true", help="also ask the git remote whether it answers")
-    add("--json", action="store_true", help="print one JSON document")
+    parser.add_shared("--repo", "--state-dir", "--config", "--json")
+    parser.add_argument(
+        "--network", action="store_true", help="also ask the git remote whether it answers"
+    )
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
-    args = build_parser().parse_args(argv)
-    from tools.program import told
+    from tools.program import program
 
-    return told("doctor", lambda: _run(args))
+    return program(build_parser(), _run, argv)
 
 
 def _run(args: argparse.Namespace) -> int:
     from state_store.documents.errors import ExitCode
+    from tools.program import show, show_each
 
-    checks = []
-    for check in _checks(args):
-        checks.append(check)
-        if not args.json:
-            print(check, flush=True)
+    checks = show_each(_checks(args), as_json=args.json)
     well = all(check.ok for check in checks)
     if args.json:
-        import json
-
-        print(json.dumps({"ok": well, "checks": [check.to_json() for check in checks]}))
+        show({"ok": well, "checks": [check.to_json() for check in checks]}, (), as_json=True)
     return ExitCode.DONE if well else ExitCode.CANNOT_RUN_HERE
 
 

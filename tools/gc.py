@@ -1,6 +1,6 @@
-"""Remove what finished and dead runs left, where nothing would be lost by it.
+"""Removes what finished and dead runs left, if nothing is lost by that.
 
-The command line only; what may go is decided in `driver.reclaim`.
+The command line only; `driver.maintenance.reclaim` decides what may go.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="gc.py", description="Remove what finished and dead runs left.")
     add = parser.add_argument
-    add("--repo", metavar="DIR", help="the repository (default: the one you are in)")
-    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
-    add("--config", metavar="FILE", help="configuration to use instead of the project's")
+    parser.add_shared("--repo", "--state-dir", "--config", "--json")
     add("--dry-run", action="store_true", help="say what would be done and do nothing")
     add(
         "--older-than",
@@ -36,21 +34,20 @@ def build_parser() -> argparse.ArgumentParser:
         default=OLDER_THAN_DAYS,
         help="age of outputs, journal entries and folders nobody signed (default: 14)",
     )
-    add("--json", action="store_true", help="print one JSON document")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code: 1 when something that could go is still there."""
-    args = build_parser().parse_args(argv)
-    from tools.program import told
+    from tools.program import program
 
-    return told("gc", lambda: _run(args))
+    return program(build_parser(), _run, argv)
 
 
 def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.reclaim import DAY_S, FAILED, Scope, reclaim
     from driver.maintenance.reproduce import existing_state, surroundings
+    from tools.program import show, show_each
 
     place = surroundings(args.repo, args.state_dir, args.config)
     scope = Scope(
@@ -61,17 +58,9 @@ def _run(args: argparse.Namespace) -> int:
         older_than_s=args.older_than * DAY_S,
         dry=args.dry_run,
     )
-    steps = []
-    for step in reclaim(scope):
-        steps.append(step)
-        if not args.json:
-            print(step, flush=True)
-    if args.json:
-        import json
-
-        print(json.dumps({"dry_run": args.dry_run, "steps": [step.to_json() for step in steps]}))
-    elif not steps:
-        print("nothing to reclaim")
+    steps = show_each(reclaim(scope), as_json=args.json)
+    document = {"dry_run": args.dry_run, "steps": [step.to_json() for step in steps]}
+    show(document, () if steps else ["nothing to reclaim"], as_json=args.json)
     return int(any(step.done == FAILED for step in steps))
 
 

@@ -15,7 +15,7 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from state_store.documents.errors import CannotRunError, ExitCode, InputError
-from tools.program import told
+from tools.program import exit_code
 
 if TYPE_CHECKING:
     import argparse
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_usage(sys.stderr)
         print('halt: give one of: set "<reason>", --status, --clear', file=sys.stderr)
         return ExitCode.BAD_INPUT
-    return told("halt", lambda: _act(asked))
+    return exit_code("halt", lambda: _act(asked))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -28,8 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="init.py", description="Make what a project needs to start.")
     add = parser.add_argument
-    add("--repo", metavar="DIR", help="the repository (default: the one you are in)")
-    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
+    parser.add_shared("--repo", "--state-dir")
     add("--workflow", choices=KINDS, action="append", help="also make what runs it every night")
     add("--gitignore", action="store_true", help="ignore the state folder for everybody")
     return parser
@@ -37,10 +36,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
-    args = build_parser().parse_args(argv)
-    from tools.program import told
+    from tools.program import program
 
-    return told("init", lambda: _run(args))
+    return program(build_parser(), _run, argv)
 
 
 def _run(args: argparse.Namespace) -> int:

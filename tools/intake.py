@@ -1,7 +1,6 @@
-"""Bring work from GitHub issues, Markdown files or a CSV file into the tracker, each once.
+"""Brings work from GitHub issues, Markdown files or a CSV file into the tracker, each item once.
 
-The command line only: what each kind of file means is in `tools.intake_github`, `intake_markdown`
-and `intake_csv`, what becomes of it in `tools.intake_merge`.
+The command line only: `tools.importers` reads the files and merges the items into the tracker.
 """
 
 from __future__ import annotations
@@ -32,19 +31,17 @@ def build_parser() -> argparse.ArgumentParser:
     add("kind", choices=KINDS, help="what the work is described in")
     add("path", metavar="PATH", help="JSON of gh issue list, a folder of Markdown, a CSV file; -")
     add("--tracker", metavar="FILE", help="the backlog (default: STATE_DIR/tracker.json)")
-    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
+    parser.add_shared("--state-dir", "--json")
     add("--todo", action="store_true", help="what can be run is to do, not only proposed")
     add("--dry-run", action="store_true", help="say what would be done and do nothing")
-    add("--json", action="store_true", help="print one JSON document")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code: 1 when something could not be converted."""
-    args = build_parser().parse_args(argv)
-    from tools.program import told
+    from tools.program import program
 
-    return told("intake", lambda: _run(args))
+    return program(build_parser(), _run, argv)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -63,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
         made = decide(read_tracker_file(tracker).entries if tracker.exists() else ())
     else:
         made = write(tracker, decide)
-    _tell(made.fates, drafts.lost, as_json=args.json)
+    _report(made.fates, drafts.lost, as_json=args.json)
     return int(any(not one.partly for one in drafts.lost))
 
 
@@ -105,26 +102,20 @@ def _json(path: str, text: str) -> object:
         raise InputError(f"{path} is not valid JSON: {error}; {made}") from error
 
 
-def _tell(fates: Sequence[Fate], lost: Sequence[NotConverted], *, as_json: bool) -> None:
-    from tools.importers.merge import SAME
+def _report(fates: Sequence[Fate], lost: Sequence[NotConverted], *, as_json: bool) -> None:
+    from dataclasses import asdict
 
-    if as_json:
-        import json
-        from dataclasses import asdict
-
-        document = {"items": list(map(asdict, fates)), "notConverted": list(map(asdict, lost))}
-        print(json.dumps(document))
-        return
     from driver.terminal.safe_text import safe_line
+    from tools.importers.merge import SAME
+    from tools.program import show
 
-    for fate in fates:
-        if fate.what != SAME:
-            print(safe_line(_line(fate)))
-    for one in lost:
-        print(safe_line(f"{'note' if one.partly else 'not converted'}: {one.what}: {one.why}"))
+    document = {"items": list(map(asdict, fates)), "notConverted": list(map(asdict, lost))}
+    lines = [_line(fate) for fate in fates if fate.what != SAME]
+    lines += [f"{'note' if o.partly else 'not converted'}: {o.what}: {o.why}" for o in lost]
     same = sum(fate.what == SAME for fate in fates)
     refused = sum(not one.partly for one in lost)
-    print(f"{len(fates)} converted, {same} of them unchanged; {refused} not converted")
+    lines.append(f"{len(fates)} converted, {same} of them unchanged; {refused} not converted")
+    show(document, map(safe_line, lines), as_json=as_json)
 
 
 def _line(fate: Fate) -> str:

@@ -1,7 +1,7 @@
-"""The orchestrator's sign of life: what it is doing, in `<state>/orchestrator-status.json`.
+"""Writes the orchestrator's activity to `<state>/orchestrator-status.json`.
 
-For people and scripts that drive waves by hand; `ReadAPI` tells whether it is fresh. The
-scheduler's own phases are events in the store, not here.
+For people and scripts that drive waves by hand; `ReadAPI` tells if the file is fresh. The
+scheduler's own phases are events in the store instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from state_store.documents.errors import ExitCode, InputError
-from tools.program import told
+from tools.program import program, show
 
 if TYPE_CHECKING:
     import argparse
@@ -34,6 +34,8 @@ def set_status(
 
     Raises InputError for an empty activity or phase, CannotRunError when it cannot be written.
     """
+    from datetime import UTC, datetime
+
     from state_store.documents.files import write_json_atomic
 
     for name, text in (("activity", activity), ("phase", phase)):
@@ -45,7 +47,7 @@ def set_status(
         "parent_id": None,
         "activity": activity,
         "phase": phase,
-        "updated_at": _now(),
+        "updated_at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     write_json_atomic(_path(state_dir), status)
     return status
@@ -60,19 +62,16 @@ def clear_status(state_dir: str | Path | None = None) -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
-    asked = _parser().parse_args(argv)
-    return told("orchestrator_status", lambda: _act(asked))
+    return program(_parser(), _act, argv)
 
 
 def _act(asked: argparse.Namespace) -> int:
-    import json
-
     answer = (
         {"cleared": clear_status(asked.state_dir)}
         if asked.action == "clear"
         else set_status(asked.activity, asked.phase, asked.id, asked.role, asked.state_dir)
     )
-    print(json.dumps(answer))
+    show(answer, (), as_json=True)
     return ExitCode.DONE
 
 
@@ -98,12 +97,6 @@ def _path(state_dir: str | Path | None) -> Path:
     from tools.settings import load as settings
 
     return settings.resolve_state_dir(state_dir) / STATUS_FILE
-
-
-def _now() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 if __name__ == "__main__":

@@ -1,28 +1,65 @@
-"""How a small program ends: its exit code, and where it failed one sentence on stderr."""
+"""The frame of every program: parse, run, report an error in one sentence, return the exit code."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from state_store.documents.errors import CannotRunError, ExitCode, TidegateError
 
+if TYPE_CHECKING:
+    import argparse
 
-def told(program: str, work: Callable[[], int]) -> int:
-    """The exit code of `work`; what a TidegateError says goes to stderr behind the name."""
+T = TypeVar("T")
+READER_GONE = 1
+
+
+def program(
+    parser: argparse.ArgumentParser,
+    run: Callable[[argparse.Namespace], int],
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Parses the command line and runs the program; returns its exit code."""
+    name = parser.prog.removesuffix(".py")
+    return exit_code(name, lambda: run(parser.parse_args(argv)))
+
+
+def exit_code(name: str, work: Callable[[], int]) -> int:
+    """The exit code of `work`. A TidegateError becomes one sentence on stderr after the name."""
     try:
-        return from_here(work)
+        return flushed(lambda: from_here(work))
     except TidegateError as error:
-        sys.stderr.write(f"{program}: {error}\n")
+        sys.stderr.write(f"{name}: {error}\n")
         return error.exit_code
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
 
 
+def flushed(work: Callable[[], int]) -> int:
+    """The exit code of `work`, or 1 if the reader of stdout, such as `head`, closed it early."""
+    try:
+        try:
+            return work()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+        return READER_GONE
+
+
+def silence_stdout() -> None:
+    """Keeps the interpreter from complaining when it flushes a closed stdout at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def from_here(work: Callable[[], int]) -> int:
-    """The exit code of `work`. Raises CannotRunError where it fails as the current folder is
-    gone."""
+    """The exit code of `work`. Raises CannotRunError if the current folder was removed, or a file
+    may not be used by this user."""
     try:
         return work()
     except FileNotFoundError:
@@ -34,8 +71,26 @@ def from_here(work: Callable[[], int]) -> int:
 
 
 def require_current_folder() -> None:
-    """Raise CannotRunError where the current folder was removed; every place counts from it."""
+    """Raise CannotRunError if the current folder was removed; relative paths count from it."""
     try:
         Path.cwd()
     except FileNotFoundError as error:
         raise CannotRunError("the current folder is gone; go into one that is there") from error
+
+
+def show(document: Any, lines: Iterable[object], *, as_json: bool) -> None:
+    """Prints one JSON document, or the lines."""
+    if as_json:
+        print(json.dumps(document))
+    else:
+        show_each(lines, as_json=False)
+
+
+def show_each(steps: Iterable[T], *, as_json: bool) -> list[T]:
+    """Prints each step when it comes, unless a JSON document of all follows; returns all steps."""
+    done = []
+    for step in steps:
+        done.append(step)
+        if not as_json:
+            print(step, flush=True)
+    return done

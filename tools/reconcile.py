@@ -1,11 +1,12 @@
-"""Bring together what went apart: the phase in STATE.md and in the store, or two stores.
+"""Compares the phase in STATE.md with the store's, or two stores, and mends a difference.
 
-Looking changes nothing and makes no database. The decisions are `state_store.phase`'s and
-`state_store.reconcile`'s.
+A comparison changes nothing and makes no database. `state_store.views.phase` and
+`state_store.views.reconcile` decide.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ from state_store.views.phase import (
     resolve_drift,
     write_store_phase,
 )
-from tools.program import told
+from tools.program import program, show
 
 if TYPE_CHECKING:
     import argparse
@@ -51,13 +52,13 @@ _WHY_NOT = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line: exit 0 together, 1 apart, 2 a file that is missing or wrong."""
-    asked = _parser().parse_args(argv)
-    return told("reconcile", lambda: _act(asked))
+    return program(_parser(), _act, argv)
 
 
 def _act(asked: argparse.Namespace) -> int:
     answer, is_together = _merged(asked) if asked.merge else _phases(asked)
-    _print(answer, as_json=asked.json)
+    lines = (f"{k}: {v if isinstance(v, str) else json.dumps(v)}" for k, v in answer.items())
+    show(answer, lines, as_json=asked.json)
     return ExitCode.DONE if is_together else APART
 
 
@@ -114,16 +115,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--merge", metavar="DB", help="instead: take over what only this other database has")
     add("--json", action="store_true", help="answer in JSON")
     return parser
-
-
-def _print(answer: dict[str, Any], *, as_json: bool) -> None:
-    import json
-
-    if as_json:
-        print(json.dumps(answer))
-        return
-    for key, value in answer.items():
-        print(f"{key}: {value if isinstance(value, str) else json.dumps(value)}")
 
 
 if __name__ == "__main__":

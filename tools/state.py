@@ -1,6 +1,6 @@
-"""Look into the state: items, waves, traces, events; and settle where file and store disagree.
+"""Shows the state (items, waves, traces, events) and merges the tracker file with the store.
 
-Views and merges are `state_store`'s. Looking makes no database.
+Views and merges are in `state_store`. A view makes no database.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from state_store.documents.errors import ExitCode, InputError
-from tools.program import told
+from tools.program import program
+from tools.program import show as show_answer
 
 if TYPE_CHECKING:
     import argparse
@@ -27,8 +28,7 @@ CONFLICT = 1  # `sync` left an item for a person to decide
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line: exit 0, 1 when `sync` leaves conflicts, 2 and 4 as everywhere."""
-    asked = _parser().parse_args(argv)
-    return told("state", lambda: _act(asked))
+    return program(_parser(), _act, argv)
 
 
 def _act(asked: argparse.Namespace) -> int:
@@ -46,11 +46,7 @@ def show(api: StateAPI, asked: argparse.Namespace) -> int:
         "status": _status,
         "events": _events,
     }[asked.what](api, asked)
-    if asked.json:
-        print(json.dumps(found))
-    else:
-        for line in lines:
-            print(line)
+    show_answer(found, lines, as_json=asked.json)
     return ExitCode.DONE
 
 
@@ -63,12 +59,9 @@ def sync(api: StateAPI, asked: argparse.Namespace) -> int:
     tracker = Path(asked.tracker) if asked.tracker else api.store.path.parent / "tracker.json"
     report = sync_tracker(api, tracker, "state", dict(map(_preference, asked.prefer)))
     conflicts = [str(conflict) for conflict in report.conflicts]
-    if asked.json:
-        print(json.dumps({**asdict(report), "conflicts": conflicts}))
-    else:
-        print(f"{report.ingested} events taken in, {report.exported} items written to the file")
-        for line in (*conflicts, *report.problems):
-            print(line)
+    done = f"{report.ingested} events taken in, {report.exported} items written to the file"
+    lines = (done, *conflicts, *report.problems)
+    show_answer({**asdict(report), "conflicts": conflicts}, lines, as_json=asked.json)
     return CONFLICT if conflicts else ExitCode.DONE
 
 

@@ -1,7 +1,8 @@
-"""Check that the database holds what was written to it, and mend one that does not.
+"""Checks that the database holds what was written to it, and mends one that does not.
 
-The command line only: the checks are `state_store.integrity` and `anchors`, the mending is
-`state_store.rebuild`. Exit code 0 when all is well, 4 when not.
+The command line only: the checks are in `state_store.database.integrity` and
+`state_store.views.anchors`, the mending in `state_store.views.rebuild`. Exit code 0 when all is
+well, 4 when not.
 """
 
 from __future__ import annotations
@@ -28,27 +29,27 @@ def build_parser() -> argparse.ArgumentParser:
 
     parser = Parser(prog="verify_state.py", description="Check the database of a state folder.")
     add = parser.add_argument
-    add("--state-dir", metavar="DIR", help="where state is kept (default: ./state)")
+    parser.add_shared("--state-dir", "--json")
     add("--repo", metavar="DIR", help="compare with the commits on its wave branches, too")
     add("--rebuild", action="store_true", help="mend what is wrong from journal and tracker")
     add("--tracker", metavar="FILE", help="for --rebuild (default: tracker.json in the folder)")
-    add("--json", action="store_true", help="print one JSON document")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code."""
-    args = build_parser().parse_args(argv)
-    from tools.program import told
+    from tools.program import program
 
-    return told("verify_state", lambda: _run(args))
+    return program(build_parser(), _run, argv)
 
 
 def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.reproduce import existing_state, surroundings
     from state_store.documents.errors import ExitCode
+    from state_store.views.anchors import rebuild_hint
     from state_store.views.rebuild import examine
     from state_store.write_api import STATE_DB_FILENAME
+    from tools.program import show
 
     place = surroundings(args.repo, args.state_dir)
     database = existing_state(place) / STATE_DB_FILENAME
@@ -56,7 +57,18 @@ def _run(args: argparse.Namespace) -> int:
     health, rebuilt = examine(database, anchors), None
     if args.rebuild and not health.is_whole:
         rebuilt = _mend(args, place, database, health, anchors)
-    _tell(args, database, health, rebuilt)
+    remedy = None if health.is_whole or rebuilt else rebuild_hint(database.parent, args.repo)
+    document = {
+        "database": str(database),
+        "whole": health.is_whole,
+        "problems": list(health.sentences),
+        "remedy": remedy,
+        "rebuilt": rebuilt.to_json() if rebuilt else None,
+    }
+    lines: list[object] = [*health.sentences] or [f"{database} holds all that it should"]
+    if rebuilt or remedy:
+        lines.append(rebuilt or f"put back a copy of it, or {remedy}")
+    show(document, lines, as_json=args.json)
     return ExitCode.DONE if health.is_whole or rebuilt else ExitCode.CANNOT_RUN_HERE
 
 
@@ -86,30 +98,6 @@ def _mend(
         raise StoppedByPolicyError(f"wave {live[0]} is under way: rebuild when it has ended")
     tracker = Path(args.tracker) if args.tracker else place.state_dir / "tracker.json"
     return rebuild(database, health, tracker, anchors)
-
-
-def _tell(
-    args: argparse.Namespace, database: Path, health: Health, rebuilt: Rebuilt | None
-) -> None:
-    import json
-
-    from state_store.views.anchors import rebuild_hint
-
-    remedy = None if health.is_whole or rebuilt else rebuild_hint(database.parent, args.repo)
-    if args.json:
-        answer = {
-            "database": str(database),
-            "whole": health.is_whole,
-            "problems": list(health.sentences),
-            "remedy": remedy,
-            "rebuilt": rebuilt.to_json() if rebuilt else None,
-        }
-        print(json.dumps(answer))
-        return
-    for line in health.sentences or (f"{database} holds all that it should",):
-        print(line)
-    if rebuilt or remedy:
-        print(rebuilt or f"put back a copy of it, or {remedy}")
 
 
 if __name__ == "__main__":

@@ -180,50 +180,46 @@ def build_parser() -> argparse.ArgumentParser:
     add("--state-root", metavar="DIR", help="its state folder (default: as the runs find it)")
     add("--tracker", metavar="FILE", help="look through this backlog instead; never fails")
     add("--ledger", metavar="FILE", help="with --tracker: also sum up this ledger")
-    add("--json", action="store_true", help="print one JSON document")
+    parser.add_shared("--json")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code: 0 ready, 1 not, 2 usage."""
-    parser = build_parser()
-    args = parser.parse_args(argv)
-    if args.ledger and not args.tracker:
-        parser.error("--ledger goes with --tracker")
-    from tools.program import told
+    from tools.program import program
 
-    return told("wave_preflight", lambda: _advise(args) if args.tracker else _check(args))
+    parser = build_parser()
+
+    def run(args: argparse.Namespace) -> int:
+        if args.ledger and not args.tracker:
+            parser.error("--ledger goes with --tracker")
+        return _advise(args) if args.tracker else _check(args)
+
+    return program(parser, run, argv)
 
 
 def _check(args: argparse.Namespace) -> int:
-    import json
-
     from driver.terminal.safe_text import safe_line
+    from tools.program import show
 
     found = run_checks(args.root, args.state_root)
-    if args.json:
-        print(json.dumps(found))
-    else:
-        for check in found["checks"]:
-            mark = "ok  " if check["ok"] else "FAIL"
-            print(safe_line(f"{mark}  {check['name']}  {check['detail']}"))
-        print("ready" if found["ready"] else "not ready")
+    lines = [
+        f"{'ok  ' if c['ok'] else 'FAIL'}  {c['name']}  {c['detail']}" for c in found["checks"]
+    ]
+    lines.append("ready" if found["ready"] else "not ready")
+    show(found, map(safe_line, lines), as_json=args.json)
     return 0 if found["ready"] else NOT_READY
 
 
 def _advise(args: argparse.Namespace) -> int:
-    import json
-
     from driver.terminal.safe_text import safe_line
+    from tools.program import show
 
     found = scan_backlog_items(args.tracker, args.root, args.ledger)
-    if args.json:
-        print(json.dumps(found))
-        return 0
-    for item in found["items"]:
-        for flag in item["flags"]:
-            print(safe_line(f"{item['id']}  {flag['type']}  {flag['detail']}"))
-    print(safe_line(found.get("error") or found["summary"]))
+    flags = ((item["id"], flag) for item in found["items"] for flag in item["flags"])
+    lines = [f"{name}  {flag['type']}  {flag['detail']}" for name, flag in flags]
+    lines.append(found.get("error") or found["summary"])
+    show(found, map(safe_line, lines), as_json=args.json)
     return 0
 
 

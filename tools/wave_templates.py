@@ -90,7 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
     actions = parser.add_subparsers(dest="action", required=True)
     check = actions.add_parser("validate", help="check the presets, or one, or a manifest")
     check.add_argument("--template", metavar="NAME", help="a preset or a JSON file (default: all)")
-    check.add_argument("--json", action="store_true", help="print one JSON document")
+    check.add_shared("--json")
     make = actions.add_parser("instantiate", help="print the manifest of a preset")
     make.add_argument("preset", metavar="PRESET", help=", ".join(preset_names()))
     make.add_argument("--project-name", metavar="NAME", required=True)
@@ -101,23 +101,18 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code: 1 when what is checked cannot be run."""
-    args = build_parser().parse_args(argv)
-    from tools.program import told
+    from tools.program import program
 
-    return told("wave_templates", lambda: (_validate if args.action == "validate" else _make)(args))
+    verbs = {"validate": _validate, "instantiate": _make}
+    return program(build_parser(), lambda args: verbs[args.action](args), argv)
 
 
 def _validate(args: argparse.Namespace) -> int:
-    import json
+    from tools.program import show
 
     found = _checked(args.template) if args.template else validate_presets()
-    if args.json:
-        print(json.dumps({"valid": not any(found.values()), "templates": found}))
-    else:
-        for name, problems in found.items():
-            print(
-                "\n".join([f"{name}: ok"] if not problems else [f"{name}: {p}" for p in problems])
-            )
+    lines = (f"{name}: {line}" for name, wrong in found.items() for line in wrong or ["ok"])
+    show({"valid": not any(found.values()), "templates": found}, lines, as_json=args.json)
     return int(any(found.values()))
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C before anything has begun: no traceback, and the exit code of an interrupt."""
+"""Ctrl-C before anything has begun, and a reader that goes away early: no traceback."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreter import PYTHON
-from tools.program import told
+from tools.program import exit_code
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,6 +53,37 @@ def test_an_interrupt_while_modules_load_is_no_traceback(
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no pipes of this kind")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("driver/tidegate.py",),
+        ("driver/wave_scheduler.py", "--help"),
+        ("tools/doctor.py", "--help"),
+        ("tools/state.py", "--help"),
+        ("tools/wave_templates.py", "validate"),
+    ],
+    ids=str,
+)
+def test_a_reader_that_closes_the_pipe_early_causes_no_traceback(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(
+            [*PYTHON, str(ROOT / words[0]), *words[1:]],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    assert (done.returncode in (0, 1), done.stderr) == (True, "")
+
+
 def test_an_interrupted_tool_says_no_more() -> None:
     def work() -> int:
         signal.raise_signal(signal.SIGINT)
@@ -60,6 +91,6 @@ def test_an_interrupted_tool_says_no_more() -> None:
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert told("tool", work) == 130
+        assert exit_code("tool", work) == 130
     finally:
         signal.signal(signal.SIGINT, before)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.repos import make_repo, user_environ
-from tools.program import told
+from tools.program import exit_code
 
 ROOT = Path(__file__).parents[2]
 OTHER = 65_534
@@ -91,7 +91,7 @@ def test_what_this_user_may_not_use_is_named(capsys: pytest.CaptureFixture[str])
     def work() -> int:
         raise PermissionError(13, "Permission denied", "/state/runs")
 
-    assert told("gc", work) == 4
+    assert exit_code("gc", work) == 4
     assert capsys.readouterr().err == (
         "gc: /state/runs may not be used by this user: allow it, or be its owner\n"
     )
