@@ -12,11 +12,11 @@ from pathlib import PurePosixPath
 
 from driver.domain.commit_message import pending_ref
 from driver.domain.results import Change
-from driver.git.ancestry import is_in_history
+from driver.git.branch_view import BranchView
 from driver.git.command import run_git, user_environment
-from driver.git.private_git import PrivateGit, Repository, find_remote, tip_of
+from driver.git.private_git import PrivateGit, Repository, find_remote
 from driver.git.push_result import PushResult
-from driver.git.remote import Remote, fetch_head, head_of
+from driver.git.remote import Remote
 from driver.workspace.repository_context import GitContext
 from state_store.documents.errors import CannotRunError, InputError
 
@@ -35,10 +35,10 @@ def check_target(repo: Repository, environ: Mapping[str, str], name: str | None,
     asked = ("check-ref-format", f"refs/heads/{to}")
     if not run_git(asked, cwd=repo.top, env=user_environment(environ), accept=(0, 1, 129)).ok:
         raise InputError(f"--target {to}: that is no name of a branch")
-    if tip_of(repo, to, environ):
+    if BranchView(repo, environ).tip(to):
         return
     remote = find_remote(replace(repo, branch=to), environ, name)
-    there = head_of(repo.git_dir, environ, remote, to) if remote else ""
+    there = BranchView(repo, environ, remote).remote_tip(to)
     if not isinstance(there, str):
         why = f"its remote {remote.name if remote else ''} cannot be asked: {there.reason}"
         raise CannotRunError(f"{repo.top} has no branch {to}, and {why}")
@@ -53,37 +53,35 @@ def start(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> 
 
     Raises CannotRunError where the branch is not here and the remote cannot be asked.
     """
-    here = tip_of(repo, to, git.environ)
-    there = fetch_head(git.path, git.environ, remote, to, here) if remote else here
+    branches = BranchView(repo, git.environ, remote, git)
+    here = branches.tip(to)
+    there = branches.fetched_tip(to, here)
     if isinstance(there, PushResult) and not here:
         raise CannotRunError(f"{repo.top} has no branch {to}: {there.reason}")
-    ahead = isinstance(there, str) and there not in ("", here)
-    if ahead and (not here or is_in_history(git.path, git.env, here, str(there))):
-        git.keep(repo, str(there), pending_ref(str(there)))
-        here = str(there)
+    if isinstance(there, PushResult) or there in ("", here):
+        return replace(repo, head=here, branch=to)
+    if not here or branches.contains(there, here):
+        git.keep(repo, there, pending_ref(there))
+        here = there
     return replace(repo, head=here, branch=to)
 
 
-def look(ground: GitContext, known: str) -> Head:
+def look(context: GitContext, known: str) -> Head:
     """Where the branch is by now, on the remote if it is further there; `known` where that cannot
     be told. Here only we move it, or who compares the checkout sees it."""
-    repository, remote, git = ground.repository, ground.remote, ground.git
-    if repository.branch is None:
+    branch, branches, moved_to = context.repository.branch, context.branches, context.moved_to
+    if branch is None:
         return Head(known)
-    moved_to = ground.moved_to
-    if moved_to and moved_to != known and is_in_history(git.path, git.env, known, moved_to):
+    if moved_to and moved_to != known and branches.contains(moved_to, known):
         known = moved_to
-    if remote is None:
-        return Head(known)
-    there = fetch_head(git.path, ground.environ, remote, repository.branch, known)
+    there = branches.fetched_tip(branch, known)
     if isinstance(there, PushResult):
-        told = f"whether {repository.branch} moved on meanwhile is not known: {there.reason}"
-        return Head(known, told)
-    if there in ("", known) or is_in_history(git.path, git.env, there, known):
+        return Head(known, f"whether {branch} moved on meanwhile is not known: {there.reason}")
+    if there in ("", known) or branches.contains(known, there):
         return Head(known)
-    if is_in_history(git.path, git.env, known, there):
+    if branches.contains(there, known):
         return Head(there)
-    return Head(known, f"{repository.branch} and its like on the remote went different ways")
+    return Head(known, f"{branch} and its like on the remote went different ways")
 
 
 def are_there(mine: Sequence[Change], theirs: Sequence[Change]) -> bool:

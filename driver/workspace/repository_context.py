@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from driver.checkout_guard.guard import CheckoutGuard
 from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change
+from driver.git.branch_view import BranchView
 from driver.git.private_git import PrivateGit, Remote, Repository
 from driver.git.signing import Signer
 from driver.git.user_hooks import UserHooks
@@ -154,8 +155,9 @@ class RepositoryContext(ABC):
 class GitContext(RepositoryContext):
     """What a repository holds at its base commit, and how its work is signed and published.
 
-    `repository.head` is the base; `remote` is where work is pushed, None for nowhere. `moved_to` is
-    the commit that this run itself moved the repository's branch to before any agent was at work.
+    `repository.head` is the base; `remote` is where work is pushed, None for nowhere, `branches`
+    where its branches and the repository's are. `moved_to` is the commit that this run itself
+    moved the repository's branch to before any agent was at work.
     """
 
     def __init__(self, git: PrivateGit, repository: Repository, remote: Remote | None) -> None:
@@ -163,6 +165,7 @@ class GitContext(RepositoryContext):
         self.repository = repository
         self.remote = remote
         self.environ = git.environ
+        self.branches = BranchView(repository, git.environ, remote, git)
         self.base = repository.head
         self.base_tree = git.tree_of(self.base)
         self.paths = frozenset(git.paths_in(self.base_tree))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from driver.domain.results import Change
+from driver.git.branch_view import BranchView
 from driver.git.private_git import (
     CommitSpec,
     GitError,
@@ -478,6 +479,32 @@ def test_a_push_creates_repeats_and_moves_on(
     two = commit_of(place, one, "next")
     assert place.git.push(remote, two, "wave/1", one).ok
     assert bare.git("rev-parse", "wave/1") == two
+
+
+def test_a_branch_view_knows_both_sides_and_writes_on_neither(
+    bare: Checkout, user: Checkout, repo: Repository, place: Place
+) -> None:
+    remote = find_remote(repo, place.git.environ)
+    (place.path / "a.txt").write_text("new\n")
+    ahead = commit_of(place, repo.head)
+    assert remote is not None
+    assert place.git.push(remote, ahead, "main", repo.head).ok
+    before = (frozen(user.path), frozen(bare.path))
+    other = PrivateGit.create(place.path.parent / "other", repo, user.environ)
+    view = BranchView(repo, user.environ, remote, other)
+    assert (view.tip("main"), view.remote_tip("main")) == (repo.head, ahead)
+    assert (view.tip("gone"), view.remote_tip("gone")) == ("", "")
+    assert not view.contains(ahead, repo.head)  # not fetched yet
+    assert (view.remote_has("main", repo.head), view.remote_has("gone", repo.head)) == (True, False)
+    assert view.contains(ahead, repo.head)
+    assert not view.contains(repo.head, ahead)
+    assert (view.has("main", repo.head), view.has("main", ahead)) == (True, False)
+    assert (view.is_in_head(repo.head), view.is_in_head(ahead)) == (True, False)
+    assert view.branches_with(repo.head) == ("refs/heads/main",)
+    assert view.branches_with(ahead) == view.branches_with("") == ()
+    assert (frozen(user.path), frozen(bare.path)) == before
+    local = BranchView(repo, user.environ)
+    assert (local.remote_tip("main"), local.remote_has("main", repo.head)) == ("", False)
 
 
 @pytest.mark.parametrize("expectation", ["absent", "stale", "lost"])

@@ -1,0 +1,102 @@
+"""Answers where a branch is, here and on the remote, and whether it contains a commit.
+
+Reads only, but for `move_ahead`. Commits that only the remote has are fetched into a git dir of
+ours, never into the user's repository.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from driver.git.ancestry import is_in_history
+from driver.git.command import run_git, text, user_environment
+from driver.git.private_reader import PrivateDir
+from driver.git.push_result import PushResult
+from driver.git.remote import Remote, fetch_head, head_of
+from driver.git.repository import Repository, checked_out_in, commit_at, move_ahead
+
+HEADS = "refs/heads/"
+REMOTE_HEADS = "refs/remotes/"
+
+
+@dataclass(frozen=True, slots=True)
+class BranchView:
+    """The branches of the user's repository and of its remote, if it has one.
+
+    `git` is our git dir that fetched commits go to; without one nothing can be fetched. A remote
+    that does not answer is a PushResult, which says why without credentials.
+    """
+
+    repository: Repository
+    environ: Mapping[str, str]
+    remote: Remote | None = None
+    git: PrivateDir | None = None
+
+    def commit_at(self, ref: str) -> str:
+        """The commit a ref is at here; "" when there is no such ref."""
+        return commit_at(self.repository, ref, self.environ)
+
+    def tip(self, branch: str) -> str:
+        """The commit a branch is at here; "" when there is no such branch."""
+        return self.commit_at(HEADS + branch)
+
+    def has(self, branch: str, commit: str) -> bool:
+        """True when the branch is here and contains the commit."""
+        tip = self.tip(branch)
+        return bool(tip) and self._is_here_in(commit, tip)
+
+    def is_in_head(self, commit: str) -> bool:
+        """True when the commit that the repository was opened at contains `commit`."""
+        return self._is_here_in(commit, self.repository.head)
+
+    def contains(self, tip: str, commit: str) -> bool:
+        """True when the history of `tip` has `commit`, be they here or fetched."""
+        if self.git is None:
+            return self._is_here_in(commit, tip)
+        return is_in_history(self.git.path, self.git.env, commit, tip)
+
+    def _is_here_in(self, commit: str, tip: str) -> bool:
+        env = user_environment(self.environ)
+        return is_in_history(self.repository.git_dir, env, commit, tip)
+
+    def branches_with(self, commit: str, *namespaces: str) -> tuple[str, ...]:
+        """The refs in `namespaces` (HEADS alone if not given) that contain a commit; none for a
+        commit that is not known here."""
+        asked = (f"--git-dir={self.repository.git_dir}", "for-each-ref", "--format=%(refname)",
+                 f"--contains={commit}", *(namespaces or (HEADS,)))  # fmt: skip
+        env = user_environment(self.environ)
+        done = run_git(asked, cwd=self.repository.top, env=env, accept=(0, 1, 128, 129))
+        return tuple(text(done.stdout).splitlines()) if commit and done.ok else ()
+
+    def remote_tip(self, branch: str) -> str | PushResult:
+        """The commit a branch is at on the remote; "" when it, or the remote, does not exist."""
+        if self.remote is None:
+            return ""
+        git_dir = self.git.path if self.git else self.repository.git_dir
+        return head_of(git_dir, self.environ, self.remote, branch)
+
+    def fetched_tip(self, branch: str, known: str) -> str | PushResult:
+        """The same, with the commit fetched into `git`; nothing is fetched when it is `known`."""
+        if self.remote is None:
+            return ""
+        if self.git is None:
+            raise ValueError("commits of a remote are fetched into a git dir of ours only")
+        return fetch_head(self.git.path, self.environ, self.remote, branch, known)
+
+    def remote_has(self, branch: str, commit: str) -> bool | PushResult:
+        """True when the branch on the remote contains the commit."""
+        there = self.fetched_tip(branch, commit)
+        if isinstance(there, PushResult):
+            return there
+        return bool(there) and self.contains(there, commit)
+
+    def checked_out_in(self, branch: str) -> Path | None:
+        """The top of the checkout or worktree that a branch is checked out in; None for none."""
+        return checked_out_in(self.repository, branch, self.environ)
+
+    def move_ahead(self, branch: str, commit: str) -> str:
+        """Fast-forward a branch here to `commit`, its checkout too; "" when done or when there is
+        no such branch, else why not."""
+        return move_ahead(self.repository, branch, commit, self.environ)
