@@ -1,4 +1,4 @@
-"""`dependsOn`: which items have to wait for which others. Pure.
+"""Dependencies between items (`dependsOn`). Pure.
 
 A dependency is named by its id or, where no item has that id, by its slug.
 """
@@ -6,7 +6,6 @@ A dependency is named by its id or, where no item has that id, by its slug.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 from typing import Any
@@ -49,15 +48,14 @@ def linked(items: Sequence[Item], unfinished: Iterable[Item]) -> list[Item]:
 def waiting(
     items: Sequence[Item], absent: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Skipped]:
-    """The items to do, by id, that must not be begun yet, and why.
+    """The open items, by id, that must not be begun yet, and why.
 
-    `absent` says, by id, why nobody can build on a finished item: what the next wave starts from
-    does not have it. A `dependsOn` that is no text, number or list of them keeps its item only;
-    only items that are not finished are judged. Raises InputError for items that wait for each
-    other.
+    `absent` says, by id, why no item can build on a finished one: the commit that the next wave
+    starts from does not have it. An invalid `dependsOn` holds back its own item only; only items
+    that are not finished are judged. Raises InputError for a cycle.
     """
     if not any(KEY in item for item in items):
-        return {}  # a long backlog without dependencies costs one look at each item
+        return {}  # a long backlog without dependencies costs one test per item
     known = _Known(items)
     needs: dict[str, list[str]] = {}
     wrong: set[str] = set()
@@ -70,15 +68,18 @@ def waiting(
             wrong.add(name)
         else:
             needs[name] = named
-    if problems := _cycles(known, needs):
-        raise InputError(problems)
-    ready = _Ready(known, absent)
-    todo = (name for item in items if is_open(item) and (name := id_of(item)) is not None)
-    answers = {
-        name: _unreadable(name) if name in wrong else _wait(name, needs.get(name, ()), ready)
-        for name in todo
-    }
-    return {name: skipped for name, skipped in answers.items() if skipped}
+    _check_cycles(known, needs)
+    found: dict[str, Skipped] = {}
+    for item in items:
+        name = id_of(item)
+        if name is None or not is_open(item):
+            continue
+        if name in wrong:
+            why = f"{KEY} must be a text or a list of ids and slugs"
+            found[name] = Skipped(name, INVALID, detail=why)
+        elif skipped := _wait(name, needs.get(name, ()), known, absent):
+            found[name] = skipped
+    return found
 
 
 class _Known:
@@ -104,47 +105,32 @@ def _named(value: object) -> list[str] | None:
     return None if None in names else [name for name in names if name is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    known: _Known
-    absent: Mapping[str, str]
-
-    def lacking(self, item: Item) -> str:
-        """Why nobody can build on an item yet; "" when they can."""
-        if not is_finished(item):
-            return f"whose status is {item.get('status')!r}"
-        return self.absent.get(id_of(item) or "", "")
-
-
-def _wait(name: str, needs: Iterable[str], ready: _Ready) -> Skipped | None:
+def _wait(
+    name: str, needs: Iterable[str], known: _Known, absent: Mapping[str, str]
+) -> Skipped | None:
     for needed in needs:
-        found = ready.known.find(needed)
+        found = known.find(needed)
         if found is None:
-            return Skipped(name, UNKNOWN_DEPENDENCY, needed, f"{KEY} names {needed!r}, which is"
-                           " no item's id or slug")  # fmt: skip
-        if lacking := ready.lacking(found):
+            why = f"{KEY} names {needed!r}, which is no item's id or slug"
+            return Skipped(name, UNKNOWN_DEPENDENCY, needed, why)
+        if is_finished(found):
+            lacking = absent.get(id_of(found) or "", "")
+        else:
+            lacking = f"whose status is {found.get('status')!r}"
+        if lacking:
             return Skipped(name, WAITS, needed, f"waits for {needed!r}, {lacking}")
     return None
 
 
-def _unreadable(name: str) -> Skipped:
-    return Skipped(name, INVALID, detail=f"{KEY} must be a text or a list of ids and slugs")
-
-
-def _cycles(known: _Known, needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """One sentence for the first cycle among items that are not finished."""
-    graph = {
-        name: [other for other in _ids(known, named) if other in needs]
-        for name, named in needs.items()
-    }
+def _check_cycles(known: _Known, needs: Mapping[str, Sequence[str]]) -> None:
+    """Raise InputError naming the first cycle among items that are not finished."""
+    graph: dict[str, list[str]] = {}
+    for name, named in needs.items():
+        ids = (id_of(item) for each in named if (item := known.find(each)) is not None)
+        graph[name] = [other for other in ids if other is not None and other in needs]
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        way = " -> ".join(reversed(error.args[1]))
-        return [f"{KEY} goes in a circle: {way}; take one of them out"]
-    return []
-
-
-def _ids(known: _Known, named: Iterable[str]) -> list[str]:
-    found = (known.find(name) for name in named)
-    return [name for item in found if item is not None and (name := id_of(item)) is not None]
+        circle = " -> ".join(reversed(error.args[1]))
+        problem = f"{KEY} goes in a circle: {circle}; take one of them out"
+        raise InputError([problem]) from None

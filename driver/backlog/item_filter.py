@@ -1,4 +1,4 @@
-"""Which part of a backlog a run was asked for: named items, a label, a lane. Pure."""
+"""The item filter of a run: named items, labels, a lane. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Item = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """`only`: slugs or ids; `labels`: any of them will do; `lane`: the team's. All that are given
-    must hold; what is empty asks for nothing in particular."""
+    """Selects items by `only` (slugs or ids), `labels` (any of them) and the team's `lane`. An item
+    must meet all that are given."""
 
     only: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     lane: str | None = None
 
     def takes(self, item: Item) -> bool:
-        """Whether the item is asked for."""
+        """True if the item meets the filter."""
         return (
             (not self.only or bool(names_of(item) & set(self.only)))
             and (not self.labels or bool(labels_of(item) & set(self.labels)))
@@ -45,8 +45,8 @@ class ItemFilter:
         return asked, others
 
     def check_names(self, items: Sequence[Item]) -> None:
-        """Raises InputError for each of `only` that names no item to do: a slip of the pen must
-        not look like a night without work."""
+        """Raise InputError for each of `only` that names no item to do: a typing error must not
+        look like a backlog without work."""
         if not self.only:
             return
         states = {name: item.get("status") for item in items for name in names_of(item)}
@@ -62,7 +62,7 @@ class ItemFilter:
 
 
 def names_of(item: Item) -> set[str]:
-    """What an item answers to: its slug and its id."""
+    """The names of an item: its slug and its id."""
     slug = item.get("slug")
     return {name for name in (slug if isinstance(slug, str) else None, id_of(item)) if name}
 

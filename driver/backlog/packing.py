@@ -49,8 +49,11 @@ class Packing:
         return chosen if len(chosen) <= limit else self._best_of(limit, self._counts(whole))
 
     def _best_of(self, limit: int, counts: Sequence[int]) -> tuple[int, ...]:
-        """With fewer places than the best set would fill, its last levels are cut short. So an
-        item may be taken, the most urgent first, while the counts that remain can be reached."""
+        """The best set of exactly `limit` items, which is smaller than the best set of all.
+
+        Its last levels are cut short. So an item is taken, the most urgent first, if the remaining
+        counts can still be reached.
+        """
         goal = _cut(counts, limit)
         free = (1 << len(self.levels)) - 1
         had = [0] * len(goal)
@@ -66,6 +69,7 @@ class Packing:
         return tuple(chosen)
 
     def _reaches(self, goal: Sequence[int], had: Sequence[int], free: int, limit: int) -> bool:
+        """True if `goal` can be reached; tries the cheap first fit before the exact search."""
         quick = self._first_fit(free)
         if _cut([a + b for a, b in zip(had, quick, strict=True)], limit) == goal:
             return True
@@ -73,6 +77,7 @@ class Packing:
         return _cut([a + b for a, b in zip(had, more, strict=True)], limit) == goal
 
     def _first_fit(self, free: int) -> list[int]:
+        """The counts by level when items are taken in order as they fit."""
         counts = [0] * (max(self.levels) + 1)
         while free:
             number = _lowest(free)
@@ -95,7 +100,8 @@ class Packing:
     def _branched(self, part: int) -> int:
         if (known := self._known.get(part)) is not None:
             return known
-        number = max(_bits(part), key=lambda n: (self.clashes[n] & part).bit_count())
+        members = (n for n in range(part.bit_length()) if part >> n & 1)
+        number = max(members, key=lambda n: (self.clashes[n] & part).bit_count())
         without = part & ~(1 << number)
         taken = self._weights[number] + self._heaviest(without & ~self.clashes[number])
         found = max(taken, self._heaviest(without))
@@ -114,7 +120,7 @@ class Packing:
             worse = self._outdone(number, near, free)
             if worse:
                 free &= ~worse
-                # Whoever lost a neighbour may have become obvious.
+                # An item that lost a neighbour may have become obvious.
                 doubtful |= self._around(worse) & free
                 near &= ~worse
             if not near:
@@ -173,9 +179,3 @@ def _cut(counts: Sequence[int], limit: int) -> list[int]:
 
 def _lowest(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        yield _lowest(mask)
-        mask &= mask - 1

@@ -1,7 +1,7 @@
-"""Shipped items until they are merged: what is kept of a shipment, and what becomes of it.
+"""Publication status of shipped items: waiting, merged or dropped. Pure.
 
-Pure. An item is `in_progress` from its ship on; what its commits' trailers say on the target branch
-and whether its branch is still there are facts that `landed` looks up.
+An item is `in_progress` from its ship on. `publishing.merged` finds its commits on the target
+branch, by their trailers, and whether its own branch still exists.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ _NOTED = re.compile(r"\[wave ([^\s\]]+)\]")
 
 
 def note_of(wave_id: str) -> str:
-    """What an item's notes say of a wave that shipped it."""
+    """The note in an item about a wave that shipped it."""
     return f"[wave {wave_id[:8]}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What is known of an item's last shipment; "" is unknown. `wave` may be the first characters
-    of the wave's id only, `target` is the branch that the wave started from, `onto` the commit it
-    was at, `merged` the commit of the target that has the work."""
+    """The last shipment of an item; "" is unknown.
+
+    `wave` may be only the first characters of the wave's id, `target` is the branch that the wave
+    started from, `onto` its commit then, `merged` the commit of the target that has the work.
+    """
 
     wave: str = ""
     commit: str = ""
@@ -44,59 +46,55 @@ class Shipped:
 
     @classmethod
     def of(cls, item: Item) -> Shipped | None:
-        """As the tracker has it, else as far as the notes tell; None for what never shipped."""
+        """The shipment in the tracker, else what the notes tell; None if it never shipped."""
         kept = item.get(KEY)
         if isinstance(kept, dict):
-            known = {key: kept.get(key) for key in cls.__dataclass_fields__}
-            return cls(
-                **{key: v for key, v in known.items() if isinstance(v, str) and _can_be(key, v)}
-            )
+            texts = {k: v for k in cls.__dataclass_fields__ if isinstance(v := kept.get(k), str)}
+            # Commits are passed to git, which must not take one for an option.
+            sound = {k: v for k, v in texts.items() if k not in _COMMITS or _HASH.fullmatch(v)}
+            return cls(**sound)
         notes = item.get("notes")
         waves = _NOTED.findall(notes) if isinstance(notes, str) else []
         return cls(wave=waves[-1]) if waves else None
 
     def to_json(self) -> dict[str, str]:
-        """As the tracker keeps it: what is known."""
+        """The shape in the tracker: only what is known."""
         return {key: value for key, value in asdict(self).items() if value}
 
-
-def _can_be(key: str, value: str) -> bool:
-    """Whether it still is what it can be: git, which is asked about a commit, knows options too."""
-    return key not in _COMMITS or bool(_HASH.fullmatch(value))
+    def is_in(self, wave: str, commit: str) -> bool:
+        """True if a commit of `wave` has this shipment."""
+        known = safe_line(self.wave)
+        if self.commit:  # then the whole id of the wave is known: wave-1 is not wave-10
+            return commit == self.commit or wave == known
+        return bool(known) and wave.startswith(known)
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a history has of shipments: by item id, as messages spell it, (wave, commit) each."""
+    """Shipments in a history: (wave, commit) pairs by item id, as messages spell it."""
 
     of_item: Mapping[str, Sequence[tuple[str, str]]]
 
     @classmethod
-    def of(cls, sightings: Iterable[PublishedItem]) -> Merged:
-        """Of shipments that were seen in the history."""
+    def of(cls, published: Iterable[PublishedItem]) -> Merged:
+        """Groups published items that were found in the history."""
         found: dict[str, list[tuple[str, str]]] = {}
-        for one in sightings:
+        for one in published:
             found.setdefault(one.item, []).append((one.wave, one.commit))
         return cls(found)
 
     def find(self, item_id: str, shipped: Shipped | None) -> str:
-        """The commit that has an item's shipment, or any of its without `shipped`; else ""."""
+        """The commit that has this shipment of an item, without `shipped` any of it; else ""."""
         there = self.of_item.get(safe_line(item_id).strip(), ())
-        mine = (c for wave, c in there if shipped is None or _is(wave, c, shipped))
-        return next(mine, "")
-
-
-def _is(wave: str, commit: str, shipped: Shipped) -> bool:
-    known = safe_line(shipped.wave)
-    if shipped.commit:  # then all of the wave's name is known: wave-1 is not wave-10
-        return commit == shipped.commit or wave == known
-    return bool(known) and wave.startswith(known)
+        return next((c for wave, c in there if shipped is None or shipped.is_in(wave, c)), "")
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedItem:
-    """A shipment as a commit tells of it; `task` is `ship_names.task_of`, "" where it is not told,
-    `branch` where the commit was found."""
+    """An item's shipment, read from the trailers of a commit.
+
+    `task` is `commit_message.task_of`, "" if unknown; `branch` is where the commit was found.
+    """
 
     wave: str
     item: str
@@ -106,8 +104,8 @@ class PublishedItem:
 
 
 def published_items_in(message: str, commit: str = "", branch: str = "") -> list[PublishedItem]:
-    """Every shipment that a commit message tells of, wherever in it: who squashes commits puts
-    their messages one below the other, perhaps indented."""
+    """Every shipment in a commit message, wherever in it: a squashed commit holds several messages
+    one below the other, perhaps indented."""
     found, wave = list[PublishedItem](), ""
     for line in message.splitlines():
         name, _, value = line.strip().partition(": ")
@@ -120,18 +118,19 @@ def published_items_in(message: str, commit: str = "", branch: str = "") -> list
     return found
 
 
-def by_task(sightings: Iterable[PublishedItem]) -> dict[tuple[str, str], list[PublishedItem]]:
-    """The shipments by item and task. One that does not tell its task may be of an item that had
-    the id before, and is left out."""
+def by_task(published: Iterable[PublishedItem]) -> dict[tuple[str, str], list[PublishedItem]]:
+    """The shipments by item and task. A shipment without a task is left out: it may belong to an
+    item that had the same id before."""
     found: dict[tuple[str, str], list[PublishedItem]] = {}
-    for one in sightings:
+    for one in published:
         if one.task:
             found.setdefault((one.item, one.task), []).append(one)
     return found
 
 
 def is_noted(item: Item, wave: str) -> bool:
-    """Whether the tracker knows that this wave shipped the item: then a person wants it again."""
+    """True if the tracker knows that this wave shipped the item: an open item is to be done again
+    because the user wants it."""
     notes = item.get("notes")
     mine = Shipped.of(item)
     return note_of(wave) in (notes if isinstance(notes, str) else "") or (
@@ -139,8 +138,8 @@ def is_noted(item: Item, wave: str) -> bool:
     )
 
 
-def taken_over(item: Item, one: PublishedItem, target: str, merged: str) -> dict[str, Any]:
-    """The fields that say of an open item that another state folder's wave has shipped it: it is on
+def adopted_fields(item: Item, one: PublishedItem, target: str, merged: str) -> dict[str, Any]:
+    """The fields of an open item that a wave of another state folder has shipped: it is on
     `one.branch`, or in the target as `merged`."""
     if not is_open(item):
         return {}
@@ -150,8 +149,8 @@ def taken_over(item: Item, one: PublishedItem, target: str, merged: str) -> dict
     return {"status": status, "notes": notes, KEY: kept.to_json()}
 
 
-class Fate(StrEnum):
-    """What has become of a shipped item."""
+class PublicationStatus(StrEnum):
+    """The status of a shipped item."""
 
     FOUND = "found"
     MERGED = "merged"
@@ -160,40 +159,37 @@ class Fate(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """`merged` is the commit of the target that has the work, "" for none; `is_kept` whether the
-    branch, or another with its commit, is there; `whole` whether all of the history can be seen."""
+def status_of(shipped: Shipped, merged: str, *, is_kept: bool, whole: bool) -> PublicationStatus:
+    """The status of a shipped item.
 
-    merged: str
-    is_kept: bool
-    whole: bool = True
-
-
-def fate(shipped: Shipped, facts: Facts) -> Fate:
-    """What has become of an item. Only who can look everywhere may say that work is gone."""
-    if facts.merged:
-        return Fate.MERGED
-    if facts.is_kept or not shipped.branch:
-        return Fate.WAITS
-    return Fate.DROPPED if facts.whole else Fate.UNKNOWN
+    `merged` is the commit of the target that has the work, "" for none; `is_kept` says that its
+    branch, or another with its commit, exists. Without a `whole` view of the history the work is
+    never declared dropped.
+    """
+    if merged:
+        return PublicationStatus.MERGED
+    if is_kept or not shipped.branch:
+        return PublicationStatus.WAITS
+    return PublicationStatus.DROPPED if whole else PublicationStatus.UNKNOWN
 
 
 def is_shipped(item: Item) -> bool:
-    """Whether an item is on its way to the target. One that was there once, and is in progress
-    again, is so by a person's hand."""
+    """True while an item waits to be merged. An item that was merged and is in progress again was
+    put there by the user."""
     shipped = Shipped.of(item) if item.get("status") == IN_PROGRESS else None
     return shipped is not None and not shipped.merged
 
 
-def settled(item: Item, shipped: Shipped, end: Fate, merged: str = "") -> dict[str, Any]:
-    """The fields to set in an item as it is now; none where somebody has moved it on meanwhile."""
+def settled_fields(
+    item: Item, shipped: Shipped, end: PublicationStatus, merged: str = ""
+) -> dict[str, Any]:
+    """The fields to set in an item as it is now; none if its status changed meanwhile."""
     if item.get("status") != IN_PROGRESS or Shipped.of(item) != shipped:
         return {}
-    if end is Fate.MERGED:
+    if end is PublicationStatus.MERGED:
         kept = Shipped(**{**asdict(shipped), "merged": merged})
         return {"status": DONE, KEY: kept.to_json()}
-    if end is Fate.DROPPED:
+    if end is PublicationStatus.DROPPED:
         note = (
             f"[wave {shipped.wave[:8]}: {shipped.branch} was deleted and not merged; to do again]"
         )

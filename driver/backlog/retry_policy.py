@@ -1,7 +1,7 @@
-"""What a wave that did not ship an item costs it: an attempt, a wait before the next, its turn.
+"""The retry policy: the attempt and the wait that a wave costs an item which it did not ship.
 
-Pure; the clock is an argument. The waits grow by doubling and have no chance in them, so that
-anyone can tell from the tracker when an item is taken again. What ships is `shipped_items`'.
+Pure; the clock is an argument. The waits double and are not random, so that the tracker shows when
+an item is taken again.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ NO_TIME = "invalid_nextAttemptAt"
 
 
 class Cost(Enum):
-    """What a verdict costs the item it is about."""
+    """The cost of a verdict for its item."""
 
     ATTEMPT = "an attempt, and a wait that grows"
     PAUSE = "a short wait"
     NOTHING = "nothing"
 
 
-# Only the work's own failures count against it. A machine that cannot decide is not asked again
-# at once; what was stopped from outside, or waits for its ship only, is.
+# Only the work's own failures count against it. An undecided item waits a little; an item that was
+# stopped from outside, or waits only for its ship, is taken again at once.
 _COSTS = {
     Verdict.FAILED: Cost.ATTEMPT,
     Verdict.REFUSED: Cost.ATTEMPT,
@@ -53,8 +53,8 @@ _COSTS = {
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often an item is tried, and how many seconds lie between: `pause_s` after the first
-    time, twice as many after each further one, `longest_s` at most; 0 is no wait."""
+    """At most `most` attempts; the wait is `pause_s` seconds after the first and doubles after each
+    further one, up to `longest_s`; 0 is no wait."""
 
     most: int
     pause_s: float
@@ -67,20 +67,29 @@ class RetryPolicy:
 
 
 def after_try(
-    item: Item, verdict: object, why: str | None, patience: RetryPolicy, now: datetime
+    item: Item, verdict: object, why: str | None, policy: RetryPolicy, now: datetime
 ) -> dict[str, Any]:
-    """The fields to set in an item that a wave had and did not ship. An unknown verdict, of
-    somebody else's wave, counts as a failure."""
-    cost = _cost(verdict)
+    """The fields to set in an item that a wave had and did not ship. An unknown verdict, from a
+    replaced `run_wave`, counts as a failure."""
+    known = verdict if isinstance(verdict, str) and verdict in set(Verdict) else None
+    cost = _COSTS[Verdict(known)] if known else Cost.ATTEMPT
     attempts = attempts_of(item) + (cost is Cost.ATTEMPT)
     fields: dict[str, Any] = {"attempts": attempts, "lastError": why}
     if not is_open(item):
-        return fields  # whoever moved it on meanwhile knows more
-    if cost is Cost.ATTEMPT and attempts >= patience.most:
-        return {**fields, "status": BLOCKED, **no_wait(item), "notes": _blocked(item, fields)}
+        return fields  # a status that was set meanwhile stays
+    if cost is Cost.ATTEMPT and attempts >= policy.most:
+        note = (
+            f"[blocked after {attempts} attempts{f': {why}' if why else ''}; to have it tried again"
+            " set status to todo and attempts to 0]"
+        )
+        notes = with_note(item.get("notes"), note)
+        return {**fields, "status": BLOCKED, **no_wait(item), "notes": notes}
     fields |= opened(item)
-    wait_s = {Cost.ATTEMPT: patience.wait_s(attempts), Cost.PAUSE: patience.wait_s(1)}.get(cost, 0)
-    return fields | ({NEXT: _told(now, wait_s)} if wait_s else no_wait(item))
+    wait_s = {Cost.ATTEMPT: policy.wait_s(attempts), Cost.PAUSE: policy.wait_s(1)}.get(cost, 0)
+    if not wait_s:
+        return fields | no_wait(item)
+    due = now.astimezone(UTC) + timedelta(seconds=math.ceil(wait_s))
+    return fields | {NEXT: due.replace(microsecond=0).isoformat().replace("+00:00", "Z")}
 
 
 def opened(item: Item) -> dict[str, Any]:
@@ -89,12 +98,12 @@ def opened(item: Item) -> dict[str, Any]:
 
 
 def no_wait(item: Item) -> dict[str, Any]:
-    """The fields that end a wait, where there is one."""
+    """The fields that end a wait; none if there is none."""
     return {NEXT: None} if item.get(NEXT) is not None else {}
 
 
 def attempts_of(item: Item) -> int:
-    """How many attempts an item has had; what is no number of them counts as none."""
+    """The number of attempts that an item has had; an invalid number counts as 0."""
     value = item.get("attempts")
     counts = isinstance(value, int) and not isinstance(value, bool) and value > 0
     return int(value or 0) if counts else 0
@@ -102,33 +111,16 @@ def attempts_of(item: Item) -> int:
 
 def in_backoff(items: Iterable[Item], now: datetime) -> dict[str, Skipped]:
     """The open items, by id, that must not be tried yet, each with the time that it waits for."""
-    told = {id_of(i): _rest(i, now) for i in items if i.get(NEXT) is not None and is_open(i)}
-    return {name: skipped for name, skipped in told.items() if name is not None and skipped}
-
-
-def _rest(item: Item, now: datetime) -> Skipped | None:
-    name, due = str(id_of(item)), seconds_of(item[NEXT])
-    if due == math.inf:
-        return Skipped(name, NO_TIME, detail=f"{NEXT} is no time: correct it or take it out")
-    if due <= now.timestamp():
-        return None
-    return Skipped(
-        name, WAITS_FOR_ITS_TIME, detail=f"not before {item[NEXT]}; --only {name} takes it now"
-    )
-
-
-def _cost(verdict: object) -> Cost:
-    if isinstance(verdict, str) and verdict in set(Verdict):
-        return _COSTS[Verdict(verdict)]
-    return Cost.ATTEMPT
-
-
-def _told(now: datetime, wait_s: float) -> str:
-    due = now.astimezone(UTC) + timedelta(seconds=math.ceil(wait_s))
-    return due.replace(microsecond=0).isoformat().replace("+00:00", "Z")
-
-
-def _blocked(item: Item, fields: Item) -> Any:
-    why = f": {fields['lastError']}" if fields["lastError"] else ""
-    note = f"[blocked after {fields['attempts']} attempts{why}; to have it tried again set status"
-    return with_note(item.get("notes"), f"{note} to todo and attempts to 0]")
+    found: dict[str, Skipped] = {}
+    for item in items:
+        name = id_of(item)
+        if name is None or item.get(NEXT) is None or not is_open(item):
+            continue
+        due = seconds_of(item[NEXT])
+        if due == math.inf:
+            why = f"{NEXT} is no time: correct it or take it out"
+            found[name] = Skipped(name, NO_TIME, detail=why)
+        elif due > now.timestamp():
+            why = f"not before {item[NEXT]}; --only {name} takes it now"
+            found[name] = Skipped(name, WAITS_FOR_ITS_TIME, detail=why)
+    return found

@@ -1,15 +1,14 @@
-"""tracker.json, the backlog that people edit: its items checked, and changed one by one.
+"""tracker.json, the backlog that users edit: its items are checked, and changed one by one.
 
-A change re-reads the file under a lock and touches only the values it sets, so what people edited
-meanwhile stays. The file's shape is `tracker_file`'s; which items a wave takes is decided in
-`selection`.
+A change re-reads the file under a lock and touches only the values it sets, so edits that users
+made meanwhile stay.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def load_tracker_items(path: Path | str) -> list[Item]:
 
 
 def validate_item(item: Item) -> tuple[str, ...]:
-    """Why an item cannot be built, each as "reason: detail"; empty when it can.
+    """The reasons why an item cannot be built, each as "reason: detail"; empty if it can.
 
     Reasons: no_file_ownership, invalid_ownsFiles_entries, invalid_path, missing_or_empty_slug,
     missing_or_empty_prompt, missing_or_empty_testCmd, missing_id, and invalid_<key> for any other
@@ -48,17 +47,17 @@ def validate_item(item: Item) -> tuple[str, ...]:
 
 
 def tracker_problems(
-    items: Sequence[Item], twice: Collection[str] | None = None
+    items: Sequence[Item], duplicates: Collection[str] | None = None
 ) -> tuple[str, ...]:
     """Ids and slugs that make a todo item ambiguous, each as "reason: detail".
 
-    An id must be the only one in the tracker; a slug only among the todo items, for finished work
-    may have had the same name. `twice` are the ids that stand there twice, where they are known.
+    An id must be unique in the tracker; a slug only among the todo items, because finished work may
+    have had the same name. `duplicates` are the duplicate ids, if they are known already.
     """
     todo = list(filter(is_open, items))
-    twice = _repeated(map(id_of, items)) if twice is None else twice
-    open_ids = set(map(id_of, todo)) if twice else ()
-    ids = sorted(name for name in twice if name in open_ids)
+    duplicates = _repeated(map(id_of, items)) if duplicates is None else duplicates
+    open_ids = set(map(id_of, todo)) if duplicates else ()
+    ids = sorted(name for name in duplicates if name in open_ids)
     slugs = _repeated(comparison_key(str(item["slug"])) for item in todo if item.get("slug"))
     return (
         *(f"duplicate_id: two items have the id {name!r}; give each its own" for name in ids),
@@ -67,57 +66,51 @@ def tracker_problems(
 
 
 def withdrawn(path: Path, names: Collection[str]) -> dict[str, str]:
-    """By id, why people want those items of a wave no more: gone from the file, or given a status
-    that is not open. What cannot be read, or whose id stands there twice, is still wanted."""
+    """The items of a wave that the user withdrew, by id, and why: they were deleted from the
+    tracker, or given a status that is not open. An item of an unreadable tracker, or with a
+    duplicate id, is not withdrawn."""
     try:
         file = read_tracker_file(path)
     except InputError:
         return {}
-    unclear = file.ambiguous
-    told = ((name, _no_more(file.items.get(name))) for name in names if name not in unclear)
-    return {name: why for name, why in told if why}
-
-
-def _no_more(item: Item | None) -> str:
-    if item is None:
-        return "deleted from the tracker while the wave ran; what was built is kept as a patch"
-    if is_open(item):
-        return ""
-    return (
-        f"its status was set to {json.dumps(item.get('status'))} in the tracker while the wave ran;"
-        " with todo again, the next wave proves and ships what was built"
-    )
+    found: dict[str, str] = {}
+    for name in names:
+        item = file.items.get(name)
+        if name in file.ambiguous or (item is not None and is_open(item)):
+            continue
+        found[name] = (
+            "deleted from the tracker while the wave ran; what was built is kept as a patch"
+            if item is None
+            else f"its status was set to {json.dumps(item.get('status'))} in the tracker while the"
+            " wave ran; with todo again, the next wave proves and ships what was built"
+        )
+    return found
 
 
 def rewrite_items(path: Path, edit: Edit, expected: str | None = None) -> bool:
-    """Set what `edit` answers for each item as it is in the file now; all else keeps its text.
+    """Set the fields that `edit` returns for each item now in the file; all else keeps its text.
 
-    False, and nothing written, when the file's SHA-256 is not `expected`. Raises InputError for a
-    tracker that cannot be read, CannotRunError when it cannot be written.
+    Returns False and writes nothing if the file's SHA-256 is not `expected`. Raises InputError for
+    a tracker that cannot be read, CannotRunError if it cannot be written.
     """
     path = real_path(path)
     if not path.is_file():
-        read_tracker_file(path)  # says why not; a lock would be made beside what is not there
+        read_tracker_file(path)  # raises the reason; the lock needs an existing folder
+
+    def change(item: Item) -> Change:
+        fields = edit(item)
+        return Change({k: v for k, v in fields.items() if k not in item or item[k] != v})
+
     with locked(path):
         while True:
             file = read_tracker_file(path)
             if expected not in (None, file.digest):
                 return False
-            text = rewritten(file.text, partial(_change, edit))
+            text = rewritten(file.text, change)
             if text == file.text or replace_unchanged(path, text.encode(), file.digest):
                 return True
 
 
-def _change(edit: Edit, item: Item) -> Change:
-    fields = edit(item)
-    return Change({k: v for k, v in fields.items() if k not in item or item[k] != v})
-
-
 def _repeated(names: Iterable[str | None]) -> list[str]:
-    seen: set[str] = set()
-    twice: dict[str, None] = {}
-    for name in names:
-        if name is not None and name in seen:
-            twice[name] = None
-        seen.add(name or "")
-    return list(twice)
+    counts = Counter(name for name in names if name is not None)
+    return [name for name, count in counts.items() if count > 1]

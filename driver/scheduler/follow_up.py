@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from driver.backlog.publication_status import (
-    Facts,
-    Fate,
     Merged,
+    PublicationStatus,
     PublishedItem,
     Shipped,
+    adopted_fields,
     by_task,
-    fate,
     is_noted,
     is_shipped,
-    settled,
-    taken_over,
+    settled_fields,
+    status_of,
 )
 from driver.backlog.retry_policy import opened
 from driver.backlog.tracker import Edit
@@ -60,7 +59,7 @@ class _Found:
 
     item: Item
     shipped: Shipped
-    what: Fate
+    what: PublicationStatus
     detail: str
     merged: str = ""
     sighting: PublishedItem | None = None
@@ -90,7 +89,8 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
     edits |= {
         str(id_of(one.item)): (one.item, partial(_settled, one))
         for one in look.found
-        if one.what in (Fate.MERGED, Fate.DROPPED, Fate.FOUND)
+        if one.what
+        in (PublicationStatus.MERGED, PublicationStatus.DROPPED, PublicationStatus.FOUND)
     }
     written = _write(cycle, edits, look) if edits else set()
     return _report(cycle, look, written)
@@ -98,8 +98,8 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
 
 def _settled(one: _Found, item: Item) -> dict[str, Any]:
     if one.sighting is not None:
-        return taken_over(item, one.sighting, one.shipped.target, one.merged)
-    return settled(item, one.shipped, one.what, one.merged)
+        return adopted_fields(item, one.sighting, one.shipped.target, one.merged)
+    return settled_fields(item, one.shipped, one.what, one.merged)
 
 
 def _look_into(cycle: Cycle, top: Path, items: Sequence[Item], look: _Look) -> None:
@@ -120,7 +120,7 @@ def _look_into(cycle: Cycle, top: Path, items: Sequence[Item], look: _Look) -> N
 
 
 def _is_told(one: _Found) -> bool:
-    return bool(one.detail) and one.what in (Fate.WAITS, Fate.UNKNOWN)
+    return bool(one.detail) and one.what in (PublicationStatus.WAITS, PublicationStatus.UNKNOWN)
 
 
 def _taken_over(cycle: Cycle, outlook: RemoteView, items: Iterable[Item]) -> Iterator[_Found]:
@@ -139,7 +139,7 @@ def _taken_over(cycle: Cycle, outlook: RemoteView, items: Iterable[Item]) -> Ite
         strange = (o for o in seen if not is_noted(item, o.wave) and not _knows(cycle, o.wave))
         if one := next(strange, None):
             merged = "" if one.branch else one.commit
-            what = Fate.FOUND if one.branch else Fate.MERGED
+            what = PublicationStatus.FOUND if one.branch else PublicationStatus.MERGED
             detail = told(one) if one.branch else f"merged: {merged[:12]} has it"
             yield _Found(item, Shipped(target=target), what, detail, merged, one)
 
@@ -189,7 +189,11 @@ def _told_of_target(
     target: str, successors: Sequence[str], found: Iterable[_Found]
 ) -> Iterator[str]:
     """One sentence about a target that is gone, as long as somebody waits for it."""
-    ids = [str(id_of(one.item)) for one in found if one.what in (Fate.WAITS, Fate.UNKNOWN)]
+    ids = [
+        str(id_of(one.item))
+        for one in found
+        if one.what in (PublicationStatus.WAITS, PublicationStatus.UNKNOWN)
+    ]
     if ids:
         looked = f"{' and '.join(successors)} was looked at instead" if successors else ""
         yield (
@@ -208,7 +212,7 @@ def _fate(
         owned = _owned(item)
         tips = (b.tip for b in branches if outlook.has_all_of(shipped.commit, b.tip, owned))
         merged = next(tips, "")
-    what = fate(shipped, Facts(merged, is_kept, whole))
+    what = status_of(shipped, merged, is_kept=is_kept, whole=whole)
     return _Found(item, shipped, what, _detail(outlook, shipped, what, merged), merged)
 
 
@@ -220,12 +224,12 @@ def _owned(item: Item) -> list[OwnedPath]:
         return []
 
 
-def _detail(outlook: RemoteView, shipped: Shipped, what: Fate, merged: str) -> str:
-    if what is Fate.MERGED:
+def _detail(outlook: RemoteView, shipped: Shipped, what: PublicationStatus, merged: str) -> str:
+    if what is PublicationStatus.MERGED:
         return f"merged: {merged[:12]} has it"
-    if what is Fate.DROPPED:
+    if what is PublicationStatus.DROPPED:
         return f"{shipped.branch} was deleted and not merged: it is to do again"
-    if what is Fate.UNKNOWN:
+    if what is PublicationStatus.UNKNOWN:
         return _SHALLOW.format(shipped.branch) if outlook.repository.shallow else ""
     unpushed = outlook.heads is not None and shipped.branch not in outlook.heads
     if shipped.branch and unpushed and outlook.is_here(shipped.branch):

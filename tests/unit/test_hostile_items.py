@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from driver.backlog.publication_status import Fate, Shipped, settled
+from driver.backlog.publication_status import PublicationStatus, Shipped, settled_fields
 from driver.backlog.retry_policy import RetryPolicy, after_try
 from driver.domain.results import Verdict
 from driver.pull_requests.forge import NotMadeError, found_in
@@ -42,7 +42,7 @@ def test_what_can_be_no_commit_is_never_asked_of_git(key: str, value: str) -> No
 def test_notes_that_are_no_text_stay_as_they_were_written(notes: Any) -> None:
     shipped = Shipped("wave-1", "c1", "wave/x")
     item = {"status": "in_progress", "shipped": shipped.to_json(), "notes": notes}
-    assert settled(item, shipped, Fate.DROPPED)["notes"] == notes
+    assert settled_fields(item, shipped, PublicationStatus.DROPPED)["notes"] == notes
     tried = {"status": "todo", "notes": notes, "attempts": 2}
     assert after_try(tried, Verdict.FAILED, "red", RetryPolicy(3, 60, 3600), NOW)["notes"] == notes
 

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from driver.backlog.publication_status import (
-    Facts,
-    Fate,
     Merged,
+    PublicationStatus,
     Shipped,
-    fate,
     is_shipped,
     published_items_in,
-    settled,
+    settled_fields,
+    status_of,
 )
 
 ONE = Shipped("wave-1", "c1", "wave/x", "main", "base")
@@ -63,30 +62,32 @@ def test_an_id_is_compared_as_messages_spell_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("branch", "facts", "end"),
+    ("branch", "merged", "is_kept", "whole", "end"),
     [
-        ("b", Facts("s1", is_kept=True), Fate.MERGED),
-        ("b", Facts("s1", is_kept=False, whole=False), Fate.MERGED),
-        ("b", Facts("", is_kept=True), Fate.WAITS),
-        ("b", Facts("", is_kept=True, whole=False), Fate.WAITS),
-        ("", Facts("", is_kept=False), Fate.WAITS),
-        ("b", Facts("", is_kept=False), Fate.DROPPED),
-        ("b", Facts("", is_kept=False, whole=False), Fate.UNKNOWN),
+        ("b", "s1", True, True, PublicationStatus.MERGED),
+        ("b", "s1", False, False, PublicationStatus.MERGED),
+        ("b", "", True, True, PublicationStatus.WAITS),
+        ("b", "", True, False, PublicationStatus.WAITS),
+        ("", "", False, True, PublicationStatus.WAITS),
+        ("b", "", False, True, PublicationStatus.DROPPED),
+        ("b", "", False, False, PublicationStatus.UNKNOWN),
     ],
 )
-def test_work_is_dropped_only_where_all_can_be_seen(branch: str, facts: Facts, end: Fate) -> None:
-    assert fate(Shipped("w", "c", branch), facts) is end
+def test_work_is_dropped_only_where_all_can_be_seen(
+    branch: str, merged: str, is_kept: bool, whole: bool, end: PublicationStatus
+) -> None:
+    assert status_of(Shipped("w", "c", branch), merged, is_kept=is_kept, whole=whole) is end
 
 
 def test_what_is_merged_is_done_and_keeps_where() -> None:
     item = {"status": "in_progress", "shipped": ONE.to_json(), "notes": "n"}
-    told = settled(item, ONE, Fate.MERGED, "s1")
+    told = settled_fields(item, ONE, PublicationStatus.MERGED, "s1")
     assert told == {"status": "done", "shipped": {**ONE.to_json(), "merged": "s1"}}
 
 
 def test_what_was_dropped_is_to_do_again_and_says_so() -> None:
     item = {"status": "in_progress", "shipped": ONE.to_json(), "notes": "n [wave wave-1]"}
-    assert settled(item, ONE, Fate.DROPPED) == {
+    assert settled_fields(item, ONE, PublicationStatus.DROPPED) == {
         "status": "todo",
         "shipped": None,
         "notes": "n [wave wave-1] [wave wave-1: wave/x was deleted and not merged; to do again]",
@@ -102,7 +103,11 @@ def test_what_was_dropped_is_to_do_again_and_says_so() -> None:
     ],
 )
 def test_what_moved_on_meanwhile_is_left_alone(item: dict[str, Any]) -> None:
-    assert settled(item, ONE, Fate.DROPPED) == settled(item, ONE, Fate.MERGED, "s1") == {}
+    assert (
+        settled_fields(item, ONE, PublicationStatus.DROPPED)
+        == settled_fields(item, ONE, PublicationStatus.MERGED, "s1")
+        == {}
+    )
 
 
 def test_an_item_that_a_person_takes_up_again_is_no_longer_a_shipment() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.backlog.publication_status import PublishedItem, taken_over
+from driver.backlog.publication_status import PublishedItem, adopted_fields
 
 SEEN = PublishedItem("1a2b3c4d5e", "a", "t", "c1", "wave/1a2b3c4d")
 
@@ -20,5 +20,5 @@ SEEN = PublishedItem("1a2b3c4d5e", "a", "t", "c1", "wave/1a2b3c4d")
 )
 def test_notes_that_are_no_text_stay_as_they_are(notes: object, after: object) -> None:
     item = {"id": "a", "status": "todo", "notes": notes}
-    told = taken_over(item, SEEN, "main", "")
+    told = adopted_fields(item, SEEN, "main", "")
     assert (told["status"], told["notes"]) == ("in_progress", after)
