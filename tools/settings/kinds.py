@@ -1,12 +1,13 @@
-"""What values a setting can take: kinds, each with its check and the words that tell of it. Pure.
+"""The kinds of values that settings take: a check of each, and the words for its messages. Pure.
 
-Which settings there are is `settings_schema`'s.
+`schema` lists the settings.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -14,22 +15,21 @@ from types import MappingProxyType
 from typing import Any
 
 ROLES = ("worker", "setup", "verify")
-WEEK_S = 604_800.0
+WEEK_S = 604_800.0  # beyond some weeks the platforms' own timers overflow
 _MOST_USD = 1e9
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SWITCHES = {"true": True, "yes": True, "on": True, "1": True}
-_SWITCHES |= {"false": False, "no": False, "off": False, "0": False}
+_SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True)
+_SWITCHES |= dict.fromkeys(("false", "no", "off", "0"), False)
 
 Command = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What values a setting takes.
+    """The values that a setting takes.
 
     `accept` turns a raw value into the kept one or raises ValueError; `says` completes "must be
-    ..."; `parse` reads text from the environment, None where the environment cannot set it;
-    a `private` value is not repeated in messages.
+    ..."; `parse` reads text from the environment, None if the environment cannot set the value; a
+    `private` value is not repeated in messages.
     """
 
     says: str
@@ -49,8 +49,12 @@ def _text(raw: Any) -> str:
     return str(raw)
 
 
-def _path(raw: Any) -> Path:
-    return Path(_text(str(raw) if isinstance(raw, Path) else raw))
+def _text_like(pattern: str) -> Callable[[Any], str]:
+    def accept(raw: Any) -> str:
+        _require(re.match(pattern, _text(raw)) is not None)
+        return str(raw)
+
+    return accept
 
 
 def _switch(raw: Any) -> bool:
@@ -58,34 +62,19 @@ def _switch(raw: Any) -> bool:
     return bool(raw)
 
 
-def _seconds(raw: Any) -> float:
-    _require(isinstance(raw, int | float) and not isinstance(raw, bool))
-    _require(0 < raw <= WEEK_S)  # beyond some weeks the platforms' own timers overflow
-    return float(raw)
+def _parse_switch(text: str) -> bool:
+    _require(text.strip().lower() in _SWITCHES)
+    return _SWITCHES[text.strip().lower()]
 
 
-def _wait(raw: Any) -> float:
-    return 0.0 if raw == 0 and not isinstance(raw, bool) else _seconds(raw)
+def _number(low: float, high: float = sys.float_info.max) -> Callable[[Any], float]:
+    """Accepts a number from `low` to `high`; True, infinity and NaN are none."""
 
+    def accept(raw: Any) -> float:
+        _require(isinstance(raw, int | float) and not isinstance(raw, bool) and low <= raw <= high)
+        return float(raw)
 
-def _amount(raw: Any) -> float:
-    _require(isinstance(raw, int | float) and not isinstance(raw, bool))
-    _require(math.isfinite(raw) and 0 <= raw <= _MOST_USD)
-    return float(raw)
-
-
-def _minutes(raw: Any) -> float:
-    return _seconds(raw * 60 if isinstance(raw, int | float) and raw is not True else raw) / 60
-
-
-def _variable(raw: Any) -> str:
-    _require(_VARIABLE.fullmatch(_text(raw)) is not None)
-    return str(raw)
-
-
-def _address(raw: Any) -> str:
-    _require(_text(raw).startswith(("http://", "https://")))
-    return str(raw)
+    return accept
 
 
 def inside_one(raw: Any) -> str:
@@ -125,10 +114,6 @@ def _argv(raw: Any) -> tuple[str, ...]:
     return tuple(_argument(word) for word in raw)
 
 
-def _argv_or_none(raw: Any) -> tuple[str, ...]:
-    return () if raw in ([], ()) else _argv(raw)
-
-
 def _command(raw: Any) -> Command:
     if not isinstance(raw, str):
         return _argv(raw)
@@ -152,16 +137,12 @@ class TokenPrice:
 
 def _prices(raw: Any) -> Mapping[str, TokenPrice]:
     _require(isinstance(raw, Mapping))
-    return MappingProxyType({_text(model): _price(price) for model, price in raw.items()})
-
-
-def _price(raw: Any) -> TokenPrice:
-    _require(isinstance(raw, Mapping) and {"input", "output"} <= set(raw))
-    _require(set(raw) <= {"input", "output", "cached"})
-    for amount in raw.values():
-        _require(isinstance(amount, int | float) and not isinstance(amount, bool))
-        _require(math.isfinite(amount) and amount >= 0)
-    return TokenPrice(**{name: float(amount) for name, amount in raw.items()})
+    prices = {}
+    for model, price in raw.items():
+        _require(isinstance(price, Mapping) and {"input", "output"} <= set(price))
+        _require(set(price) <= {"input", "output", "cached"})
+        prices[_text(model)] = TokenPrice(**{k: _number(0)(usd) for k, usd in price.items()})
+    return MappingProxyType(prices)
 
 
 def _list_of(accept: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
@@ -170,11 +151,6 @@ def _list_of(accept: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
         return tuple(accept(one) for one in raw)
 
     return accept_all
-
-
-def _parse_switch(text: str) -> bool:
-    _require(text.strip().lower() in _SWITCHES)
-    return _SWITCHES[text.strip().lower()]
 
 
 def whole_number(low: int, high: int | None = None) -> Kind:
@@ -191,7 +167,7 @@ def whole_number(low: int, high: int | None = None) -> Kind:
 
 
 def one_of(*names: str) -> Kind:
-    """One of a few words."""
+    """Accepts one of these words."""
 
     def accept(raw: Any) -> str:
         _require(isinstance(raw, str) and raw in names)
@@ -200,19 +176,26 @@ def one_of(*names: str) -> Kind:
     return Kind(" or ".join(f'"{name}"' for name in names), accept, str)
 
 
+_LEAST = sys.float_info.min * sys.float_info.epsilon  # the least number above 0
+_name = _text_like(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
 TEXT = Kind("a line of text that does not start with -", _text, str)
 REMOTE = Kind("the name or address of a git remote", _text, str, private=True)
 BRANCH = Kind("the name of a branch", _branch, str)
-PATH = Kind("a path", _path, str)
+PATH = Kind("a path", lambda raw: Path(_text(str(raw) if isinstance(raw, Path) else raw)), str)
 SWITCH = Kind("true or false", _switch, _parse_switch)
-SECONDS = Kind(f"a number of seconds above 0 and at most {WEEK_S:.0f}", _seconds, float)
-WAIT = Kind(f"a number of seconds from 0 to {WEEK_S:.0f}", _wait, float)
-VARIABLE = Kind("the name of an environment variable", _variable, str, private=True)
-ADDRESS = Kind("an http or https address", _address, str, private=True)
-ARGV = Kind("a list of arguments, the program first", _argv_or_none)
+SECONDS = Kind(
+    f"a number of seconds above 0 and at most {WEEK_S:.0f}", _number(_LEAST, WEEK_S), float
+)
+WAIT = Kind(f"a number of seconds from 0 to {WEEK_S:.0f}", _number(0, WEEK_S), float)
+VARIABLE = Kind("the name of an environment variable", _name, str, private=True)
+ADDRESS = Kind("an http or https address", _text_like("https?://"), str, private=True)
+ARGV = Kind(
+    "a list of arguments, the program first", lambda raw: () if raw in ([], ()) else _argv(raw)
+)
 ARGUMENTS = Kind("a list of texts", _list_of(_argument))
 VARIABLES = Kind(
-    "a list of names of environment variables, without values", _list_of(_variable), private=True
+    "a list of names of environment variables, without values", _list_of(_name), private=True
 )
 INSIDE = Kind("a list of paths inside the repository", _list_of(inside_one))
 FOLDER = Kind("a folder inside the repository", inside_one, str)
@@ -224,6 +207,10 @@ PRICE_TABLE = Kind(
     "a table of models, each with input, output and perhaps cached in USD per 1M tokens", _prices
 )
 TOKENS = whole_number(0)
-USD = Kind("an amount in USD of at least 0", _amount, float)
-MINUTES = Kind(f"a number of minutes above 0 and at most {WEEK_S / 60:.0f}", _minutes, float)
+USD = Kind("an amount in USD of at least 0", _number(0, _MOST_USD), float)
+MINUTES = Kind(
+    f"a number of minutes above 0 and at most {WEEK_S / 60:.0f}",
+    _number(_LEAST, WEEK_S / 60),
+    float,
+)
 COUNT = whole_number(1)

@@ -1,7 +1,7 @@
-"""The settings of a run, from flags, environment and files: the only reader of both.
+"""Loads the settings of a run from flags, environment and files: the only reader of both.
 
-`load` merges per key, flag > environment > project file > user file > default, and tells every
-problem at once. What a value means to a backend is the backend's business.
+`load` merges per key, flag > environment > project file > user file > default, and reports every
+problem at once. A backend interprets its own values.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ STATE_VARIABLES = ("TIDEGATE_STATE_DIR", "AESOP_STATE_ROOT")
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of a run. `environ` is the environment they were read with, `files` the config
-    files that were read, the weakest first. `review_backend` is None where no source sets any of
-    its keys: the backend reviews, too."""
+    files that were read, the weakest first. `review_backend` is None if no source sets any of its
+    keys: then the backend also reviews."""
 
     backend: BackendSettings
     verify: VerifySettings
@@ -129,7 +129,7 @@ def place_state_dir(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Path:
-    """The state folder for a `state_root` somebody already read: environment, it, `state`."""
+    """The state folder for a `state_root` that the caller has read: environment, it, `state`."""
     return _state_dir(None, configured, _Where.of(None, None, environ, cwd))
 
 
@@ -200,20 +200,18 @@ def _value(entry: Entry, environ: Mapping[str, str]) -> Any:
 
 
 def _placed_phase(table: Mapping[str, Any], base: Path) -> Mapping[str, Any]:
-    """A phase whose backend's program lies beside the file that names it; whatever is wrong with it
-    is told by whoever reads the table."""
+    """Resolves the program of a phase's backend against the folder of the file that names it.
+    `driver.pipeline` reports what is wrong with such a table."""
     backend = table.get("backend")
-    command = backend.get("command") if isinstance(backend, Mapping) else None
-    if not isinstance(backend, Mapping) or not isinstance(command, list) or not command:
-        return table
-    if not isinstance(command[0], str):
-        return table
-    return {**table, "backend": {**backend, "command": [_placed(command[0], base), *command[1:]]}}
+    match backend.get("command") if isinstance(backend, Mapping) else None:
+        case [str(program), *words]:
+            command = [_placed(program, base), *words]
+            return {**table, "backend": {**(backend or {}), "command": command}}
+    return table
 
 
 def _placed(program: str, base: Path) -> str:
-    """A program named by a relative path lies beside the file that names it; a bare name is
-    looked for in PATH."""
+    """Resolves a relative path against the folder of its file; a bare name is found in PATH."""
     return str(base / program) if "/" in program and not Path(program).is_absolute() else program
 
 

@@ -1,6 +1,6 @@
 """Every setting: its name, kind, range and default, as dataclasses whose fields carry a `Kind`.
 
-Knows nothing of where values come from. A new setting is one field here and one row in
+The sources of values are in `sources`. A new setting is one field here and one row in
 docs/configuration.md.
 """
 
@@ -12,35 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tools.settings.kinds import (
-    ADDRESS,
-    ARGUMENTS,
-    ARGV,
-    BRANCH,
-    COMMANDS,
-    COUNT,
-    FOLDER,
-    INSIDE,
-    MINUTES,
-    MODELS,
-    PATH,
-    PATTERNS,
-    PHASES,
-    PRICE_TABLE,
-    REMOTE,
-    SECONDS,
-    SWITCH,
-    TEXT,
-    TOKENS,
-    USD,
-    VARIABLE,
-    VARIABLES,
-    WAIT,
-    Command,
-    Kind,
-    one_of,
-    whole_number,
-)
+from tools.settings import kinds
+from tools.settings.kinds import Command, Kind, one_of, whole_number
 
 
 def _key(kind: Kind, default: Any = None) -> Any:
@@ -49,128 +22,127 @@ def _key(kind: Kind, default: Any = None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class BackendSettings:
-    """Which agents do the work and how they are started; None means the backend's own default."""
+    """The agents and how they are started; None means the backend's own default."""
 
-    name: str = _key(TEXT, "claude")
-    model: str | None = _key(TEXT)
+    name: str = _key(kinds.TEXT, "claude")
+    model: str | None = _key(kinds.TEXT)
     models: Mapping[str, str] = field(
-        default_factory=lambda: MappingProxyType({}), metadata={"kind": MODELS}
+        default_factory=lambda: MappingProxyType({}), metadata={"kind": kinds.MODELS}
     )
-    command: tuple[str, ...] = _key(ARGV, ())
+    command: tuple[str, ...] = _key(kinds.ARGV, ())
     output: str | None = _key(one_of("opencode", "gemini", "aider"))
-    extra_args: tuple[str, ...] = _key(ARGUMENTS, ())
-    env: tuple[str, ...] = _key(VARIABLES, ())
-    timeout_s: float = _key(SECONDS, 1800.0)
-    stall_s: float | None = _key(SECONDS)
+    extra_args: tuple[str, ...] = _key(kinds.ARGUMENTS, ())
+    env: tuple[str, ...] = _key(kinds.VARIABLES, ())
+    timeout_s: float = _key(kinds.SECONDS, 1800.0)
+    stall_s: float | None = _key(kinds.SECONDS)
     tier: int | None = _key(whole_number(1, 4))
-    max_turns: int | None = _key(COUNT)
-    recording: Path | None = field(default=None, metadata={"kind": PATH})
+    max_turns: int | None = _key(kinds.COUNT)
+    recording: Path | None = field(default=None, metadata={"kind": kinds.PATH})
     match: str = _key(one_of("prompt", "item"), "prompt")
-    base_url: str | None = _key(ADDRESS)
-    api_key_env: str | None = _key(VARIABLE)
-    is_local: bool = _key(SWITCH, False)
+    base_url: str | None = _key(kinds.ADDRESS)
+    api_key_env: str | None = _key(kinds.VARIABLE)
+    is_local: bool = _key(kinds.SWITCH, False)
     max_retries: int | None = _key(whole_number(0))
-    max_owned_bytes: int | None = _key(COUNT)
+    max_owned_bytes: int | None = _key(kinds.COUNT)
 
 
 @dataclass(frozen=True, slots=True)
 class VerifySettings:
-    """How test commands run."""
+    """Runs of test commands."""
 
-    env: tuple[str, ...] = _key(VARIABLES, ())
-    timeout_s: float = _key(SECONDS, 900.0)
+    env: tuple[str, ...] = _key(kinds.VARIABLES, ())
+    timeout_s: float = _key(kinds.SECONDS, 900.0)
     red_first: str = _key(one_of("require", "record", "off"), "record")
-    canary: bool = _key(SWITCH, True)
+    canary: bool = _key(kinds.SWITCH, True)
     flake_policy: str = _key(one_of("refuse", "allow"), "refuse")
-    protected: tuple[str, ...] = _key(PATTERNS, ())
-    integration: tuple[Command, ...] = _key(COMMANDS, ())
+    protected: tuple[str, ...] = _key(kinds.PATTERNS, ())
+    integration: tuple[Command, ...] = _key(kinds.COMMANDS, ())
     survivors: str = _key(one_of("refuse", "allow"), "refuse")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSettings:
-    """How the places where agents and tests work are prepared."""
+    """Preparation of the workspaces of agents and tests."""
 
-    setup: tuple[Command, ...] = _key(COMMANDS, ())
-    copy: tuple[str, ...] = _key(INSIDE, ())
-    root: Path | None = field(default=None, metadata={"kind": PATH})
-    setup_timeout_s: float = _key(SECONDS, 900.0)
+    setup: tuple[Command, ...] = _key(kinds.COMMANDS, ())
+    copy: tuple[str, ...] = _key(kinds.INSIDE, ())
+    root: Path | None = field(default=None, metadata={"kind": kinds.PATH})
+    setup_timeout_s: float = _key(kinds.SECONDS, 900.0)
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewSettings:
-    """Whether a second role reads each change."""
+    """The review of each change by a second role."""
 
     mode: str = _key(one_of("policy", "always", "off"), "policy")
-    max_diff_bytes: int = _key(COUNT, 200_000)
+    max_diff_bytes: int = _key(kinds.COUNT, 200_000)
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    """What every item goes through, as tables that `driver.pipeline` reads; () is the classic
-    order."""
+    """The phases of every item, as tables that `driver.pipeline` reads; () is the classic order."""
 
-    prompt_dir: str = _key(FOLDER, "prompts")
-    phase: tuple[Mapping[str, Any], ...] = _key(PHASES, ())
+    prompt_dir: str = _key(kinds.FOLDER, "prompts")
+    phase: tuple[Mapping[str, Any], ...] = _key(kinds.PHASES, ())
 
 
 @dataclass(frozen=True, slots=True)
 class ShipSettings:
-    """Where verified work goes and under whose name it is committed."""
+    """The destination of verified work, and the author of its commits."""
 
     mode: str = _key(one_of("branch", "current", "none"), "branch")
-    target: str | None = _key(TEXT)
-    remote: str | None = _key(REMOTE)
+    target: str | None = _key(kinds.TEXT)
+    remote: str | None = _key(kinds.REMOTE)
     commit: str = _key(one_of("per-item", "batch"), "per-item")
     sign: str = _key(one_of("auto", "always", "never"), "auto")
-    bot_name: str = _key(TEXT, "Tidegate")
-    bot_email: str = _key(TEXT, "tidegate@localhost")
+    bot_name: str = _key(kinds.TEXT, "Tidegate")
+    bot_email: str = _key(kinds.TEXT, "tidegate@localhost")
     hooks: str = _key(one_of("run", "off"), "run")
-    hook_timeout_s: float = _key(SECONDS, 600.0)
+    hook_timeout_s: float = _key(kinds.SECONDS, 600.0)
     pr: str = _key(one_of("draft", "ready", "none"), "none")
-    pr_command: tuple[str, ...] = _key(ARGV, ())
+    pr_command: tuple[str, ...] = _key(kinds.ARGV, ())
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsSettings:
-    """Bounds on a run; None is no bound of the user's."""
+    """Bounds of a run; None is no bound."""
 
-    max_workers: int | None = _key(COUNT)
-    max_parallel_tests: int | None = _key(COUNT)
-    max_wave_tokens: int | None = _key(TOKENS)
-    max_daily_tokens: int | None = _key(TOKENS)
-    max_wave_usd: float | None = _key(USD)
-    max_daily_usd: float | None = _key(USD)
-    max_wave_minutes: float | None = _key(MINUTES)
-    max_daily_minutes: float | None = _key(MINUTES)
-    max_wave_dispatches: int | None = _key(TOKENS)
-    max_daily_dispatches: int | None = _key(TOKENS)
+    max_workers: int | None = _key(kinds.COUNT)
+    max_parallel_tests: int | None = _key(kinds.COUNT)
+    max_wave_tokens: int | None = _key(kinds.TOKENS)
+    max_daily_tokens: int | None = _key(kinds.TOKENS)
+    max_wave_usd: float | None = _key(kinds.USD)
+    max_daily_usd: float | None = _key(kinds.USD)
+    max_wave_minutes: float | None = _key(kinds.MINUTES)
+    max_daily_minutes: float | None = _key(kinds.MINUTES)
+    max_wave_dispatches: int | None = _key(kinds.TOKENS)
+    max_daily_dispatches: int | None = _key(kinds.TOKENS)
     default_dispatch_tokens: int = _key(whole_number(1, 10**12), 200_000)
-    allow_unpriced: bool = _key(SWITCH, False)
-    wave_duration_minutes: float = _key(MINUTES, 60.0)
-    lease_s: float = _key(SECONDS, 120.0)
-    halt_grace_s: float = _key(SECONDS, 5.0)
-    halt_push_s: float = _key(SECONDS, 10.0)
-    give_up_s: float = _key(SECONDS, 1800.0)
-    max_attempts_per_item: int = _key(COUNT, 3)
-    retry_backoff_s: float = _key(WAIT, 60.0)
-    retry_backoff_max_s: float = _key(WAIT, 3600.0)
+    allow_unpriced: bool = _key(kinds.SWITCH, False)
+    wave_duration_minutes: float = _key(kinds.MINUTES, 60.0)
+    lease_s: float = _key(kinds.SECONDS, 120.0)
+    halt_grace_s: float = _key(kinds.SECONDS, 5.0)
+    halt_push_s: float = _key(kinds.SECONDS, 10.0)
+    give_up_s: float = _key(kinds.SECONDS, 1800.0)
+    max_attempts_per_item: int = _key(kinds.COUNT, 3)
+    retry_backoff_s: float = _key(kinds.WAIT, 60.0)
+    retry_backoff_max_s: float = _key(kinds.WAIT, 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """Whether the files for people are committed after each cycle, and where."""
+    """The commit of STATE.md and BUILDLOG.md after each cycle."""
 
-    commit: bool = _key(SWITCH, False)
-    branch: str = _key(BRANCH, "tidegate/state")
-    push: bool = _key(SWITCH, False)
+    commit: bool = _key(kinds.SWITCH, False)
+    branch: str = _key(kinds.BRANCH, "tidegate/state")
+    push: bool = _key(kinds.SWITCH, False)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSettings:
-    """What becomes of the findings of the audit after each wave."""
+    """The audit after each wave."""
 
-    propose: bool = _key(SWITCH, False)
+    propose: bool = _key(kinds.SWITCH, False)
 
 
 REVIEW_BACKEND = "review.backend"
@@ -188,14 +160,10 @@ SECTIONS: Mapping[str, type[Any]] = {
 }
 STATE_DIR = "state_dir"
 PRICES = "prices"
-KINDS: Mapping[str, Kind] = {STATE_DIR: PATH, PRICES: PRICE_TABLE} | {
-    f"{section}.{key.name}": key.metadata["kind"]
-    for section, shape in SECTIONS.items()
-    for key in fields(shape)
+_FIELDS = {
+    f"{section}.{one.name}": one for section, shape in SECTIONS.items() for one in fields(shape)
 }
-OPTIONAL = frozenset(
-    f"{section}.{key.name}"
-    for section, shape in SECTIONS.items()
-    for key in fields(shape)
-    if key.default is None
-)
+KINDS: Mapping[str, Kind] = {STATE_DIR: kinds.PATH, PRICES: kinds.PRICE_TABLE} | {
+    name: one.metadata["kind"] for name, one in _FIELDS.items()
+}
+OPTIONAL = frozenset(name for name, one in _FIELDS.items() if one.default is None)

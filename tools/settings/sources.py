@@ -1,7 +1,7 @@
-"""Where settings come from: each source read into entries `section.key -> raw value`.
+"""Reads each source of settings into entries `section.key -> raw value`.
 
-Knows the files' places and shapes, not what a value means. Reads no variable by itself: the
-environment comes in as an argument. All that is wrong is collected, nothing raised.
+Knows the paths and shapes of the files, not what a value means. The environment is an argument.
+Problems are collected, not raised.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _SOURCE_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One value of one source. `spoken` is how a message calls it; `base` is what its paths are
-    relative to; `is_text` says that it must first be read as text."""
+    """A value from a source. `spoken` is its name in messages; its paths are relative to `base`;
+    `is_text` says that the value is text to parse."""
 
     name: str
     raw: Any
@@ -48,8 +48,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What all sources said, the weakest first, and the files that said it; `problems` are values
-    that are wrong, `unread` files whose values nobody knows."""
+    """The values of all sources, the weakest first, and the files they come from. `problems` are
+    about wrong values, `unread` about files that could not be read."""
 
     entries: list[Entry] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
@@ -64,7 +64,9 @@ def read_files(
     if (user := user_file(environ)) is not None:
         _read_toml(user, found)
     if config is not None:
-        _read_named(config, found)
+        reader = _read_source_file if config.suffix == ".json" else _read_toml
+        if not reader(config, found):
+            found.unread.append(f"{config} does not exist; name a config file that does")
         return
     for folder in (project, cwd):
         if _read_source_file(folder / SOURCE_FILE, found):
@@ -74,7 +76,7 @@ def read_files(
 
 
 def user_file(environ: Mapping[str, str]) -> Path | None:
-    """The user's own file on this platform; None when the environment tells no home."""
+    """The user's own file on this platform; None when the environment names no home folder."""
     if sys.platform == "win32":
         home = environ.get("APPDATA", "")
     else:
@@ -122,12 +124,6 @@ def nearest(name: str, known: Mapping[str, Any]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def _read_named(path: Path, found: Found) -> None:
-    reader = _read_source_file if path.suffix == ".json" else _read_toml
-    if not reader(path, found):
-        found.unread.append(f"{path} does not exist; name a config file that does")
-
-
 def _read_toml(path: Path, found: Found) -> bool:
     text = _text_of(path, found)
     if text is not None:
@@ -140,7 +136,7 @@ def _read_toml(path: Path, found: Found) -> bool:
 def _read_pyproject(path: Path, found: Found) -> None:
     text = _text_of(path, found)
     if text is None or "tidegate" not in text:
-        return  # most are of no concern to us, and not worth parsing
+        return  # most files have no table of ours and are not worth parsing
     tool = _parse_toml(path, text, found).get("tool")
     table = tool.get("tidegate") if isinstance(tool, dict) else None
     if isinstance(table, dict):
@@ -225,7 +221,8 @@ def _read_source_file(path: Path, found: Found) -> bool:
 def _source_entries(path: Path, document: Mapping[str, Any], found: Found) -> Iterator[Entry]:
     nested = document.get("backend")
     backend = nested if isinstance(nested, dict) else document
-    limits = {} if (told := document.get("limits")) is None else told
+    given = document.get("limits")
+    limits = {} if given is None else given
     if not isinstance(limits, dict):
         found.problems.append(f"{path}: limits must be an object")
         limits = {}
@@ -239,7 +236,7 @@ def _source_entries(path: Path, document: Mapping[str, Any], found: Found) -> It
 
 
 def _slips(limits: Mapping[str, Any]) -> Iterator[str]:
-    """Names that can only be misspelt: whoever wrote one thinks that there is a ceiling."""
+    """Yields names that can only be misspelt ceilings: their writer relies on them."""
     from difflib import get_close_matches
 
     for key in limits:
