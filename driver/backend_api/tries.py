@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from driver.backend_api.driver import Usage, WorkerRequest, WorkerResult
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.backend_api.usage import added
+from driver.backend_api.usage import total_of
 
 # A stalled agent has taken long already: it is started once more and no oftener.
 _TRIES_WHEN_SILENT = 2
@@ -38,7 +38,7 @@ class Tries:
     def add(self, result: WorkerResult) -> None:
         """A try is over; its answer counts from now on, with what all of them used."""
         if self.result is not None:
-            result.usage = added(self.result.usage, result.usage)
+            result.usage = total_of((self.result.usage, result.usage))
         self.result = result
 
     def fault_to_wait_for(self, result: WorkerResult) -> ProviderFault | None:

@@ -77,21 +77,21 @@ def amount(record: Mapping[str, Any], key: str) -> float | None:
     return number
 
 
-def added(first: Usage, second: Usage) -> Usage:
-    """The sum; a number that is unknown in one of them is unknown in it, and what is known of it
-    is the least that it was."""
-    if NOTHING_SPENT in (first, second):  # also where the other only tells one number of tokens
-        return second if first == NOTHING_SPENT else first
-    cost = None
-    if first.cost_usd is not None and second.cost_usd is not None:
-        cost = first.cost_usd + second.cost_usd
+def total_of(uses: Iterable[Usage]) -> Usage:
+    """The sum of all uses. A number that is unknown in one use is unknown in the sum, and what is
+    known of it is the least that it was."""
+    parts = [use for use in uses if use != NOTHING_SPENT]
+    if len(parts) < 2:  # a part of unknown cost stays as it is beside parts that cost nothing
+        return parts[0] if parts else NOTHING_SPENT
+    costs = [use.cost_usd for use in parts if use.cost_usd is not None]
     whole = Usage(
-        input_tokens=_sum(first.input_tokens, second.input_tokens),
-        output_tokens=_sum(first.output_tokens, second.output_tokens),
-        cost_usd=cost,
-        undivided_tokens=_sum(first.undivided_tokens, second.undivided_tokens),
+        input_tokens=_sum(use.input_tokens for use in parts),
+        output_tokens=_sum(use.output_tokens for use in parts),
+        cost_usd=math.fsum(costs) if len(costs) == len(parts) else None,
     )
-    return with_least(whole, (first, second))
+    if whole.total_tokens is None:
+        whole = replace(whole, undivided_tokens=_sum(use.total_tokens for use in parts))
+    return with_least(whole, parts)
 
 
 def with_least(whole: Usage, parts: Iterable[Usage]) -> Usage:
@@ -111,5 +111,6 @@ def _finite(value: object) -> float | None:
         return None
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else sum(one or 0 for one in known)

@@ -22,6 +22,7 @@ from driver.backend_api.driver import (
     MODEL_ROLES,
     ROLE_WORKER,
     WORKER_RUNNING,
+    AgentDriver,
     DriverCapabilities,
     WorkerRequest,
     WorkerResult,
@@ -31,8 +32,9 @@ from driver.backend_api.models import CODEX_MODELS
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.throttle import Throttle
 from driver.backend_api.tries import Tries
+from driver.backends.backend_settings import Environ, given, models_of
 from driver.backends.cli.endings import not_run
-from driver.backends.cli.local_driver import LocalDriver
+from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver
 from driver.backends.http.dialogue import Channel, Dialogue, Work
 from driver.backends.http.exchange import Watch
 from driver.backends.http.owned_files import show_owned
@@ -44,6 +46,7 @@ from driver.filesystem.safe_file_access import NotPlainError, write_plain
 from driver.terminal.check_result import CheckResult
 from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import process_environment
+from tools.settings.schema import BackendSettings
 
 # Names that callers of the source look up. What a server takes is asked of the server itself.
 JSON_SCHEMA_CAPABLE = frozenset(
@@ -66,6 +69,7 @@ class CodexDriver(LocalDriver):
     """Asks OpenAI, or another server of its protocol, for whole new contents of files."""
 
     name = "codex"
+    asks_base_url = True
 
     def __init__(  # noqa: PLR0913, PLR0917 - the source's parameters, and settings of one backend
         self,
@@ -257,3 +261,29 @@ class CodexDriver(LocalDriver):
     def _hear(self, worker_id: str) -> None:
         with self._heard_lock:
             self._heard[worker_id] = self._now()
+
+
+def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    """The driver for `[backend]` of the settings."""
+    return CodexDriver(
+        models_of(backend),
+        environ=environ,
+        **completion_options(backend),
+        **given(base_url=backend.base_url, api_key_env=backend.api_key_env),
+    )
+
+
+def completion_options(backend: BackendSettings) -> dict[str, Any]:
+    """The options of every backend behind Chat Completions."""
+    # A model on one's own machine may take as long as it likes for an answer that comes at once.
+    patience = None if backend.is_local else DEFAULT_STALL_S
+    return {
+        "timeout_s": backend.timeout_s,
+        "stall_s": backend.stall_s or patience,
+        "proxies": backend.env,
+        **given(
+            max_retries=backend.max_retries,
+            max_owned_bytes=backend.max_owned_bytes,
+            tier=backend.tier,
+        ),
+    }

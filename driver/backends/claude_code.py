@@ -1,6 +1,6 @@
 """The backend that runs Claude Code's `claude -p` in the item's workspace.
 
-Owns its command line, its environment and how its ending is read; `claude_stream` reads its words.
+Owns its command line, its environment and its login; `claude_stream` reads its output.
 """
 
 from __future__ import annotations
@@ -9,32 +9,35 @@ import json
 import signal
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Unpack
 
 from driver.backend_api.driver import (
-    FAILURE_COULD_NOT_RUN,
     ROLE_SETUP,
     ROLE_VERIFY,
     ROLE_WORKER,
+    AgentDriver,
     DriverCapabilities,
     WorkerRequest,
-    WorkerResult,
 )
-from driver.backends.cli.agent_reply import result_of
+from driver.backends.backend_settings import Environ, given, local_options, models_of
+from driver.backends.cli.agent_reply import Reply
 from driver.backends.cli.claude_stream import read_stream
-from driver.backends.cli.cli_checks import examine_cli, login_of_claude
-from driver.backends.cli.cli_driver import CliDriver
-from driver.backends.cli.endings import not_run, printed_lines
-from driver.backends.cli.local_driver import AgentCall, LocalOptions, dispatch_folder
-from driver.execution.processes import child_environment
-from driver.terminal.check_result import CheckResult, failed_as
+from driver.backends.cli.cli_driver import CliDriver, knows, reason_of
+from driver.backends.cli.endings import printed_lines
+from driver.backends.cli.json_output import object_in
+from driver.backends.cli.local_driver import Ask, LocalOptions
+from driver.execution.processes import Finished, child_environment
+from driver.terminal.check_result import CheckResult, failed, passed, warned
 from state_store.documents.errors import InputError
+from tools.settings.schema import BackendSettings
 
 PROGRAM = "claude"
 MODELS = {ROLE_WORKER: "haiku", ROLE_SETUP: "sonnet", ROLE_VERIFY: "haiku"}
 DEFAULT_MAX_TURNS = 50
 TOOLS = "Read,Write,Edit,Bash"
-TOOLS_OF_A_READER = "Read,Grep,Glob"  # who judges work must not be able to change it
+TOOLS_OF_A_READER = "Read,Grep,Glob"  # a reviewer must not be able to change what it judges
+_LOG_IN = "run claude once and log in, or set ANTHROPIC_API_KEY"
 
 # What the CLI needs, beside what every child gets, to find its account and the network. IS_SANDBOX
 # is not here: with it the CLI drops its own refusal to run unguarded as root.
@@ -70,6 +73,8 @@ class ClaudeCodeDriver(CliDriver):
     name = "claude-code"
     program = PROGRAM
     install = ("Claude Code", "@anthropic-ai/claude-code")
+    parent_names = PARENT_NAMES
+    first_signal = signal.SIGINT  # it then ends its running tool and often still tells its cost
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class ClaudeCodeDriver(CliDriver):
         self._max_turns = max_turns
 
     def probe_capabilities(self) -> DriverCapabilities:
-        """Everything, without contacting anything."""
+        """All abilities; nothing is contacted."""
         return self.capabilities(
             accuracy=0.99,
             models=("haiku", "sonnet", "opus"),
@@ -101,43 +106,26 @@ class ClaudeCodeDriver(CliDriver):
         )
 
     def reports_cost(self) -> bool:
-        """Every answer of the program has its own figure."""
+        """True: every answer of the program has its own figure."""
         return True
 
-    def command_line(self) -> tuple[str, ...]:
-        """The call for a request that asks for nothing special; the prompt comes on stdin."""
-        return (*self._program, *self._arguments(WorkerRequest(prompt="")))
+    def login(self, ask: Ask) -> CheckResult:
+        """The login that `claude auth status` tells, without asking the provider."""
+        return login_of_claude(ask)
 
-    def readiness_problems(self) -> tuple[str, ...]:
-        """Says so when the program is missing; whether it is logged in shows at the first use."""
-        return () if self.found() else (self.missing(),)
+    def variables(self) -> Mapping[str, str]:
+        """The bounds on its own retries, where the user has set none."""
+        own = child_environment(self.environ, self.env_names)
+        return {name: value for name, value in BOUNDS.items() if name not in own}
 
-    def examine(self) -> tuple[CheckResult, ...]:
-        """The program, its version and its login, as an agent would find them."""
-        found = self.found()
-        if found is None:
-            return (failed_as("program", self.missing()),)
-        return examine_cli(found[0], self.asking(found, PARENT_NAMES), login_of_claude)
+    def read(self, request: WorkerRequest, finished: Finished, now: datetime) -> Reply:
+        """The reply in its stream of JSON."""
+        del request
+        return read_stream(printed_lines(finished), now)
 
-    def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Run the CLI once and read its result line."""
-        found = self.found()
-        if found is None:
-            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self.missing())
-        with dispatch_folder(request) as folder:
-            call = AgentCall(
-                argv=(*found, *self._arguments(request)),
-                folder=folder,
-                names=PARENT_NAMES,
-                extra=self._bounds(),
-                # SIGINT makes it end its running tool and often still tell what it cost.
-                first_signal=signal.SIGINT,
-            )
-            finished = self.run_agent(worker_id, request, call)
-            reply = read_stream(printed_lines(finished), datetime.now().astimezone())
-        return result_of(worker_id, request, finished, reply, PROGRAM)
-
-    def _arguments(self, request: WorkerRequest) -> tuple[str, ...]:
+    def arguments(self, request: WorkerRequest, folder: Path) -> tuple[str, ...]:
+        """The options of `claude -p`."""
+        del folder
         schema = request.result_schema
         return (
             *("-p", "--output-format", "stream-json", "--verbose"),
@@ -150,6 +138,25 @@ class ClaudeCodeDriver(CliDriver):
             *self._extra_args,
         )
 
-    def _bounds(self) -> dict[str, str]:
-        given = child_environment(self.environ, self.env_names)
-        return {name: value for name, value in BOUNDS.items() if name not in given}
+
+def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    """The driver for `[backend]` of the settings."""
+    return ClaudeCodeDriver(
+        models_of(backend),
+        extra_args=backend.extra_args,
+        **local_options(backend, environ),
+        **given(program=backend.command, tier=backend.tier, max_turns=backend.max_turns),
+    )
+
+
+def login_of_claude(ask: Ask) -> CheckResult:
+    """The check of the login, by `claude auth status`."""
+    if not knows(ask, "auth", "status"):
+        return warned("login", "this version cannot tell", "install a current Claude Code")
+    done = ask("auth", "status")
+    status = object_in(done.stdout) or {}
+    if done.exit_code == 0 and status.get("loggedIn") is True:
+        return passed("login", f"by {status.get('authMethod', 'means it does not tell')}")
+    if status.get("loggedIn") is False:
+        return failed("login", "claude is not logged in", _LOG_IN)
+    return warned("login", f"claude auth status: {reason_of(done)}", _LOG_IN)

@@ -1,7 +1,7 @@
 """The backend that runs the agentic Codex program, `codex exec`, in the item's workspace.
 
-Owns its command line, its environment and how its ending is read; `codex_events` reads its words.
-The backend `codex` is another one: it asks a model over HTTP and writes the files itself.
+Owns its command line, its environment and its login; `codex_events` reads its output. The backend
+`codex` is another one: it asks a model over HTTP and writes the files itself.
 """
 
 from __future__ import annotations
@@ -10,30 +10,29 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Unpack
 
-from driver.backend_api.driver import (
-    FAILURE_COULD_NOT_RUN,
-    ROLE_VERIFY,
-    DriverCapabilities,
-    Usage,
-    WorkerRequest,
-    WorkerResult,
-)
+from driver.backend_api.driver import ROLE_VERIFY, AgentDriver, DriverCapabilities, WorkerRequest
 from driver.backend_api.fault_words import fault_in
 from driver.backend_api.models import CODEX_MODELS, cost_of
-from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.backends.cli.agent_reply import Reply, result_of
-from driver.backends.cli.cli_checks import examine_cli, login_of_codex
-from driver.backends.cli.cli_driver import CliDriver
+from driver.backends.backend_settings import (
+    Environ,
+    check_address,
+    given,
+    local_options,
+    models_of,
+)
+from driver.backends.cli.agent_reply import Reply
+from driver.backends.cli.cli_driver import CliDriver, knows, reason_of
 from driver.backends.cli.codex_events import read_events
-from driver.backends.cli.endings import not_run, printed_lines, tail
+from driver.backends.cli.endings import printed_lines, tail
 from driver.backends.cli.json_output import answer_in
-from driver.backends.cli.local_driver import AgentCall, LocalOptions, dispatch_folder
+from driver.backends.cli.local_driver import Ask, LocalOptions
 from driver.execution.processes import Finished
-from driver.terminal.check_result import CheckResult, failed_as
+from driver.terminal.check_result import CheckResult, failed, passed, warned
+from state_store.documents.errors import InputError
+from tools.settings.schema import BackendSettings
 
 PROGRAM = "codex"
 PROVIDER = "tidegate"
@@ -70,6 +69,8 @@ class CodexCliDriver(CliDriver):
     name = "codex-cli"
     program = PROGRAM
     install = ("Codex", "@openai/codex")
+    parent_names = PARENT_NAMES
+    asks_base_url = True
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class CodexCliDriver(CliDriver):
         self._base_url, self._key_name = base_url, api_key_env
 
     def probe_capabilities(self) -> DriverCapabilities:
-        """Everything but a cost of its own, without contacting anything."""
+        """All abilities but a cost of its own; nothing is contacted."""
         return self.capabilities(
             accuracy=0.97,
             models=tuple(dict.fromkeys(self._models.values())),
@@ -97,51 +98,42 @@ class CodexCliDriver(CliDriver):
             notes="codex exec in its own sandbox; the cost is reckoned from its tokens",
         )
 
-    def command_line(self) -> tuple[str, ...]:
-        """The call for a request that asks for nothing special; the prompt comes on stdin."""
-        return (*self._program, *self._arguments(WorkerRequest(prompt=""), None))
+    def key_problem(self) -> str | None:
+        """The sentence for a variable that the settings name and that is not set."""
+        if not self._key_name or self.environ.get(self._key_name):
+            return None
+        return (
+            f"the variable {self._key_name}, named in [backend] api_key_env, is not set; "
+            "put the key into it, or leave the setting out to use the program's own login"
+        )
 
-    def readiness_problems(self) -> tuple[str, ...]:
-        """Says so when the program or the named key is missing; whether it is logged in shows at
-        the first use."""
-        missing = None if self.found() else self.missing()
-        return tuple(filter(None, (missing, self._without_key())))
+    def variables(self) -> Mapping[str, str]:
+        """The key that the settings name, under the name that the program takes it by."""
+        if not self._key_name:
+            return {}
+        name = self._key_name if self._base_url else KEY_OF_THE_PROGRAM
+        return {name: self.environ[self._key_name]}
 
-    def examine(self) -> tuple[CheckResult, ...]:
-        """The program, its version and its login, as an agent would find them."""
-        found = self.found()
-        if found is None:
-            return (failed_as("program", self.missing()),)
-        ask = self.asking(found, PARENT_NAMES)
-        if problem := self._without_key():
-            return (*examine_cli(found[0], ask), failed_as("key", problem))
+    def login(self, ask: Ask) -> CheckResult | None:
+        """The login that `codex login status` tells; None where another server is asked."""
         has_key = bool(self._key_name or self.environ.get(KEY_OF_THE_PROGRAM))
-        login = None if self._base_url else partial(login_of_codex, has_key=has_key)
-        return examine_cli(found[0], ask, login)
+        return None if self._base_url else login_of_codex(ask, has_key=has_key)
 
-    def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
-        """Run the program once and read its events."""
-        found = self.found()
-        if found is None:
-            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self.missing())
-        if missing := self._without_key():
-            result = not_run(worker_id, FAILURE_COULD_NOT_RUN, missing)
-            result.fault = ProviderFault(FaultKind.BAD_KEY, missing)
-            return result
-        with dispatch_folder(request) as folder:
-            schema = _schema_file(request, folder)
-            call = AgentCall(
-                argv=(*found, *self._arguments(request, schema)),
-                folder=folder,
-                names=PARENT_NAMES,
-                extra=self._key(),
-            )
-            finished = self.run_agent(worker_id, request, call)
-            now = datetime.now().astimezone()
-            reply = _with_last_words(read_events(printed_lines(finished), now), finished, now)
-        return self._result(worker_id, request, finished, reply)
+    def read(self, request: WorkerRequest, finished: Finished, now: datetime) -> Reply:
+        """The reply in its events, with the cost reckoned from its tokens."""
+        reply = read_events(printed_lines(finished), now)
+        if not reply.finished and reply.fault is None:
+            # A run without an error in its events may have told one on standard error.
+            reply = replace(reply, fault=fault_in(tail(finished.stderr), now))
+        model, usage = request.model or self.resolve_model(request.role), reply.usage
+        if usage.cost_usd is None:
+            cost = cost_of(model, usage, self.prices, cached_tokens=reply.cached_tokens)
+            usage = replace(usage, cost_usd=cost)
+        structured = answer_in(reply.text) if request.result_schema else None
+        return replace(reply, model=model, usage=usage, structured=structured)
 
-    def _arguments(self, request: WorkerRequest, schema: Path | None) -> tuple[str, ...]:
+    def arguments(self, request: WorkerRequest, folder: Path) -> tuple[str, ...]:
+        """The options of `codex exec`; the schema of an answer is a file in `folder`."""
         sandbox = "read-only" if request.role == ROLE_VERIFY else "workspace-write"
         settings = {
             **self._provider(),
@@ -150,12 +142,17 @@ class CodexCliDriver(CliDriver):
             "shell_environment_policy.include_only": [*_SEEN_BY_COMMANDS, *self.env_names],
             "project_doc_max_bytes": 0,
         }
+        schema: tuple[str, ...] = ()
+        if request.result_schema:
+            path = (folder / "schema.json").absolute()
+            path.write_text(json.dumps(request.result_schema), encoding="utf-8")
+            schema = ("--output-schema", str(path))
         return (
             *("exec", "--json", "--skip-git-repo-check", "--ephemeral"),
             *("--ignore-user-config", "--ignore-rules"),
             *("--sandbox", sandbox, "--model", request.model or self.resolve_model(request.role)),
             *(part for key, value in settings.items() for part in ("-c", f"{key}={_toml(value)}")),
-            *(("--output-schema", str(schema)) if schema else ()),
+            *schema,
             *self._extra_args,
             "-",
         )
@@ -170,53 +167,33 @@ class CodexCliDriver(CliDriver):
             f"model_providers.{PROVIDER}": {**server, **key, **_PATIENCE},
         }
 
-    def _key(self) -> dict[str, str]:
-        if not self._key_name:
-            return {}
-        name = self._key_name if self._base_url else KEY_OF_THE_PROGRAM
-        return {name: self.environ[self._key_name]}
 
-    def _without_key(self) -> str | None:
-        if not self._key_name or self.environ.get(self._key_name):
-            return None
-        return (
-            f"the variable {self._key_name}, named in [backend] api_key_env, is not set; "
-            "put the key into it, or leave the setting out to use the program's own login"
-        )
-
-    def _result(
-        self, worker_id: str, request: WorkerRequest, finished: Finished, reply: Reply
-    ) -> WorkerResult:
-        model = request.model or self.resolve_model(request.role)
-        reply = replace(
-            reply,
-            model=model,
-            usage=self._priced(model, reply),
-            structured=answer_in(reply.text) if request.result_schema else None,
-        )
-        return result_of(worker_id, request, finished, reply, PROGRAM)
-
-    def _priced(self, model: str, reply: Reply) -> Usage:
-        if reply.usage.cost_usd is not None:
-            return reply.usage
-        cost = cost_of(model, reply.usage, self.prices, cached_tokens=reply.cached_tokens)
-        return replace(reply.usage, cost_usd=cost)
+def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    """The driver for `[backend]` of the settings. Raises InputError for what is missing."""
+    if backend.base_url and not (backend.model or backend.models):
+        raise InputError("codex-cli at [backend] base_url needs [backend] model, one it serves")
+    check_address(backend)  # a password in it would stand in the list of processes
+    return CodexCliDriver(
+        models_of(backend),
+        base_url=backend.base_url,
+        api_key_env=backend.api_key_env,
+        extra_args=backend.extra_args,
+        **local_options(backend, environ),
+        **given(program=backend.command, tier=backend.tier),
+    )
 
 
-def _schema_file(request: WorkerRequest, folder: Path) -> Path | None:
-    if not request.result_schema:
-        return None
-    path = folder / "schema.json"
-    path.write_text(json.dumps(request.result_schema), encoding="utf-8")
-    return path.absolute()
-
-
-def _with_last_words(reply: Reply, finished: Finished, now: datetime) -> Reply:
-    """A run that told no error in its events may have told one on standard error."""
-    if reply.finished or reply.fault is not None:
-        return reply
-    fault = fault_in(tail(finished.stderr), now)
-    return reply if fault is None else replace(reply, fault=fault, failure=FAILURE_COULD_NOT_RUN)
+def login_of_codex(ask: Ask, *, has_key: bool) -> CheckResult:
+    """The check of the login, by `codex login status`; with `has_key` the program is given one."""
+    if has_key:
+        return passed("login", "by a key in the environment")
+    if not knows(ask, "login", "status"):
+        return warned("login", "this version cannot tell", "install a current Codex CLI")
+    done = ask("login", "status")
+    if done.exit_code == 0:
+        return passed("login", reason_of(done))
+    remedy = "run codex login, or set CODEX_API_KEY"
+    return failed("login", f"codex: {reason_of(done)}", remedy)
 
 
 def _toml(value: object) -> str:

@@ -1,6 +1,6 @@
 """A backend's configuration as a dict or a JSON file: functions, shapes and errors of the source.
 
-Our own programs go by their settings, to `adapters`.
+Our own programs build their backends from the settings, with `registry`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from driver.backend_api.driver import AgentDriver
-from driver.backends.registry import FACTORIES, BackendConfigError, Environ, given, unknown
+from driver.backends.backend_settings import BackendConfigError, Environ, given
+from driver.backends.registry import ADAPTERS, driver_from, unknown
 from state_store.documents.errors import CannotRunError, InputError
 from tools.settings import load as tidegate_settings
 from tools.settings.schema import BackendSettings
@@ -54,14 +55,14 @@ def build_driver(
     name = _checked(config, "backend configuration")
     if environ is None:
         environ = tidegate_settings.process_environment()
-    return FACTORIES[name](_as_settings(name, config), environ)
+    return driver_from(_as_settings(name, config), environ)
 
 
 def describe_backend(config: Mapping[str, Any] | None = None) -> str:
-    """One ASCII line for people; never raises for a backend that is unknown or cannot be built."""
+    """A line of ASCII for people; never raises for a backend that is unknown or cannot be built."""
     config = load_backend_config() if config is None else config
     name = config.get("backend", DEFAULT_BACKEND)
-    if not isinstance(name, str) or name not in FACTORIES:
+    if not isinstance(name, str) or name not in ADAPTERS:
         line = f"unknown backend '{name}'"
     else:
         try:
@@ -78,7 +79,7 @@ def _checked(config: Mapping[str, Any], where: str) -> str:
     name = config.get("backend", DEFAULT_BACKEND)
     if not isinstance(name, str):
         raise BackendConfigTypeError(f"{where}: backend must be a text, not {name!r:.40}")
-    if name not in FACTORIES:
+    if name not in ADAPTERS:
         raise BackendConfigError(f"{where}: {unknown(name)}")
     missing = [key for key in _REQUIRED.get(name, ()) if not config.get(key)]
     if missing:

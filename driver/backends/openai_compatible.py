@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from driver.backend_api.driver import MODEL_ROLES, DriverCapabilities
+from driver.backend_api.driver import MODEL_ROLES, ROLE_WORKER, AgentDriver, DriverCapabilities
 from driver.backend_api.throttle import Throttle
-from driver.backends.chat import CodexDriver, Transport
+from driver.backends.backend_settings import Environ, models_of
+from driver.backends.chat import CodexDriver, Transport, completion_options
 from driver.backends.http.exchange import Watch
 from driver.backends.http.server import OPENAI_KEY, Server, complete
 from driver.backends.http.transport import default_openai_transport
+from state_store.documents.errors import InputError
 from tools.settings.load import process_environment
+from tools.settings.schema import BackendSettings
 
 __all__ = ["OpenAICompatibleDriver", "default_openai_transport", "make_openai_compatible_transport"]
 
@@ -62,12 +65,28 @@ class OpenAICompatibleDriver(CodexDriver):
         self.is_local = is_local
 
     def probe_capabilities(self) -> DriverCapabilities:
-        """As codex, with less trust in a local model."""
+        """The abilities of codex, with less trust in a local model."""
         return replace(
             super().probe_capabilities(),
             name=f"{self.name} ({self.model})",
             tool_use_accuracy=0.80 if self.is_local else 0.92,
         )
+
+
+def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    """The driver for `[backend]` of the settings. Raises InputError for what is missing."""
+    models = models_of(backend)
+    needed: dict[str, Any] = {"base_url": backend.base_url, "model": models.get(ROLE_WORKER)}
+    if missing := [key for key, value in needed.items() if not value]:
+        raise InputError([f"the {backend.name} backend needs [backend] {key}" for key in missing])
+    return OpenAICompatibleDriver(
+        **needed,
+        api_key_env=backend.api_key_env,
+        is_local=backend.is_local,
+        model_map=models,
+        environ=environ,
+        **completion_options(backend),
+    )
 
 
 def make_openai_compatible_transport(

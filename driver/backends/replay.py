@@ -12,10 +12,12 @@ from typing import Any, Unpack
 
 from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
+    AgentDriver,
     DriverCapabilities,
     WorkerRequest,
     WorkerResult,
 )
+from driver.backends.backend_settings import Environ, given
 from driver.backends.cli.endings import not_run
 from driver.backends.cli.local_driver import LocalDriver, LocalOptions, item_of, phase_of
 from driver.backends.recorded import (
@@ -28,6 +30,7 @@ from driver.backends.recorded import (
 from driver.backends.recording import load_recording
 from driver.domain.results import MODE_LINK, MODE_PROGRAM
 from state_store.documents.errors import InputError
+from tools.settings.schema import BackendSettings
 
 MATCHES = ("prompt", "item")
 
@@ -108,6 +111,14 @@ class ReplayDriver(LocalDriver):
                 f'{number}; record again, or set [backend] match to "item"'
             )
         return entry
+
+
+def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
+    """The driver for `[backend]` of the settings. Raises InputError without a recording."""
+    if not backend.recording:
+        raise InputError("the replay backend needs [backend] recording, the file to answer from")
+    path = Path(backend.recording)
+    return ReplayDriver(path, match=backend.match, environ=environ, **given(tier=backend.tier))
 
 
 def nonce_of(request: WorkerRequest) -> str:

@@ -70,7 +70,7 @@ class TestCommandDriver(ProgramDriverContract):
         command = place.program(Plan(fails=True), SPEECH, usage="", noise=100_000)
         result = CommandDriver(command, environ=PARENT).dispatch_worker(place.request())
         assert result.failure == FAILURE_AGENT
-        assert result.error == "agent exited with 7: it went wrong"
+        assert result.error == "the agent exited with 7: it went wrong"
         assert len(result.text) < 40_000
 
     @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver
 from driver.backends.config import build_driver, describe_backend, load_backend_config
 from driver.backends.http.server import Server
 from driver.backends.recording import RecordingWriter
-from driver.backends.registry import FACTORIES, driver_from, review_driver_from
+from driver.backends.registry import ADAPTERS, driver_from, review_driver_from
 from state_store.documents.errors import InputError
 from tools.settings.kinds import TokenPrice
 from tools.settings.load import Settings, load
@@ -242,7 +242,7 @@ def test_an_unknown_backend_is_a_value_error_to_build_and_a_line_to_describe() -
     assert describe_backend({"backend": "gpt"}) == "unknown backend 'gpt'"
 
 
-@pytest.mark.parametrize("name", [*FACTORIES, "h\u00e9"])
+@pytest.mark.parametrize("name", [*ADAPTERS, "h\u00e9"])
 def test_every_backend_is_described_in_one_ascii_line(name: str) -> None:
     line = describe_backend({"backend": name})
     assert line.isascii()

@@ -12,8 +12,7 @@ from driver.backend_api.driver import Usage
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.cli.other_clis import (
     READERS,
-    SAID_CHARACTERS,
-    Printed,
+    TEXT_CHARACTERS,
     read_aider,
     read_gemini,
     read_opencode,
@@ -33,7 +32,7 @@ def step(cost: object = 0, **tokens: object) -> str:
 
 
 def opencode(*more: str) -> Any:
-    return read_opencode(Printed(more))
+    return read_opencode(more)
 
 
 # What the model server billed in those runs: input with what was cached, and output.
@@ -92,66 +91,66 @@ class TestOpencode:
 
 class TestGemini:
     def test_the_result_tells_the_whole_run(self) -> None:
-        report = read_gemini(Printed(lines("gemini_done.jsonl")))
+        report = read_gemini(lines("gemini_done.jsonl"))
         assert (report.usage, report.text, report.error) == (BILLED_GEMINI, "done", "")
         assert (report.started, report.finished) == (True, True)
 
     def test_thoughts_were_written_though_its_output_leaves_them_out(self) -> None:
         stats = {"total_tokens": 462, "input_tokens": 426, "output_tokens": 21}
         result = json.dumps({"type": "result", "status": "success", "stats": stats})
-        assert read_gemini(Printed([result])).usage == BILLED_GEMINI
+        assert read_gemini([result]).usage == BILLED_GEMINI
 
     def test_what_was_used_before_an_error_counts(self) -> None:
-        report = read_gemini(Printed(lines("gemini_turned_down_later.jsonl")))
+        report = read_gemini(lines("gemini_turned_down_later.jsonl"))
         assert (report.usage, report.status) == (Usage(139, 11, None), 400)
         assert "bad model name" in report.error
 
     def test_a_run_without_a_result_is_unknown(self) -> None:
-        report = read_gemini(Printed(lines("gemini_done.jsonl")[:-1]))
+        report = read_gemini(lines("gemini_done.jsonl")[:-1])
         assert (report.started, report.finished, report.usage) == (True, False, Usage())
 
     def test_a_server_that_tells_no_use_is_unknown_use(self) -> None:
         result = {"type": "result", "status": "success", "stats": {"total_tokens": 0}}
-        assert read_gemini(Printed([json.dumps(result)])).usage == Usage()
+        assert read_gemini([json.dumps(result)]).usage == Usage()
 
     @pytest.mark.parametrize("stats", [None, [], {"total_tokens": 3, "input_tokens": 5}])
     def test_numbers_that_cannot_be_are_unknown(self, stats: object) -> None:
         result = {"type": "result", "status": "success", "stats": stats}
-        assert read_gemini(Printed([json.dumps(result)])).usage == Usage()
+        assert read_gemini([json.dumps(result)]).usage == Usage()
 
     def test_nothing_printed_is_not_started(self) -> None:
-        assert not read_gemini(Printed(["Please set an Auth method"])).started
+        assert not read_gemini(["Please set an Auth method"]).started
 
 
 class TestAider:
     def test_its_log_tells_exactly_what_its_output_rounds(self) -> None:
-        report = read_aider(Printed(lines("aider_done.txt"), lines("aider_done.jsonl")))
+        report = read_aider(lines("aider_done.txt"), lines("aider_done.jsonl"))
         assert (report.usage, report.error) == (Usage(139, 11, None), "")
         assert (report.started, report.finished) == (True, True)
 
     def test_an_error_is_one_though_it_ends_with_0(self) -> None:
-        report = read_aider(Printed(lines("aider_bad_key.txt"), lines("aider_bad_key.jsonl")))
+        report = read_aider(lines("aider_bad_key.txt"), lines("aider_bad_key.jsonl"))
         assert (report.status, report.usage) == (401, NOTHING_SPENT)
         assert "OpenAIException - bad key given" in report.error
 
     def test_an_error_that_a_later_try_made_good_is_none(self) -> None:
         said = [*lines("aider_bad_key.txt"), *lines("aider_done.txt")]
-        report = read_aider(Printed(said, lines("aider_done.jsonl")))
+        report = read_aider(said, lines("aider_done.jsonl"))
         assert (report.error, report.usage) == ("", Usage(139, 11, None))
 
     def test_of_an_output_without_end_the_end_is_kept(self) -> None:
         said = ["x" * 65_536 for _ in range(100)]
-        report = read_aider(Printed([*said, "bye"], lines("aider_done.jsonl")))
-        assert (len(report.text), report.text[-4:]) == (SAID_CHARACTERS, "xbye")
+        report = read_aider([*said, "bye"], lines("aider_done.jsonl"))
+        assert (len(report.text), report.text[-4:]) == (TEXT_CHARACTERS, "xbye")
 
     def test_a_file_that_quotes_such_an_error_is_none(self) -> None:
         said = ["litellm.RateLimitError: quoted\n"]
-        assert read_aider(Printed(said, lines("aider_done.jsonl"))).error == ""
+        assert read_aider(said, lines("aider_done.jsonl")).error == ""
 
     def test_no_answer_and_no_known_error_is_no_end(self) -> None:
-        report = read_aider(Printed(["killed\n"], lines("aider_bad_key.jsonl")))
+        report = read_aider(["killed\n"], lines("aider_bad_key.jsonl"))
         assert (report.started, report.finished, report.error) == (True, False, "")
 
     def test_without_its_log_nothing_is_known(self) -> None:
-        report = read_aider(Printed(lines("aider_done.txt")))
+        report = read_aider(lines("aider_done.txt"))
         assert (report.started, report.usage) == (False, Usage())

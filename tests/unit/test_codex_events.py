@@ -77,11 +77,11 @@ def test_the_use_of_all_turns_is_added_up() -> None:
     assert read_events(lines, NOW).usage == Usage(200, 14)
 
 
-def test_one_turn_without_a_told_use_makes_the_sum_unknown() -> None:
+def test_one_turn_without_a_told_use_makes_the_sum_unknown_but_for_its_least() -> None:
     told = {"type": "turn.completed", "usage": {"input_tokens": 100, "output_tokens": 7}}
     silent = {"type": "turn.completed", "usage": {"input_tokens": 0, "output_tokens": 0}}
     lines = [THREAD, TURN, json.dumps(told), TURN, json.dumps(silent)]
-    assert read_events(lines, NOW).usage == Usage()
+    assert read_events(lines, NOW).usage == Usage(least_tokens=107)
 
 
 @pytest.mark.parametrize("use", [{"input_tokens": -1}, {"input_tokens": "many"}, None, 7])

@@ -15,7 +15,10 @@ from driver.backend_api.driver import (
     WorkerResult,
     WorkerStatus,
 )
-from driver.backends.cli.cli_checks import Ask, examine_cli, login_of_claude, login_of_codex
+from driver.backends.claude_code import login_of_claude
+from driver.backends.cli.cli_driver import examine_cli
+from driver.backends.cli.local_driver import Ask
+from driver.backends.codex_cli import login_of_codex
 from driver.backends.http.server import judge_models
 from driver.diagnostics.machine import (
     CLOCK_SLACK_S,

@@ -11,7 +11,7 @@ import pytest
 
 from driver.backend_api.driver import Usage, WorkerResult
 from driver.backend_api.models import Price
-from driver.backend_api.usage import added
+from driver.backend_api.usage import total_of
 from driver.backends.cli.claude_stream import read_stream
 from driver.backends.command import read_usage
 from driver.backends.http.chat_usage import Bill
@@ -79,10 +79,10 @@ def test_one_wrong_number_of_a_usage_file_hides_none_of_the_others(
 
 
 def test_a_try_that_told_nothing_hides_none_of_the_others() -> None:
-    tries = added(added(Usage(5 * MILLION, 7, 2.5), Usage()), Usage(1, 1, 0.5))
+    tries = total_of([total_of([Usage(5 * MILLION, 7, 2.5), Usage()]), Usage(1, 1, 0.5)])
     assert (tries.total_tokens, tries.cost_usd) == (None, None)
     assert charged(tries) == (5 * MILLION + 9, 5_000_009)
-    assert added(Usage(least_usd=9.0), Usage(1, 2)).least_usd == 9.0
+    assert total_of([Usage(least_usd=9.0), Usage(1, 2)]).least_usd == 9.0
 
 
 def test_an_answer_that_told_nothing_hides_none_of_the_others() -> None:

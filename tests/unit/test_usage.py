@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from driver.backend_api.driver import Usage
-from driver.backend_api.usage import MAX_USAGE_BYTES, NOTHING_SPENT, added, parse_usage
+from driver.backend_api.usage import MAX_USAGE_BYTES, NOTHING_SPENT, parse_usage, total_of
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,10 @@ def test_a_malformed_value_is_an_error_never_zero(content: bytes) -> None:
         (NOTHING_SPENT, Usage(), Usage()),
         (NOTHING_SPENT, Usage(undivided_tokens=7), Usage(undivided_tokens=7)),
         (Usage(undivided_tokens=3), Usage(undivided_tokens=7), Usage(undivided_tokens=10)),
+        (Usage(undivided_tokens=3), Usage(1, 2, 0.5), Usage(undivided_tokens=6, least_usd=0.5)),
     ],
 )
 def test_use_is_added_up_and_unknown_stays_unknown(
     first: Usage, second: Usage, sum_: Usage
 ) -> None:
-    assert added(first, second) == sum_
+    assert total_of([first, second]) == sum_

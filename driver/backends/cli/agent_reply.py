@@ -1,7 +1,7 @@
-"""What one run of an agent's program came to: its reply, judged with how its process ended.
+"""The reply of one run of an agent program, and the result of the dispatch that follows from it.
 
-For programs that tell of their run by events. Reading the events is each program's own reader's
-work; what the provider's faults are is said by `fault_words`.
+A reader for each program folds its output into a `Reply`; `result_of` joins that with the end of
+the process.
 """
 
 from __future__ import annotations
@@ -14,38 +14,86 @@ from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
     FAILURE_NONE,
     Usage,
-    WorkerRequest,
     WorkerResult,
 )
 from driver.backend_api.provider_fault import ProviderFault
-from driver.backend_api.usage import NOTHING_SPENT
+from driver.backend_api.usage import NOTHING_SPENT, total_of, with_least
 from driver.backends.cli.endings import broken_off, silence_of, tail
 from driver.execution.processes import Ending, Finished
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the events say of one run. `started` is False when no session began, `finished` when
-    they break off before its end, good or bad; `cached_tokens` are a part of the input."""
+    """A run as its output tells it.
 
-    started: bool = False
-    finished: bool = False
-    failure: str = FAILURE_AGENT
+    `started` is False when no session began, `finished` when the output breaks off before the end
+    of the run. `error` is why there is no answer, "" where there is one; `status` is its HTTP
+    status, `fault` the provider's fault behind it. `cached_tokens` are a part of the input.
+    """
+
+    started: bool = True
+    finished: bool = True
     error: str = ""
+    status: int | None = None
+    fault: ProviderFault | None = None
     text: str = ""
     model: str | None = None
     usage: Usage = field(default_factory=Usage)
     cached_tokens: int = 0
     structured: dict[str, Any] | None = None
-    fault: ProviderFault | None = None
+
+    @property
+    def failure(self) -> str:
+        """The failure that the output tells, whatever the exit code."""
+        if self.fault or not self.started:
+            return FAILURE_COULD_NOT_RUN
+        return FAILURE_AGENT if self.error or not self.finished else FAILURE_NONE
 
 
-def result_of(
-    worker_id: str, request: WorkerRequest, finished: Finished, reply: Reply, program: str
-) -> WorkerResult:
-    """The result of a run of `program`, which is its name in sentences for people."""
-    failure, error = broken_off(finished) or _judged(request, finished, reply, program)
+class UsageSum:
+    """Adds up the answers of one run. One of unknown use makes the whole unknown, but for the
+    least that it was."""
+
+    def __init__(self) -> None:
+        self._uses: list[Usage] = []
+
+    def add(self, taken: int | None, given: int | None, cost: float | None = None) -> None:
+        """Count one answer: tokens in and out, and USD."""
+        # The programs print zeros where a server tells no use. Nothing is free, so a cost of zero
+        # is that of a model without a known price.
+        if taken and given and given > 0:
+            self._uses.append(Usage(taken, given, cost or None))
+        else:
+            self._uses.append(Usage(least_usd=cost or 0.0))
+
+    @property
+    def answers(self) -> int:
+        """The number of answers so far."""
+        return len(self._uses)
+
+    @property
+    def usage(self) -> Usage:
+        """The sum; unknown without any answer."""
+        return total_of(self._uses) if self._uses else Usage()
+
+    @property
+    def least(self) -> Usage:
+        """An unknown use that is no less than that of the answers so far."""
+        return with_least(Usage(), self._uses)
+
+    def usage_with_an_error(self, status: int | None) -> Usage:
+        """The sum of a run that ended with an error: a request that was turned down cost nothing,
+        and one without a status may have been billed."""
+        if status is None:
+            return self.least
+        return self.usage if self._uses else NOTHING_SPENT
+
+
+def result_of(worker_id: str, finished: Finished, reply: Reply, program: str) -> WorkerResult:
+    """The result of a run of `program`, the word for it in sentences for people."""
+    failure, error = broken_off(finished) or _judged(finished, reply, program)
     never_ran = finished.ending is Ending.COULD_NOT_START
+    exited = finished.ending is Ending.EXITED
     return WorkerResult(
         worker_id,
         ok=failure == FAILURE_NONE,
@@ -53,24 +101,21 @@ def result_of(
         text=reply.text,
         error=error or None,
         usage=NOTHING_SPENT if never_ran else reply.usage,
-        model=reply.model or request.model,
+        model=reply.model,
         failure=failure,
-        fault=silence_of(finished) or (reply.fault if failure == reply.failure else None),
+        fault=silence_of(finished) or (reply.fault if exited else None),
     )
 
 
-def _judged(
-    request: WorkerRequest, finished: Finished, reply: Reply, program: str
-) -> tuple[str, str]:
+def _judged(finished: Finished, reply: Reply, program: str) -> tuple[str, str]:
+    printed = tail(finished.stderr) or tail(finished.stdout) or "no output"
     if not reply.finished:
-        failure = FAILURE_COULD_NOT_RUN if reply.fault or not reply.started else FAILURE_AGENT
-        said = tail(finished.stderr) or tail(finished.stdout) or "no output"
-        return failure, f"{reply.error} (exit {finished.exit_code}): {said}"
-    if reply.failure != FAILURE_NONE:
-        return reply.failure, f"{program}: {reply.error}"
+        ended = "did not say that it is done" if reply.started else "did not begin"
+        why = reply.error or f"{program} {ended}"
+        return reply.failure, f"{why} (exit {finished.exit_code}): {printed}"
+    if reply.error:
+        return reply.failure, f"{program} reports: {tail(reply.error)}"
     if finished.exit_code != 0:
-        why = f"{program} exited with {finished.exit_code}: {tail(finished.stderr)}"
-        return FAILURE_AGENT, why
-    if request.result_schema and reply.structured is None:
-        return FAILURE_AGENT, f"{program} gave no structured answer although one was asked for"
+        failure = FAILURE_COULD_NOT_RUN if reply.fault else FAILURE_AGENT
+        return failure, f"{program} exited with {finished.exit_code}: {printed}"
     return FAILURE_NONE, ""

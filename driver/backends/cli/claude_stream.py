@@ -1,23 +1,22 @@
-"""What the lines of `claude -p --output-format stream-json` mean. Pure: text in, a reply out.
+"""Reads the lines of `claude -p --output-format stream-json`. Pure: text in, a reply out.
 
-Owns the judgement of the result line. The exit code and how the process ended are the adapter's.
+Owns the judgement of the result line. The exit code and the end of the process are not its concern.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from driver.backend_api.driver import FAILURE_AGENT, FAILURE_COULD_NOT_RUN, FAILURE_NONE, Usage
+from driver.backend_api.driver import Usage
 from driver.backend_api.fault_words import fault_in
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT, amount, count
 from driver.backend_api.usage_limits import is_nothing_but_used_up
 from driver.backends.cli.agent_reply import Reply
-from driver.backends.cli.json_output import mapping_at, objects_in, text_at
+from driver.backends.cli.json_output import amount_at, count_at, mapping_at, objects_in, text_at
 
 ERROR_CHARACTERS = 2000
 DENIALS_NAMED = 5
@@ -28,41 +27,7 @@ _MESSAGE_KEYS = (
     "output_tokens",
 )
 
-
-@dataclass(slots=True)
-class _Seen:
-    """The lines that count, as far as they have come."""
-
-    first: Mapping[str, Any] | None = None
-    last: Mapping[str, Any] | None = None
-    retry: Mapping[str, Any] = field(default_factory=dict)
-    limit: Mapping[str, Any] = field(default_factory=dict)
-    answers: dict[str, int] = field(default_factory=dict)
-
-    def take(self, event: Mapping[str, Any]) -> None:
-        match event.get("type"), event.get("subtype"):
-            case "system", "init":
-                self.first = self.first or event
-            case "system", "api_retry":
-                self.retry = event
-            case "rate_limit_event", _:
-                self.limit = mapping_at(event, "rate_limit_info")
-            case "result", _:
-                self.last = event
-            case "assistant", _:
-                self._count(mapping_at(event, "message"))
-
-    def _count(self, message: Mapping[str, Any]) -> None:
-        # One answer comes as several lines, and each tells its use as far as it had come.
-        use, answer = mapping_at(message, "usage"), text_at(message, "id")
-        with suppress(ValueError):
-            told = sum(count(use, key) or 0 for key in _MESSAGE_KEYS)
-            self.answers[answer] = max(told, self.answers.get(answer, 0))
-
-    @property
-    def least(self) -> Usage:
-        """What the answers had told when nothing sums them up."""
-        return Usage(least_tokens=sum(self.answers.values()))
+Event = Mapping[str, Any]
 
 
 def read_stream(lines: Iterable[str], now: datetime) -> Reply:
@@ -72,24 +37,43 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
     Without a result line the run failed and its usage is unknown: what `assistant` lines carry is
     preliminary, and so the least that it was.
     """
-    seen = _Seen()
+    first: Event | None = None
+    last: Event | None = None
+    retry: Event = {}
+    limit: Event = {}
+    answers: dict[str, int] = {}
     for event in objects_in(lines):
-        seen.take(event)
-    model = text_at(seen.first or {}, "model") or None
-    if seen.last is None:
-        error = "claude ended without a result"
-        return Reply(started=seen.first is not None, error=error, model=model, usage=seen.least)
-    reply = _judge(seen.last, model, _fault(seen, seen.last, now))
-    return replace(reply, usage=seen.least) if reply.usage == Usage() else reply
+        match event.get("type"), event.get("subtype"):
+            case "system", "init":
+                first = first or event
+            case "system", "api_retry":
+                retry = event
+            case "rate_limit_event", _:
+                limit = mapping_at(event, "rate_limit_info")
+            case "result", _:
+                last = event
+            case "assistant", _:
+                # One answer comes as several lines, and each tells its use so far.
+                message = mapping_at(event, "message")
+                use, answer = mapping_at(message, "usage"), text_at(message, "id")
+                tokens = sum(count_at(use, key) or 0 for key in _MESSAGE_KEYS)
+                answers[answer] = max(tokens, answers.get(answer, 0))
+    model = text_at(first or {}, "model") or None
+    least = Usage(least_tokens=sum(answers.values()))
+    if last is not None:
+        reply = _judge(last, model, _fault(last, retry, limit, now))
+        return replace(reply, usage=least) if reply.usage == Usage() else reply
+    error = "claude ended without a result"
+    return Reply(first is not None, finished=False, error=error, model=model, usage=least)
 
 
-def usage_of(result: Mapping[str, Any]) -> Usage:
-    """Tokens summed over `modelUsage`, cost as the CLI reckons it.
+def usage_of(result: Event) -> Usage:
+    """Tokens summed over `modelUsage`, and the cost that the CLI tells.
 
     Cache reads and cache writes count as input tokens. All zeros mean that the server told no
     usage, which is unknown, except where a request was turned down before any model answered.
     """
-    models = [use for use in _models(result).values() if isinstance(use, Mapping)]
+    models = [use for use in mapping_at(result, "modelUsage").values() if isinstance(use, Mapping)]
     try:
         tokens_in = sum(count(use, key) or 0 for use in models for key in _INPUT_KEYS)
         tokens_out = sum(count(use, "outputTokens") or 0 for use in models)
@@ -98,103 +82,66 @@ def usage_of(result: Mapping[str, Any]) -> Usage:
         return Usage()
     if tokens_in + tokens_out > 0:
         return Usage(tokens_in, tokens_out, cost)
-    return NOTHING_SPENT if _turned_down(result) else Usage()
+    if mapping_at(result, "modelUsage") or result.get("is_error") is False:
+        return Usage()
+    turned_down = isinstance(result.get("api_error_status"), int)
+    logged_out = "not logged in" in _message(result).lower()
+    return NOTHING_SPENT if turned_down or logged_out else Usage()
 
 
-def _judge(result: Mapping[str, Any], model: str | None, fault: ProviderFault | None) -> Reply:
-    text, structured = _said(result), result.get("structured_output")
+def _judge(result: Event, model: str | None, fault: ProviderFault | None) -> Reply:
+    text, structured = _message(result), result.get("structured_output")
     failed = fault is not None or result.get("is_error") is not False
+    error = (text or "an error without words")[:ERROR_CHARACTERS] if failed else ""
+    uses = mapping_at(result, "modelUsage")
+    written = {name: count_at(mapping_at(uses, name), "outputTokens") or 0 for name in uses}
     return Reply(
-        started=True,
-        finished=True,
-        failure=_failure(fault) if failed else FAILURE_NONE,
-        error=(text or "claude reported an error without words")[:ERROR_CHARACTERS]
-        if failed
-        else "",
+        error=error,
+        fault=fault,
         text="\n".join(filter(None, (text, _denials(result)))),
-        model=_main_model(result) or model,
+        model=max(written, key=written.__getitem__, default="") or model,
         usage=usage_of(result),
         structured=structured if isinstance(structured, dict) else None,
-        fault=fault,
     )
 
 
-def _failure(fault: ProviderFault | None) -> str:
-    return FAILURE_AGENT if fault is None else FAILURE_COULD_NOT_RUN
-
-
-def _fault(seen: _Seen, result: Mapping[str, Any], now: datetime) -> ProviderFault | None:
-    text, status = _said(result), result.get("api_error_status")
+def _fault(result: Event, retry: Event, limit: Event, now: datetime) -> ProviderFault | None:
+    text, status = _message(result), result.get("api_error_status")
     if result.get("is_error") is False and not is_nothing_but_used_up(text):
         return None
     if text_at(result, "subtype").startswith("error_max") or result.get("stop_reason") == "refusal":
         return None  # its own limits and its model's word, whatever the text may quote
+    delay_ms = amount_at(retry, "retry_delay_ms")
     fault = fault_in(
         text,
         now,
         status=status if isinstance(status, int) else None,
-        retry_after_s=_seconds(seen.retry, "retry_delay_ms"),
+        retry_after_s=None if delay_ms is None else delay_ms / 1000,
     )
-    if fault is None or seen.limit.get("status") != "rejected":
+    if fault is None or limit.get("status") != "rejected":
         return fault
     if fault.kind not in (FaultKind.USAGE_LIMIT, FaultKind.RATE_LIMITED):
         return fault
-    when = _number(seen.limit, "resetsAt")
+    when = amount_at(limit, "resetsAt")
     when = fault.resets_at if when is None else when
     return replace(fault, kind=FaultKind.USAGE_LIMIT, resets_at=when)
 
 
-def _seconds(event: Mapping[str, Any], key: str) -> float | None:
-    told = _number(event, key)
-    return None if told is None else told / 1000
-
-
-def _number(event: Mapping[str, Any], key: str) -> float | None:
-    try:
-        return amount(event, key)
-    except ValueError:
-        return None
-
-
-def _turned_down(result: Mapping[str, Any]) -> bool:
-    if _models(result) or result.get("is_error") is False:
-        return False
-    return isinstance(result.get("api_error_status"), int) or "not logged in" in (
-        _said(result).lower()
-    )
-
-
-def _said(result: Mapping[str, Any]) -> str:
+def _message(result: Event) -> str:
     errors = result.get("errors")
-    told = [str(error) for error in errors] if isinstance(errors, list) else []
-    return text_at(result, "result") or "; ".join(told)
+    named = [str(error) for error in errors] if isinstance(errors, list) else []
+    return text_at(result, "result") or "; ".join(named)
 
 
-def _denials(result: Mapping[str, Any]) -> str:
+def _denials(result: Event) -> str:
+    """A line with the tools that the CLI denied its model, "" without any."""
     denials = result.get("permission_denials")
     if not isinstance(denials, list) or not denials:
         return ""
-    named = [_denial(denial) for denial in denials if isinstance(denial, dict)]
+    named = []
+    for denial in [denial for denial in denials if isinstance(denial, dict)]:
+        asked = mapping_at(denial, "tool_input")
+        target = text_at(asked, "command") or text_at(asked, "file_path")
+        named.append(f"{text_at(denial, 'tool_name')} {target}".strip()[:200])
     more = f" and {len(named) - DENIALS_NAMED} more" if len(named) > DENIALS_NAMED else ""
     return f"permission denied: {'; '.join(named[:DENIALS_NAMED])}{more}"
-
-
-def _denial(denial: Mapping[str, Any]) -> str:
-    asked = denial.get("tool_input")
-    target = ""
-    if isinstance(asked, dict):
-        target = text_at(asked, "command") or text_at(asked, "file_path")
-    return f"{text_at(denial, 'tool_name')} {target}".strip()[:200]
-
-
-def _main_model(result: Mapping[str, Any]) -> str:
-    def written(name: str) -> int:
-        use = _models(result)[name]
-        tokens = use.get("outputTokens") if isinstance(use, Mapping) else None
-        return tokens if isinstance(tokens, int) else 0
-
-    return max(_models(result), key=written, default="")
-
-
-def _models(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    return mapping_at(result, "modelUsage")

@@ -1,20 +1,41 @@
-"""What the adapters of a vendor's own coding program share: its name, its models, how it is found.
+"""The base of adapters for a vendor's own coding program: models, program, checks, one dispatch.
 
-Its arguments and what its output means are its adapter's.
+An adapter adds its program's arguments, variables and login, and reads its output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import ClassVar, Unpack
 
-from driver.backend_api.driver import ROLE_WORKER, DriverCapabilities
-from driver.backends.cli.local_driver import DEFAULT_STALL_S, LocalDriver, LocalOptions
+from driver.backend_api.driver import (
+    FAILURE_AGENT,
+    FAILURE_COULD_NOT_RUN,
+    ROLE_WORKER,
+    DriverCapabilities,
+    WorkerRequest,
+    WorkerResult,
+)
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
+from driver.backends.cli.agent_reply import Reply, result_of
+from driver.backends.cli.endings import not_run
+from driver.backends.cli.local_driver import (
+    DEFAULT_STALL_S,
+    Ask,
+    LocalDriver,
+    LocalOptions,
+    dispatch_folder,
+)
+from driver.execution.processes import Ending, Finished, could_not_run_reason
+from driver.terminal.check_result import CheckResult, failed, failed_as, passed
 
 
 class CliDriver(LocalDriver):
-    """A program that works in the workspace by itself. `program` is what it is called,
-    `install` the product's name and the npm package it comes in."""
+    """A program that works in the workspace by itself. `program` is its usual name, `install` the
+    product's name and the npm package it comes in."""
 
     program: ClassVar[str]
     install: ClassVar[tuple[str, str]]
@@ -36,6 +57,26 @@ class CliDriver(LocalDriver):
         self._program = (program,) if isinstance(program, str) else tuple(program)
         self._tier = tier
 
+    @abstractmethod
+    def arguments(self, request: WorkerRequest, folder: Path) -> tuple[str, ...]:
+        """The words after the program; files that they name are written into `folder`."""
+
+    @abstractmethod
+    def read(self, request: WorkerRequest, finished: Finished, now: datetime) -> Reply:
+        """The reply in the output of a run that was read at `now`."""
+
+    @abstractmethod
+    def login(self, ask: Ask) -> CheckResult | None:
+        """The check of the program's login; None where it needs none."""
+
+    def variables(self) -> Mapping[str, str]:
+        """Variables for the program beside the parent's."""
+        return {}
+
+    def key_problem(self) -> str | None:
+        """The sentence for a key that is named and not there."""
+        return None
+
     def resolve_model(self, role: str) -> str:
         """The model for a role; an unknown role gets the worker's."""
         return self._models.get(role, self._models[ROLE_WORKER])
@@ -43,7 +84,7 @@ class CliDriver(LocalDriver):
     def capabilities(
         self, *, accuracy: float, models: Sequence[str], native_cost: bool, notes: str
     ) -> DriverCapabilities:
-        """What all of these programs can do, and the given."""
+        """The abilities that all of these programs have, with those that differ."""
         return DriverCapabilities(
             name=self.name,
             parallel_dispatch=True,
@@ -59,12 +100,52 @@ class CliDriver(LocalDriver):
             notes=notes,
         )
 
-    def found(self) -> tuple[str, ...] | None:
+    def command_line(self) -> tuple[str, ...]:
+        """The call for a request that asks for nothing special; the prompt comes on stdin."""
+        return (*self._program, *self.arguments(WorkerRequest(prompt=""), Path()))
+
+    def readiness_problems(self) -> tuple[str, ...]:
+        """A sentence when the program or its named key is missing; a missing login shows at the
+        first use."""
+        missing = None if self._found() else self._missing()
+        return tuple(filter(None, (missing, self.key_problem())))
+
+    def examine(self) -> tuple[CheckResult, ...]:
+        """The program, its version and its login, as an agent would find them."""
+        found = self._found()
+        if found is None:
+            return (failed_as("program", self._missing()),)
+        ask = self.asking(found)
+        if problem := self.key_problem():
+            return (*examine_cli(found[0], ask), failed_as("key", problem))
+        return examine_cli(found[0], ask, self.login)
+
+    def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
+        """Run the program once and read its output."""
+        found = self._found()
+        if found is None:
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
+        if problem := self.key_problem():
+            result = not_run(worker_id, FAILURE_COULD_NOT_RUN, problem)
+            result.fault = ProviderFault(FaultKind.BAD_KEY, problem)
+            return result
+        with dispatch_folder(request) as folder:
+            argv = (*found, *self.arguments(request, folder))
+            finished = self.run_agent(worker_id, request, argv, folder, self.variables())
+            reply = self.read(request, finished, datetime.now().astimezone())
+        result = result_of(worker_id, finished, reply, self.program)
+        result.model = result.model or request.model
+        if result.ok and request.result_schema and result.structured is None:
+            result.ok, result.failure = False, FAILURE_AGENT
+            result.error = f"{self.program} gave no structured answer although one was asked for"
+        return result
+
+    def _found(self) -> tuple[str, ...] | None:
         """The argument prefix that starts the program; None when it is not there."""
         path = self.find_program(self._program[0])
         return (path, *self._program[1:]) if path else None
 
-    def missing(self) -> str:
+    def _missing(self) -> str:
         """The sentence for a program that is not there."""
         named = "" if self._program[0] == self.program else ", named in [backend] command,"
         product, package = self.install
@@ -72,3 +153,31 @@ class CliDriver(LocalDriver):
             f"the program {self._program[0]!r}{named} was not found; install {product} "
             f"(npm install -g {package}), or set [backend] name to another backend"
         )
+
+
+def examine_cli(
+    program: str, ask: Ask, login: Callable[[Ask], CheckResult | None] | None = None
+) -> tuple[CheckResult, ...]:
+    """The checks of `program` by its `--version`, and by `login` where it runs at all."""
+    done = ask("--version")
+    if done.exit_code != 0:
+        remedy = f"run {program} --version by hand, and install it anew"
+        return (failed("program", f"{program} does not run: {reason_of(done)}", remedy),)
+    version = next(iter(done.stdout.split("\n")), "").strip()
+    found = passed("program", f"{program}: {version[:80] or 'no version told'}")
+    checked = None if login is None else login(ask)
+    return (found,) if checked is None else (found, checked)
+
+
+def knows(ask: Ask, *command: str) -> bool:
+    """True when the program has this command; one that lacks it would take the words for a prompt
+    and spend money on them."""
+    return " ".join(command) in ask(*command, "--help").stdout
+
+
+def reason_of(done: Finished) -> str:
+    """The last words of a program that was asked something, or the reason why it has none."""
+    if done.ending is not Ending.EXITED:
+        return could_not_run_reason(done) or done.reason or "it did not end in time"
+    words = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return words[-1][:200] if words else f"exit {done.exit_code}, without a word"

@@ -1,6 +1,6 @@
-"""The objects among the lines of a program that prints one a line. Pure.
+"""Reads the JSON that agent programs print line by line or write into a file.
 
-Such a program may change what it prints with any release: what is not there reads as empty.
+A program may change its output with any release: a part that is missing or wrong reads as empty.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from driver.backend_api.usage import amount, count
 from state_store.documents import strict_json
 
 
@@ -24,7 +26,8 @@ def object_in(text: str) -> dict[str, Any] | None:
 
 
 def answer_in(text: str) -> dict[str, Any] | None:
-    """The same for an answer that something is decided by: none where readers may differ on it."""
+    """The JSON object of an answer that decides something: None also where parsers may differ on
+    it, as on a key that occurs twice."""
     try:
         value = strict_json.parse(text)
     except ValueError:
@@ -47,6 +50,20 @@ def text_at(record: Mapping[str, Any], key: str) -> str:
     """The text at `key`, "" where there is none."""
     value = record.get(key)
     return value if isinstance(value, str) else ""
+
+
+def count_at(record: Mapping[str, Any], key: str) -> int | None:
+    """The whole number of at least 0 at `key`, None where there is none."""
+    with suppress(ValueError):
+        return count(record, key)
+    return None
+
+
+def amount_at(record: Mapping[str, Any], key: str) -> float | None:
+    """The finite number of at least 0 at `key`, None where there is none."""
+    with suppress(ValueError):
+        return amount(record, key)
+    return None
 
 
 MAX_VERDICT_BYTES = 2**20

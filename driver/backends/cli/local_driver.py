@@ -1,7 +1,7 @@
-"""What all of our backends share: commands, ids, status, further tries and the token meter.
+"""The base of our backends: commands, ids, status, further tries and the token meter.
 
-Owns how an agent program is found and started (prompt on stdin, a chosen environment, bounded
-time). How its ending is told is `endings`' business, what its output means its adapter's.
+Owns how an agent program is found and started: prompt on stdin, a chosen environment, bounded time.
+`endings` names the end of its process, and each adapter reads its output.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from driver.backend_api.driver import (
     FAILURE_CANCELLED,
@@ -41,15 +40,9 @@ from driver.backend_api.provider_fault import FaultKind, ProviderFault, Provider
 from driver.backend_api.throttle import Throttle
 from driver.backend_api.tries import TokenMeter, Tries
 from driver.backend_api.usage import NOTHING_SPENT
-from driver.backends.cli.cli_checks import Ask
 from driver.backends.cli.endings import command_result, left_running, not_run
 from driver.domain.results import BUILD
-from driver.execution.processes import (
-    Command,
-    Finished,
-    Processes,
-    child_environment,
-)
+from driver.execution.processes import Command, Finished, Processes, child_environment
 from tools.settings.load import process_environment
 
 DEFAULT_TIMEOUT_S = 1800.0
@@ -59,19 +52,11 @@ ASK_TIMEOUT_S = 30.0
 PROBE_S = 30.0  # an agent that works this long has reached its provider
 
 
-@dataclass(frozen=True, slots=True)
-class AgentCall:
-    """How one agent program is started; `names` are the parent's variables that it may see."""
-
-    argv: tuple[str, ...]
-    folder: Path
-    names: tuple[str, ...] = ()
-    extra: Mapping[str, str] = field(default_factory=dict)
-    first_signal: int = signal.SIGTERM
+Ask = Callable[..., Finished]
 
 
 class LocalOptions(TypedDict, total=False):
-    """What every backend that runs programs is given by name, and hands on to LocalDriver.
+    """The options of every backend that runs programs, which it hands on to LocalDriver.
 
     `environ` is the parent's environment (default: this process's), `env` the names in it that
     agents may see too. `timeout_s` bounds a dispatch with all its tries; an agent that prints
@@ -88,7 +73,16 @@ class LocalOptions(TypedDict, total=False):
 
 
 class LocalDriver(AgentDriver):
-    """Base of our adapters. A subclass answers requests; this class runs, names and counts."""
+    """Base of our adapters. A subclass answers requests; this class runs, names and counts.
+
+    `parent_names` are the parent's variables that its program needs to find its account and the
+    network, `first_signal` is sent to a program that must end, and `asks_base_url` is True when the
+    adapter sends requests to `[backend] base_url`.
+    """
+
+    parent_names: ClassVar[tuple[str, ...]] = ()
+    first_signal: ClassVar[int] = signal.SIGTERM
+    asks_base_url: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -100,7 +94,7 @@ class LocalDriver(AgentDriver):
         retries: int = DEFAULT_RETRIES,
         base: Path | None = None,
     ) -> None:
-        """What each of them means is said at LocalOptions."""
+        """Take the options that LocalOptions describes."""
         self.processes = Processes()
         self.environ = process_environment() if environ is None else dict(environ)
         self.env_names = tuple(env)
@@ -124,8 +118,8 @@ class LocalDriver(AgentDriver):
         """
 
     def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
-        """Run one agent to its end under a new id, with more tries where its provider has a
-        fault that may pass; all of them are metered and their use is added up."""
+        """Run one agent to its end under a new id. Where its provider has a fault that may pass,
+        more tries follow; all of them are metered and their use is added up."""
         worker_id = f"{self.name}-{uuid.uuid4().hex}"
         self._mark(worker_id, WORKER_RUNNING)
         state = WORKER_FAILED
@@ -165,7 +159,7 @@ class LocalDriver(AgentDriver):
         return not_run(worker_id, FAILURE_COULD_NOT_RUN, why)
 
     def worker_status(self, worker_id: str) -> WorkerStatus:
-        """Where a dispatch stands; a running one is called stalled when long silent."""
+        """The state of a dispatch; a running one is called stalled when long silent."""
         with self._lock:
             state = self._states.get(worker_id, WORKER_UNKNOWN)
         if state != WORKER_RUNNING:
@@ -191,15 +185,15 @@ class LocalDriver(AgentDriver):
         return self._meter.known
 
     def attend(self, say: Callable[[str], None], give_up_s: float) -> None:
-        """From now on tell `say` how the provider answers, and give it up after that time."""
+        """From now on report to `say` how the provider answers, and give it up after that time."""
         self._throttle.attend(say, give_up_s)
 
     def provider_load(self) -> ProviderLoad | None:
-        """How often and how long the gate before the provider was closed since then."""
+        """The times that the gate before the provider was closed since `attend`."""
         return self._throttle.load()
 
     def get_unmetered_dispatches(self) -> int:
-        """How many dispatches ended without a known use."""
+        """The number of dispatches that ended without a known use."""
         return self._meter.unmetered
 
     def cancel(self) -> None:
@@ -207,33 +201,42 @@ class LocalDriver(AgentDriver):
         self._cancelled.set()
         self.processes.cancel()
 
-    def run_agent(self, worker_id: str, request: WorkerRequest, call: AgentCall) -> Finished:
-        """Start an agent program in the workspace and wait for its end."""
-        extra = {**call.extra, **request.environment}
-        names = (*call.names, *self.env_names)
+    def run_agent(
+        self,
+        worker_id: str,
+        request: WorkerRequest,
+        argv: tuple[str, ...],
+        folder: Path,
+        variables: Mapping[str, str],
+    ) -> Finished:
+        """Start an agent program in the workspace and wait for its end. `folder` takes its whole
+        output; `variables` are those of the adapter, which the request's own go before."""
+        left_s = max(0.0, self._ends[worker_id] - time.monotonic())
+        names = (*self.parent_names, *self.env_names)
         command = Command(
-            argv=call.argv,
+            argv=argv,
             cwd=Path(request.workdir),
-            env=child_environment(self.environ, names, extra),
-            timeout_s=self._left(worker_id),
+            env=child_environment(self.environ, names, {**variables, **request.environment}),
+            timeout_s=left_s if math.isfinite(left_s) else None,
             silence_s=self.stall_s,
             stdin=request.prompt.encode("utf-8", "replace"),
-            output=call.folder / "agent",
-            first_signal=call.first_signal,
+            output=folder / "agent",
+            first_signal=self.first_signal,
         )
         finished = self.processes.run(command, name=worker_id)
         self._survivors[worker_id] = (*self._survivors.get(worker_id, ()), *left_running(finished))
         return finished
 
-    def asking(self, program: tuple[str, ...], names: tuple[str, ...] = ()) -> Ask:
+    def asking(self, program: tuple[str, ...]) -> Ask:
         """A call that runs `program` with more words, as an agent would be run, but with nothing
         on stdin, in an empty folder and for a short time."""
-        env = child_environment(self.environ, (*names, *self.env_names))
+        env = child_environment(self.environ, (*self.parent_names, *self.env_names))
 
         def ask(*words: str) -> Finished:
             with tempfile.TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as cwd:
-                argv = (*program, *words)
-                return self.processes.run(Command(argv, Path(cwd), env, ASK_TIMEOUT_S))
+                return self.processes.run(
+                    Command((*program, *words), Path(cwd), env, ASK_TIMEOUT_S)
+                )
 
         return ask
 
@@ -256,10 +259,6 @@ class LocalDriver(AgentDriver):
         )
         return command_result(self.processes.run(command))
 
-    def _left(self, worker_id: str) -> float | None:
-        left = self._ends[worker_id] - time.monotonic()
-        return max(0.0, left) if math.isfinite(left) else None
-
     def _mark(self, worker_id: str, state: str) -> None:
         with self._lock:
             self._states[worker_id] = state
@@ -277,13 +276,13 @@ def dispatch_folder(request: WorkerRequest) -> Iterator[Path]:
 
 
 def item_of(request: WorkerRequest) -> str:
-    """The item's slug: as the engine says, else from a label such as `dispatch:<slug>`."""
+    """The item's slug: from the engine's variable, else from a label such as `dispatch:<slug>`."""
     named = request.environment.get("TIDEGATE_ITEM")
     return named or (request.label or "").removeprefix("dispatch:")
 
 
 def phase_of(request: WorkerRequest) -> str:
-    """The phase as the engine says, else the request's, else "build"."""
+    """The phase: from the engine's variable, else the request's, else "build"."""
     return request.environment.get("TIDEGATE_PHASE") or request.phase or BUILD
 
 
