@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from driver.backend_api.driver import AgentDriver
-    from driver.run_state.context import WaveOptions
+    from driver.run_state.plan import WaveOptions
 
 
 def run_wave(
@@ -39,7 +39,7 @@ def run_wave(
     bad input is an answer with `aborted` and `error`, never an exception.
     """
     from driver.backends.duck_typed import adapted
-    from driver.run_state.context import Shipping, WaveOptions
+    from driver.run_state.plan import Shipping, WaveOptions
     from driver.wave import report
     from driver.wave import run as wave
     from driver.wave.planning import WaveRequest

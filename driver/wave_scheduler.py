@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from driver.backend_api.driver import AgentDriver
-    from driver.run_state.context import WaveOptions
+    from driver.run_state.plan import WaveOptions
 
 DEFAULT_MAX_ITEMS = 5
 

@@ -39,7 +39,7 @@ from driver.policy import judgement as verdicts
 from driver.policy.acceptance import of_no_change
 from driver.policy.judgement import Judgement
 from driver.policy.protected_paths import refusal
-from driver.run_state.context import AssignedBackend, Planned, Wave
+from driver.run_state.context import AssignedBackend, ItemRun, Wave
 from driver.terminal.safe_text import without_remedy
 from driver.workspace.repository_context import Observed, Workspace
 from driver.workspace.root import WorkspaceError
@@ -71,23 +71,24 @@ class Dispatched:
         )
 
 
-def worked(planned: Planned, place: Workspace, wave: Wave, call: Call) -> Attempt:
+def worked(item: ItemRun, call: Call) -> Attempt:
     """One dispatch and what came of it, unrecorded. Work that nothing is to be said against before
     its test is undecided, with the reason UNPROVEN.
 
     Raises GateClosedError or InterruptedWaveError before anything is spent; once an agent ran,
     every trouble is part of the answer.
     """
-    wave.spending.check(call.performer.gates)
-    with watched(planned, wave) as strays:
-        sent = dispatched(planned, wave, call, partial(dispatching.dispatch, planned, place, wave))
+    wave = item.wave
+    item.wave.spending.check(call.performer.gates)
+    with watched(item) as strays:
+        sent = dispatched(item, call, partial(dispatching.dispatch, item))
         seen, found, blamed = Observed(()), Evidence(), tuple[CheckoutChange, ...]()
         judgement = Judgement(Verdict.UNDECIDED, UNPROVEN)
         try:
-            seen = place.observe()
-            save(planned, place, wave, seen.tree)
-            _record(planned, place, wave, sent, seen)
-            if (objection := _objection(planned, wave, sent, seen, strays)) is not None:
+            seen = item.workspace.observe()
+            save(item, seen.tree)
+            _record(item, sent, seen)
+            if (objection := _objection(item, sent, seen, strays)) is not None:
                 judgement, found = objection
                 blamed = strays()
         except (TidegateError, OSError) as trouble:
@@ -129,27 +130,24 @@ def may_repair(last: Attempt, repair_cap: int) -> bool:
     return last.verdict in REPAIRABLE and last.number <= repair_cap and not last.final
 
 
-def work_patch(planned: Planned, wave: Wave) -> Path:
+def work_patch(item: ItemRun) -> Path:
     """Where an item's work is kept as a patch against the base."""
-    return wave.scratch_path(planned.slug) / WORK
+    return item.scratch_path / WORK
 
 
-def dispatched(
-    planned: Planned, wave: Wave, call: Call, send: Callable[[Call], WorkerResult]
-) -> Dispatched:
+def dispatched(item: ItemRun, call: Call, send: Callable[[Call], WorkerResult]) -> Dispatched:
     """The dispatch that counts: the first that came to its end, or the last there may be; its use
     is what is known of all of them."""
     started, used = time.monotonic(), list[Usage]()
-    result = _dispatched_once(planned, wave, call, send)
+    result = _dispatched_once(item, call, send)
     used.append(result.usage)
     for _ in range(call.retries):
         if not _may_end_better(result):
             break
-        again = f"{call.heard} did not come to its end ({result.error}); once more"
-        wave.recorder.say(f"{planned.slug}: {again}")
+        item.say(f"{call.heard} did not come to its end ({result.error}); once more")
         try:
-            wave.spending.check(call.performer.gates)
-            result = _dispatched_once(planned, wave, call, send)
+            item.wave.spending.check(call.performer.gates)
+            result = _dispatched_once(item, call, send)
         except (GateClosedError, InterruptedWaveError) as stopped:
             # Not raised: the use of the tries before would be told by nobody.
             why = f"{result.error}; not tried again: {stopped}"
@@ -168,23 +166,22 @@ def _may_end_better(result: WorkerResult) -> bool:
 
 
 def _dispatched_once(
-    planned: Planned, wave: Wave, call: Call, send: Callable[[Call], WorkerResult]
+    item: ItemRun, call: Call, send: Callable[[Call], WorkerResult]
 ) -> WorkerResult:
-    performer, model = call.performer, call.model
+    performer, model, wave = call.performer, call.model, item.wave
     with wave.spending.dispatch(
         performer.driver,
-        planned.slug,
+        item.slug,
         phase=call.phase,
         number=call.number,
         model=model,
         backend=performer.gates,
     ) as one:
-        subject = wave.subject(planned)
-        wave.recorder.dispatched(subject, call.phase, call.number, model, call.attempts)
+        wave.recorder.dispatched(item.key, call.phase, call.number, model, call.attempts)
         result = one.run(partial(send, call))
     if not _of_its_own_model(performer, model, result.fault):
         performer.gates.met(result.fault)
-    wave.recorder.left_running(planned.slug, "the agent", result.survivors)
+    wave.recorder.left_running(item.slug, "the agent", result.survivors)
     return result
 
 
@@ -197,29 +194,27 @@ def _of_its_own_model(
     return model != performer.driver.resolve_model(ROLE_WORKER)
 
 
-def save(
-    planned: Planned, place: Workspace, wave: Wave, tree: str | None, name: str = WORK
-) -> None:
+def save(item: ItemRun, tree: str | None, name: str = WORK) -> None:
     """Keep the work as a patch in the item's folder, and none where nothing differs."""
     # Before the test, so that no end of this process, however sudden, takes the work along.
-    save_patch(planned, wave, place.patch(tree), name)
+    save_patch(item, item.workspace.patch(tree), name)
 
 
-def save_patch(planned: Planned, wave: Wave, patch: bytes, name: str = WORK) -> None:
+def save_patch(item: ItemRun, patch: bytes, name: str = WORK) -> None:
     """The same for a patch that is there already."""
-    path = wave.scratch(planned.slug) / name
+    path = item.scratch / name
     if patch:
-        origin = Origin(wave.ground_of(planned).base, planned.home.top)
+        origin = Origin(item.context.base, item.planned.home.top)
         write_bytes_atomic(path, headed(patch, origin))
     else:
         path.unlink(missing_ok=True)
 
 
 def _objection(
-    planned: Planned, wave: Wave, sent: Dispatched, seen: Observed, strays: Strays
+    item: ItemRun, sent: Dispatched, seen: Observed, strays: Strays
 ) -> tuple[Judgement, Evidence] | None:
     """What there is to say against the work before any test; None for nothing."""
-    found = against(planned, wave, seen)
+    found = against(item, seen)
     # Foreign files are named even when the agent crashed as well; an empty diff is its own news
     # only when the agent says that it worked.
     if found is not None and found.verdict is Verdict.REFUSED:
@@ -229,18 +224,18 @@ def _objection(
     if (failed := verdicts.of_dispatch(sent.result)) is not None:
         return failed, Evidence()
     if found is not None:
-        on_base = wave.baselines.of(planned, wave)
-        return of_no_change(found, on_base.baseline, planned.item.baseline), on_base
+        on_base = item.wave.baselines.of(item)
+        return of_no_change(found, on_base.baseline, item.spec.baseline), on_base
     return None
 
 
-def against(planned: Planned, wave: Wave, seen: Observed) -> Judgement | None:
+def against(item: ItemRun, seen: Observed) -> Judgement | None:
     """What there is to say against work as it is, of this run or an earlier one: REFUSED, or that
     there is none."""
-    touched = refusal(wave.protection(planned).touched(seen.changes, planned.owned))
+    touched = refusal(item.protection.touched(seen.changes, item.planned.owned))
     changes = verdicts.of_changes(
         seen.changes,
-        planned.owned,
+        item.planned.owned,
         head_moved=seen.head_moved,
         git_left=seen.git_left,
         links_outside=seen.links_outside,
@@ -248,7 +243,7 @@ def against(planned: Planned, wave: Wave, seen: Observed) -> Judgement | None:
     )
     if changes is not None and changes.verdict is Verdict.REFUSED:
         return changes
-    secrets = check_secrets(wave.repository_of(planned), seen.changes, planned.item, wave.settings)
+    secrets = check_secrets(item.repository, seen.changes, item.spec, item.wave.settings)
     return verdicts.of_ignored(seen.ignored) or verdicts.of_secrets(secrets) or changes
 
 
@@ -269,13 +264,12 @@ def _attempt(sent: Dispatched, seen: Observed, judgement: Judgement) -> Attempt:
     )
 
 
-def _record(
-    planned: Planned, place: Workspace, wave: Wave, sent: Dispatched, seen: Observed
-) -> None:
-    if wave.options.recording is None:
+def _record(item: ItemRun, sent: Dispatched, seen: Observed) -> None:
+    recording = item.wave.options.recording
+    if recording is None:
         return
-    files = tuple(_file(place, c) for c in seen.changes if c.mode != MODE_NESTED)
-    wave.options.recording.write(replace(sent.recorded(planned.slug), files=files))
+    files = tuple(_file(item.workspace, c) for c in seen.changes if c.mode != MODE_NESTED)
+    recording.write(replace(sent.recorded(item.slug), files=files))
 
 
 def _file(place: Workspace, change: Change) -> RecordedFile:

@@ -25,8 +25,7 @@ from driver.backends.pricing import sound
 from driver.domain.results import BUILD, REPAIR, REVIEW
 from driver.execution.process_identity import RUN_VARIABLE
 from driver.filesystem.tree import remove_tree
-from driver.run_state.context import AssignedBackend, Planned, Wave
-from driver.workspace.repository_context import Workspace
+from driver.run_state.context import AssignedBackend, ItemRun, Wave
 
 TEXT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -78,19 +77,19 @@ class ReviewCall:
     timeout_s: float | None = None
 
 
-def dispatch(planned: Planned, place: Workspace, wave: Wave, call: Call) -> WorkerResult:
+def dispatch(item: ItemRun, call: Call) -> WorkerResult:
     """Run one agent in the item's place. A backend that raises gave no answer at all."""
-    request = _request(planned, wave, call)
-    request.workdir = str(place.workdir)
-    request.environment = {**request.environment, "TIDEGATE_WORKSPACE": str(place.top)}
-    return _sent(call.performer.driver, request, wave)
+    request = _request(item, call)
+    request.workdir = str(item.workspace.workdir)
+    request.environment = {**request.environment, "TIDEGATE_WORKSPACE": str(item.workspace.top)}
+    return _sent(call.performer.driver, request, item.wave)
 
 
-def dispatch_reader(planned: Planned, copy: Path, wave: Wave, call: Call) -> WorkerResult:
+def dispatch_reader(item: ItemRun, copy: Path, call: Call) -> WorkerResult:
     """Have an agent look at a copy of the item's work and answer with a text. `artifact` is the
     file that it may write that to; a backend that sees no files answers with an object."""
-    request = _request(planned, wave, call)
-    request.workdir, request.role = str(copy / planned.home.work_dir), ROLE_VERIFY
+    request = _request(item, call)
+    request.workdir, request.role = str(copy / item.work_dir), ROLE_VERIFY
     request.environment = {
         **request.environment,
         "TIDEGATE_WORKSPACE": str(copy),
@@ -98,57 +97,57 @@ def dispatch_reader(planned: Planned, copy: Path, wave: Wave, call: Call) -> Wor
     }
     if not call.performer.driver.probe_capabilities().worker_filesystem_access:
         request.result_schema = dict(TEXT_SCHEMA)
-    return _sent(call.performer.driver, request, wave)
+    return _sent(call.performer.driver, request, item.wave)
 
 
-def _request(planned: Planned, wave: Wave, call: Call) -> WorkerRequest:
-    item = planned.item
+def _request(item: ItemRun, call: Call) -> WorkerRequest:
+    spec = item.spec
     return WorkerRequest(
         prompt=call.prompt,
-        owned_files=item.owns_files,
+        owned_files=spec.owns_files,
         model=call.model,
         label=f"dispatch:{item.slug}",
-        phase=item.phase,
-        effort=call.effort or item.effort,
-        scratch=_made_folder(wave.scratch(item.slug) / call.folder),
-        environment=_told(wave, item.slug, call.heard, call.number),
+        phase=spec.phase,
+        effort=call.effort or spec.effort,
+        scratch=_made_folder(item.scratch / call.folder),
+        environment=_told(item, call.heard, call.number),
         timeout_s=call.timeout_s,
     )
 
 
 def dispatch_reviewer(
-    planned: Planned, copy: Path, reviewer: AssignedBackend, wave: Wave, call: ReviewCall
+    item: ItemRun, copy: Path, reviewer: AssignedBackend, call: ReviewCall
 ) -> WorkerResult:
     """Have a reviewer read a copy of the item's work. One that raises gave no answer at all."""
-    item = planned.item
-    scratch = wave.scratch(item.slug) / f"review-{call.number}"
+    spec = item.spec
+    scratch = item.scratch / f"review-{call.number}"
     remove_tree(scratch)  # whatever is there now is nobody's verdict on this call
     request = WorkerRequest(
         prompt=call.prompt,
-        owned_files=item.owns_files,
-        workdir=str(copy / planned.home.work_dir),
+        owned_files=spec.owns_files,
+        workdir=str(copy / item.work_dir),
         model=reviewer.model,
         role=ROLE_VERIFY,
         label=f"review:{item.slug}",
         phase=REVIEW,
         result_schema=dict(call.schema),
-        effort=call.effort or item.effort,
+        effort=call.effort or spec.effort,
         timeout_s=call.timeout_s,
         scratch=_made_folder(scratch),
         environment={
-            **_told(wave, item.slug, REVIEW, call.number),
+            **_told(item, REVIEW, call.number),
             "TIDEGATE_WORKSPACE": str(copy),
             "TIDEGATE_NONCE": call.nonce,
         },
     )
-    return _sent(reviewer.driver, request, wave)
+    return _sent(reviewer.driver, request, item.wave)
 
 
-def _told(wave: Wave, slug: str, phase: str, number: int) -> dict[str, str]:
+def _told(item: ItemRun, phase: str, number: int) -> dict[str, str]:
     """What every agent finds in its environment."""
     return {
-        RUN_VARIABLE: wave.mark,
-        "TIDEGATE_ITEM": slug,
+        RUN_VARIABLE: item.wave.mark,
+        "TIDEGATE_ITEM": item.slug,
         "TIDEGATE_PHASE": phase,
         "TIDEGATE_ATTEMPT": str(number),
     }

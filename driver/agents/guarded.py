@@ -1,4 +1,4 @@
-"""An item is at work: what changes elsewhere meanwhile may be held against it (`tripwire`)."""
+"""Guards the checkout while an item is at work: what changes there may be attributed to it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from contextlib import contextmanager
 
 from driver.checkout_guard.fingerprint import STATE
 from driver.checkout_guard.guard import CheckoutChange
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun
 
 Strays = Callable[[], tuple[CheckoutChange, ...]]
 
 
 @contextmanager
-def watched(planned: Planned, wave: Wave) -> Iterator[Strays]:
+def watched(item: ItemRun) -> Iterator[Strays]:
     """While the block runs this item is at work; what it gives tells what is held against it."""
-    tripwire = wave.ground_of(planned).checkout_guard
-    if tripwire is None:
+    checkout_guard = item.context.checkout_guard
+    if checkout_guard is None:
         yield lambda: ()
         return
 
     def strays() -> tuple[CheckoutChange, ...]:
-        if entry := wave.recorder.altered_entry(wave.subject(planned)):
-            tripwire.report(f"{STATE}{entry.parent.name}/{entry.name}")
-        return tripwire.strays(planned.slug)
+        if entry := item.wave.recorder.altered_entry(item.key):
+            checkout_guard.report(f"{STATE}{entry.parent.name}/{entry.name}")
+        return checkout_guard.strays(item.slug)
 
-    with tripwire.at_work(planned.slug, planned.owned):
+    with checkout_guard.at_work(item.slug, item.planned.owned):
         yield strays

@@ -31,7 +31,7 @@ from driver.domain.results import REVIEW, Attempt
 from driver.domain.reviews import Review, ReviewWord
 from driver.git.private_git import GitError
 from driver.limits.admission import BackendClosedError
-from driver.run_state.context import AssignedBackend, Planned, Wave
+from driver.run_state.context import AssignedBackend, ItemRun
 from driver.workspace.repository_context import TestCheckout, Workspace
 from state_store.documents.errors import TidegateError
 
@@ -49,35 +49,28 @@ class _Answered:
     duration_s: float
 
 
-def review(
-    planned: Planned,
-    place: Workspace,
-    wave: Wave,
-    work: Attempt,
-    past: Sequence[Review],
-    more: str = "",
-) -> Review:
+def review(item: ItemRun, work: Attempt, more: str = "") -> Review:
     """A review of exactly the tree of `work`; nobody is asked about what cannot be shown whole.
     `more` is what the repository's owner has the reviewer look at besides.
 
     Raises GateClosedError or InterruptedWaveError before anything is spent.
     """
-    reviewer, tree = wave.reviewer_of(planned), work.tree
+    reviewer, tree, past = item.reviewer, work.tree, tuple(item.reviews)
     if reviewer is None or tree is None:
         raise ValueError("a review needs a reviewer, and a tree to read")
-    shown = replace(_shown(place, work, tree, past), more=more)
-    limit = wave.settings.review.max_diff_bytes
+    shown = replace(_shown(item.workspace, work, tree, past), more=more)
+    limit = item.wave.settings.review.max_diff_bytes
     size = max(len(text.encode("utf-8", "replace")) for text in (shown.diff, shown.since or ""))
     if size > limit:
         return _review(shown, tree, reviewer, too_long(size, limit), None)
-    call = _call(planned, shown, len(past) + 1)
+    call = _call(item, shown, len(past) + 1)
     try:
-        answered = _ask(planned, place, wave, reviewer, tree, call)
+        answered = _ask(item, reviewer, tree, call)
     except BackendClosedError as closed:
-        if reviewer.gates is wave.gates:
+        if reviewer.gates is item.wave.gates:
             raise
         return _review(shown, tree, reviewer, undecided(str(closed)), None)
-    _record(planned, wave, call, answered)
+    _record(item, call, answered)
     said = said_by(answered.result, call.nonce, answered.edited)
     if answered.strayed:
         said = undecided(answered.strayed)
@@ -85,9 +78,9 @@ def review(
     return replace(_review(shown, tree, reviewer, said, answered), prompt_hash=prompt_hash)
 
 
-def _call(planned: Planned, shown: UnderReview, number: int) -> ReviewCall:
-    nonce, phase = secrets.token_hex(NONCE_BYTES), planned.pipeline.review
-    prompt = review_prompt(planned.item, shown, nonce)
+def _call(item: ItemRun, shown: UnderReview, number: int) -> ReviewCall:
+    nonce, phase = secrets.token_hex(NONCE_BYTES), item.pipeline.review
+    prompt = review_prompt(item.spec, shown, nonce)
     effort, timeout_s = (phase.effort, phase.timeout_s) if phase else (None, None)
     return ReviewCall(number, prompt, nonce, VERDICT_SCHEMA, effort, timeout_s)
 
@@ -103,30 +96,29 @@ def _shown(place: Workspace, work: Attempt, tree: str, past: Sequence[Review]) -
 
 
 def _ask(
-    planned: Planned,
-    place: Workspace,
-    wave: Wave,
+    item: ItemRun,
     reviewer: AssignedBackend,
     tree: str,
     call: ReviewCall,
 ) -> _Answered:
     """Raises BackendClosedError where the reviewer's backend takes no work."""
-    wave.spending.check(reviewer.gates)
-    with watched(planned, wave) as strays, place.reading_copy(tree) as copy:
+    wave = item.wave
+    item.wave.spending.check(reviewer.gates)
+    with watched(item) as strays, item.workspace.reading_copy(tree) as copy:
         with wave.spending.dispatch(
             reviewer.driver,
-            planned.slug,
+            item.slug,
             phase=REVIEW,
             number=call.number,
             model=reviewer.model,
             backend=reviewer.gates,
         ) as one:
-            wave.recorder.reviewing(wave.subject(planned), call.number, tree, reviewer.model)
+            wave.recorder.reviewing(item.key, call.number, tree, reviewer.model)
             started = time.monotonic()
-            result = one.run(partial(dispatch_reviewer, planned, copy.path, reviewer, wave, call))
+            result = one.run(partial(dispatch_reviewer, item, copy.path, reviewer, call))
         duration_s = time.monotonic() - started
         reviewer.gates.met(result.fault)
-        wave.recorder.left_running(planned.slug, "the reviewer", result.survivors)
+        wave.recorder.left_running(item.slug, "the reviewer", result.survivors)
         return _Answered(result, _edited(copy), _strayed(strays), duration_s)
 
 
@@ -168,8 +160,9 @@ def _review(
     )
 
 
-def _record(planned: Planned, wave: Wave, call: ReviewCall, answered: _Answered) -> None:
-    if wave.options.recording is None:
+def _record(item: ItemRun, call: ReviewCall, answered: _Answered) -> None:
+    recording = item.wave.options.recording
+    if recording is None:
         return
     structured = answered.result.structured
     if structured and structured.get("nonce") == call.nonce:
@@ -177,9 +170,9 @@ def _record(planned: Planned, wave: Wave, call: ReviewCall, answered: _Answered)
     entry = Recorded.of(
         answered.result,
         answered.duration_s,
-        item=planned.slug,
+        item=item.slug,
         phase=REVIEW,
         number=call.number,
         prompt=without_nonce(call.prompt, call.nonce),
     )
-    wave.options.recording.write(replace(entry, structured=structured))
+    recording.write(replace(entry, structured=structured))

@@ -16,7 +16,7 @@ from driver.cli.report_files import check_places, keep_standard_files, kept_besi
 from driver.cli.summary_lines import summary_lines
 from driver.execution.cancellation import CancellationToken, listening
 from driver.git.private_git import open_repository
-from driver.run_state.context import Shipping, WaveOptions
+from driver.run_state.plan import Shipping, WaveOptions
 from driver.run_state.state_folder import prepare_state_dir
 from driver.scheduler import cycle
 from driver.scheduler.context import CycleRequest, repository_in_sight

@@ -18,7 +18,7 @@ from driver.git.command import GitError, redacted
 from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
 from driver.git.remote import Remote, why_unreachable
 from driver.git.repository import check_usable
-from driver.run_state.context import Shipping
+from driver.run_state.plan import Shipping
 from driver.run_state.state_folder import check_state_dir
 from driver.scheduler.context import repository_in_sight
 from driver.terminal.check_result import CheckResult, failed, failed_as, passed, tried, warned

@@ -19,13 +19,13 @@ from driver.merge_queue import batch_result as together
 from driver.merge_queue import bisect as guilty
 from driver.merge_queue.culprits import Answer, Culprit, Items, Question
 from driver.policy.acceptance import ALLOW, NO_ANSWER
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun, Wave
 from driver.terminal.safe_text import run_said
 from driver.verification.test_run import Test, run_on
 from driver.workspace.base_branch import Head, are_there, conflicts
 from driver.workspace.clone_context import CloneContext
 
-Entry = tuple[Planned, ItemOutcome]
+Entry = tuple[ItemRun, ItemOutcome]
 _Key = tuple[str, Test]  # a tree, and what runs on it
 _TRIAL_DATE = "0 +0000"
 
@@ -111,11 +111,11 @@ class Integration:
             return [*entries], []
         git, fitting, left_out = self._ground.git, list[Entry](), list[ItemOutcome]()
         theirs = git.changes(self._ground.base_tree, git.tree_of(self.head.commit))
-        for planned, outcome in entries:
+        for item, outcome in entries:
             if why := _misfit(self._ground.repository.branch, outcome, theirs):
                 left_out.append(replace(outcome, verdict=Verdict.UNDECIDED, reason=why))
             else:
-                fitting.append((planned, outcome))
+                fitting.append((item, outcome))
         return fitting, left_out
 
     def trees_of(self, entries: Sequence[Entry]) -> tuple[str, ...]:
@@ -123,8 +123,8 @@ class Integration:
         if not entries:
             return (self._ground.git.tree_of(self.head.commit),)
         specs = [
-            CommitSpec(planned.slug, outcome.changes, "trial", "trial@localhost", _TRIAL_DATE)
-            for planned, outcome in entries
+            CommitSpec(item.slug, outcome.changes, "trial", "trial@localhost", _TRIAL_DATE)
+            for item, outcome in entries
         ]
         return tuple(c.tree for c in self._ground.git.import_commits(self.head.commit, specs))
 
@@ -201,11 +201,11 @@ class _Trial:
         self._integration = integration
         self._entries = entries
         base = integration.head.commit
-        own = [Test(p.item.test_command, p.home.work_dir, base) for p, _ in entries]
+        own = [Test(i.spec.test_command, i.work_dir, base) for i, _ in entries]
         common = [Test(command, ".", base) for command in integration.commands]
         # Who stands as it was proven has passed its gates already.
         gated = len(entries) > 1 or integration.moved
-        gates = [_gates(planned, base) if gated else None for planned, _ in entries]
+        gates = [_gates(item, base) if gated else None for item, _ in entries]
         # Own tests first; one that is also a gate, or common, is asked under each of its numbers.
         numbered = [
             *((test, _owners(test, own)) for test in dict.fromkeys(own)),
@@ -232,7 +232,7 @@ class _Trial:
     def _expected(self, question: Question) -> together.Expected:
         known = {item for item in question.items if self._own[item] == question.test}
         proofs = (self._entries[item][1].last_test for item in sorted(known))
-        fewer = sum(self._entries[item][0].item.allowance.fewer_tests_ok for item in question.items)
+        fewer = sum(self._entries[item][0].spec.allowance.fewer_tests_ok for item in question.items)
         return together.Expected(tuple(run for run in proofs if run is not None), fewer)
 
     def tree(self, items: Items) -> str:
@@ -261,7 +261,7 @@ class _Trial:
         if run is None:
             raise AssertionError("an item is blamed for a run that was never made")
         alone = blame.answer is Answer.RED and blame.items == {blame.item}
-        names = [planned.slug for planned, _ in self._entries]
+        names = [item.slug for item, _ in self._entries]
         return replace(
             self._entries[blame.item][1],
             verdict=_verdict(blame, surroundings=alone and moved),
@@ -280,10 +280,10 @@ def _owners(test: Test, asked: Sequence[Test | None]) -> Items:
     return frozenset(item for item, one in enumerate(asked) if one == test)
 
 
-def _gates(planned: Planned, base: str) -> Test | None:
+def _gates(item: ItemRun, base: str) -> Test | None:
     """What the gates of an item's pipeline run besides its test, one after the other."""
-    commands = planned.pipeline.commands
-    return Test(in_sequence(commands), planned.home.work_dir, base) if commands else None
+    commands = item.pipeline.commands
+    return Test(in_sequence(commands), item.work_dir, base) if commands else None
 
 
 def _misfit(branch: str | None, outcome: ItemOutcome, theirs: Sequence[Change]) -> str:

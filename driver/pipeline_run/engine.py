@@ -31,104 +31,103 @@ from driver.pipeline_run.review_loop import approved, review_step
 from driver.pipeline_run.setup_step import set_up
 from driver.pipeline_run.step_log import Started, call_of
 from driver.policy.judgement import Judgement
-from driver.run_state.attempt_history import AttemptHistory, outcome_of, settle
-from driver.run_state.context import Placed
+from driver.run_state.context import ItemRun
 from driver.terminal.progress import QUIT, RUN
 
 NOTHING_DONE = "nothing was done: no step before this one has left any work"
 
 
-def follow(at: Placed, trail: AttemptHistory, start: ResumePoint) -> ItemOutcome:
+def follow(item: ItemRun, start: ResumePoint) -> ItemOutcome:
     """The item's outcome. Raises what keeps an item from going on, as an attempt does."""
-    way = PipelineRun(at, trail, start.attempts)
-    ended = _walk(way, start.step)
+    run = PipelineRun(item, start.attempts)
+    ended = _walk(run, start.step)
     outcome = replace(
-        outcome_of(at.planned, ended.verdict, ended.reason, trail),
-        approved_tree=way.approved_tree,
-        after_approval=way.after_approval,
-        publish=way.publish,
+        item.outcome(ended.verdict, ended.reason),
+        approved_tree=run.approved_tree,
+        after_approval=run.after_approval,
+        publish=run.publish,
     )
-    last = trail.attempts[-1] if trail.attempts else None
+    last = item.attempts[-1] if item.attempts else None
     if last is None or (ended.verdict, ended.reason) != (last.verdict, last.reason):
-        return settle(at.planned, at.wave, outcome)
+        return item.settle(outcome)
     return outcome
 
 
-def _walk(way: PipelineRun, first: int) -> Judgement:
+def _walk(run: PipelineRun, first: int) -> Judgement:
     """The verdict after the last step, or that of the step which ended it."""
-    steps = way.pipeline.steps
-    way.gates = [phase for phase in steps[:first] if phase.kind == GATE]
-    if first and steps[0].kind == SETUP and (ended := set_up(way.at, steps[0])[1]):
+    steps = run.pipeline.steps
+    run.gates = [phase for phase in steps[:first] if phase.kind == GATE]
+    if first and steps[0].kind == SETUP and (ended := set_up(run.item, steps[0])[1]):
         return ended  # the place is a new one
     for phase in steps[first:]:
-        if course.is_finished(phase, way.trail.phases, way.tree()):
+        if course.is_finished(phase, run.item.phases, run.tree()):
             continue
-        if not _is_wanted(way, phase):
+        if not _is_wanted(run, phase):
             continue
-        if phase.kind not in (SETUP, AGENT) and not way.trail.attempts:
+        if phase.kind not in (SETUP, AGENT) and not run.item.attempts:
             return Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
-        ended = way.unclean(phase) or _STEPS[phase.kind](way, phase)
+        ended = run.unclean(phase) or _STEPS[phase.kind](run, phase)
         if ended is not None:
             return ended
-    if not way.trail.attempts:
+    if not run.item.attempts:
         return Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
-    return way.green() or _owed(way) or approved(way)
+    return run.green() or _owed(run) or approved(run)
 
 
-def _owed(way: PipelineRun) -> Judgement | None:
+def _owed(run: PipelineRun) -> Judgement | None:
     """Work is not believed without a gate that a person has passed over."""
-    if not way.passed_over:
+    if not run.passed_over:
         return None
-    why = f"gate {way.passed_over[0].name} was skipped, and has to let the work pass"
+    why = f"gate {run.passed_over[0].name} was skipped, and has to let the work pass"
     return Judgement(Verdict.UNDECIDED, why)
 
 
-def _is_wanted(way: PipelineRun, phase: Phase) -> bool:
+def _is_wanted(run: PipelineRun, phase: Phase) -> bool:
     """Whether a person, where one is asked, lets the step begin. Raises GateClosedError."""
-    if (ask := way.wave.options.ask) is None:
+    if (ask := run.wave.options.ask) is None:
         return True
-    way.wave.gates.check()  # nobody is asked about what may not begin any more
-    answer = ask(way.slug, phase.name)
+    run.wave.gates.check()  # nobody is asked about what may not begin any more
+    answer = ask(run.slug, phase.name)
     if answer == QUIT:
         why = GateClosedError(STOPPED_BY_USER, "stopped by user")
-        way.wave.gates.stop.close(why, way.wave.gates.halt_grace_s)
-        way.wave.gates.check()
+        run.wave.gates.stop.close(why, run.wave.gates.halt_grace_s)
+        run.wave.gates.check()
     if answer != RUN:
-        way.record(Started().receipt(phase, TESTER, SKIPPED, reason="skipped by user"))
-        way.publish = way.publish and phase.kind != PUBLISH
-        way.passed_over += [phase] if phase.kind == GATE else []
+        run.record(Started().receipt(phase, TESTER, SKIPPED, reason="skipped by user"))
+        run.publish = run.publish and phase.kind != PUBLISH
+        run.passed_over += [phase] if phase.kind == GATE else []
     return answer == RUN
 
 
-def _set_up(way: PipelineRun, phase: Phase) -> Judgement | None:
-    way.wave.gates.check()
-    done, ended = set_up(way.at, phase)
-    way.record(done)
+def _set_up(run: PipelineRun, phase: Phase) -> Judgement | None:
+    run.wave.gates.check()
+    done, ended = set_up(run.item, phase)
+    run.record(done)
     return ended
 
 
-def _ask_agent(way: PipelineRun, phase: Phase) -> Judgement | None:
-    if not way.trail.attempts:
-        return _implement(way, phase) if phase.edits else Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
-    if way.gates and (ended := way.green()) is not None:
+def _ask_agent(run: PipelineRun, phase: Phase) -> Judgement | None:
+    if not run.item.attempts:
+        return _implement(run, phase) if phase.edits else Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
+    if run.gates and (ended := run.green()) is not None:
         return ended
-    return _read(way, phase) if phase.reads_only else _further(way, phase)
+    return _read(run, phase) if phase.reads_only else _further(run, phase)
 
 
-def _implement(way: PipelineRun, phase: Phase) -> Judgement | None:
-    prompt = phase_prompt(way.at.planned, way.at.place, way.wave, phase)
-    way.work(phase, phase.name, prompt, BUILDER)
-    return way.mended()
+def _implement(run: PipelineRun, phase: Phase) -> Judgement | None:
+    prompt = phase_prompt(run.item, phase)
+    run.work(phase, phase.name, prompt, BUILDER)
+    return run.mended()
 
 
-def _further(way: PipelineRun, phase: Phase) -> Judgement | None:
+def _further(run: PipelineRun, phase: Phase) -> Judgement | None:
     """An agent after the first: what it adds belongs to the work, and may be bounded."""
-    planned, place, before = way.at.planned, way.at.place, way.last
-    place.forget_commits()
-    prompt = phase_prompt(planned, place, way.wave, phase, before)
-    call = replace(call_of(way.at, phase, phase.name, 1, prompt), attempts=way.number)
-    started = Started(before.tree, prompt, way.wave.performer(phase).driver)
-    done = worked(planned, place, way.wave, call)
+    item, before = run.item, run.last
+    item.workspace.forget_commits()
+    prompt = phase_prompt(item, phase, before)
+    call = replace(call_of(run.item, phase, phase.name, 1, prompt), attempts=run.number)
+    started = Started(before.tree, prompt, run.wave.performer(phase).driver)
+    done = worked(item, call)
     paths = course.changed_between(before.changes, done.changes)
     ended, problem = None, course.overstepped(phase, paths)
     if problem and (is_unproven(done) or done.verdict is Verdict.NO_CHANGE):
@@ -136,22 +135,22 @@ def _further(way: PipelineRun, phase: Phase) -> Judgement | None:
     elif not is_unproven(done):
         ended = Judgement(done.verdict, f"phase {phase.name}: {done.reason}")
     else:
-        _take(way, before, done)
+        _take(run, before, done)
     status, why = (STALLED, ended.reason) if ended else (COMPLETED, "")
     receipt = started.receipt(phase, WORKER, status, work=done, call=call, reason=why)
     if ended:
-        save(planned, place, way.wave, before.tree)
+        save(item, before.tree)
         receipt = replace(receipt, output=before.tree)
-    way.record(receipt, way.last, number=1)
+    run.record(receipt, run.last, number=1)
     return ended
 
 
-def _take(way: PipelineRun, before: Attempt, done: Attempt) -> None:
+def _take(run: PipelineRun, before: Attempt, done: Attempt) -> None:
     """The item's work is what a further agent has made of it."""
     if done.tree == before.tree:
         return
-    way.open = True
-    way.trail.attempts[-1] = replace(
+    run.open = True
+    run.item.attempts[-1] = replace(
         before,
         tree=done.tree,
         changes=done.changes,
@@ -161,29 +160,29 @@ def _take(way: PipelineRun, before: Attempt, done: Attempt) -> None:
     )
 
 
-def _read(way: PipelineRun, phase: Phase) -> Judgement | None:
-    done, ended = read_only(way.at, phase, way.last, way.number)
-    if paths := way.strayed():  # or the next agent would pass for who wrote them
+def _read(run: PipelineRun, phase: Phase) -> Judgement | None:
+    done, ended = read_only(run.item, phase, run.last, run.number)
+    if paths := run.strayed():  # or the next agent would pass for who wrote them
         why = f"phase {phase.name} may only read, and these changed: {', '.join(paths[:20])}"
         done, ended = replace(done, status=STALLED, reason=why), Judgement(Verdict.REFUSED, why)
-    way.record(done, way.last, number=1)
+    run.record(done, run.last, number=1)
     return ended
 
 
-def _gate(way: PipelineRun, phase: Phase) -> Judgement | None:
-    way.gates.append(phase)
+def _gate(run: PipelineRun, phase: Phase) -> Judgement | None:
+    run.gates.append(phase)
     if phase.commands:
-        way.open = True
-    if way.open:
-        return way.green()
-    known = Started(way.tree()).receipt(phase, TESTER, COMPLETED, reason="proven already")
-    way.record(known, way.last)
+        run.open = True
+    if run.open:
+        return run.green()
+    known = Started(run.tree()).receipt(phase, TESTER, COMPLETED, reason="proven already")
+    run.record(known, run.last)
     return None
 
 
-def _publish(way: PipelineRun, phase: Phase) -> Judgement | None:
+def _publish(run: PipelineRun, phase: Phase) -> Judgement | None:
     """Nothing yet: all items of a wave are shipped together, when each has its verdict."""
-    del way, phase
+    del run, phase
     return None
 
 

@@ -26,19 +26,17 @@ from driver.pipeline.definition import Phase
 from driver.pipeline_run.phase_prompt import mending_prompt
 from driver.pipeline_run.step_log import Started, call_of, step_log_of
 from driver.policy.judgement import Judgement
-from driver.run_state.attempt_history import AttemptHistory
-from driver.run_state.context import Placed
+from driver.run_state.context import ItemRun
 from driver.verification.gate import Examination
 
 
 @dataclass
 class PipelineRun:
-    """An item on its way. `open` work has not been proven as it is; `gates` are those it passed,
+    """An item on its run. `open` work has not been proven as it is; `gates` are those it passed,
     `passed_over` those that a person skipped; `number` counts the dispatches at its work, `looks`
     the examinations of the last."""
 
-    at: Placed
-    trail: AttemptHistory
+    item: ItemRun
     number: int
     gates: list[Phase] = field(default_factory=list)
     passed_over: list[Phase] = field(default_factory=list)
@@ -49,17 +47,17 @@ class PipelineRun:
     after_approval: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.books = step_log_of(self.at, self.trail)
-        self.open = not self.trail.attempts or is_unproven(self.last)
-        self.pipeline = self.at.planned.pipeline
-        self.wave, self.slug = self.at.wave, self.at.planned.slug
-        self.cap = self.at.planned.policy.repair_cap
+        self.books = step_log_of(self.item)
+        self.open = not self.item.attempts or is_unproven(self.last)
+        self.pipeline = self.item.pipeline
+        self.wave, self.slug = self.item.wave, self.item.slug
+        self.cap = self.item.planned.policy.repair_cap
         self.publish = self.pipeline.publishes
 
     @property
     def last(self) -> Attempt:
         """The work as it is."""
-        return self.trail.attempts[-1]
+        return self.item.attempts[-1]
 
     def mended(self) -> Judgement | None:
         """Repair work that something is to be said against before any test."""
@@ -69,23 +67,23 @@ class PipelineRun:
 
     def repair(self) -> None:
         """One round of the first agent with what is wrong in its prompt."""
-        prompt = mending_prompt(self.at.planned, self.at.place, self.wave, self.last)
+        prompt = mending_prompt(self.item, self.last)
         self.work(self.pipeline.first_agent, REPAIR, prompt, REPAIRER)
 
     def work(self, phase: Phase, told: str, prompt: str, role: str) -> None:
         """One dispatch at the item's work, which is a new attempt."""
-        planned, place, before = self.at.planned, self.at.place, self.tree()
-        if self.trail.attempts:
-            place.forget_commits()
-        self.wave.baselines.begin(planned, self.wave)
+        item, before = self.item, self.tree()
+        if self.item.attempts:
+            item.workspace.forget_commits()
+        self.wave.baselines.begin(item)
         self.number += 1
         self.looks = 0
         word = BUILD if self.number == 1 else REPAIR
-        told = told if self.wave.is_stepwise(planned) else word
-        call = replace(call_of(self.at, phase, word, self.number, prompt), told=told)
+        told = told if self.item.is_stepwise else word
+        call = replace(call_of(item, phase, word, self.number, prompt), told=told)
         started = Started(before, prompt, self.wave.performer(phase).driver)
-        done = worked(planned, place, self.wave, call)
-        self.trail.attempts.append(done)
+        done = worked(item, call)
+        self.item.attempts.append(done)
         self.open = is_unproven(done)
         mend = may_repair(done, self.cap)
         status = COMPLETED if self.open else (TO_BE_MENDED if mend else STALLED)
@@ -114,10 +112,10 @@ class PipelineRun:
         self.looks += 1
         label = f"{self.last.number}" + (f"-{self.looks}" if self.looks > 1 else "")
         commands = [command for gate in self.gates for command in gate.commands]
-        self.wave.baselines.begin(self.at.planned, self.wave)
-        started, look = Started(self.tree()), Examination(self.at, self.last, commands, label)
+        self.wave.baselines.begin(self.item)
+        started, look = Started(self.tree()), Examination(self.item, self.last, commands, label)
         done = look.result()
-        self.trail.attempts[-1], self.open = done, False
+        self.item.attempts[-1], self.open = done, False
         green = done.verdict is Verdict.VERIFIED
         mend = may_repair(done, self.cap) and self.once_approved() is None
         status = COMPLETED if green else (TO_BE_MENDED if mend else STALLED)
@@ -126,14 +124,14 @@ class PipelineRun:
 
     def once_approved(self) -> Review | None:
         """The last review that decided something, where it approved."""
-        decided = [one for one in self.trail.reviews if one.word != ReviewWord.UNDECIDED]
+        decided = [one for one in self.item.reviews if one.word != ReviewWord.UNDECIDED]
         approved = decided and decided[-1].word == ReviewWord.APPROVED
         return decided[-1] if approved else None
 
     def strayed(self) -> tuple[str, ...]:
         """The paths that changed in the item's place since its files were last collected."""
-        known = self.last.changes if self.trail.attempts else ()
-        return course.changed_between(known, self.at.place.observe().changes)
+        known = self.last.changes if self.item.attempts else ()
+        return course.changed_between(known, self.item.workspace.observe().changes)
 
     def unclean(self, phase: Phase) -> Judgement | None:
         """What changed behind the back of a phase that asks for a clean tree, as its end."""
@@ -147,11 +145,11 @@ class PipelineRun:
 
     def tree(self) -> str | None:
         """The tree of the work; None where there is none."""
-        return self.last.tree if self.trail.attempts else None
+        return self.last.tree if self.item.attempts else None
 
     def record(
         self, receipt: PhaseReceipt, work: Attempt | None = None, number: int | None = None
     ) -> None:
         """A step is over, with the item's work as it is, or `work`; `number` is its dispatch's."""
-        work = work or (self.last if self.trail.attempts else None)
+        work = work or (self.last if self.item.attempts else None)
         self.books.stepped(receipt, work, number)

@@ -8,45 +8,42 @@ from driver.domain.results import Attempt
 from driver.domain.reviews import Review
 from driver.pipeline.definition import ADDRESS, Phase
 from driver.pipeline.prompt_files import Told, no_text, own_prompt, rendered, unknown_variables
-from driver.run_state.context import Planned, Wave
-from driver.workspace.repository_context import Workspace
+from driver.run_state.context import ItemRun
 from state_store.documents.errors import CannotRunError
 
 
 def phase_prompt(
-    planned: Planned,
-    place: Workspace,
-    wave: Wave,
+    item: ItemRun,
     phase: Phase,
     work: Attempt | None = None,
     found: Review | None = None,
 ) -> str:
     """The whole prompt of one dispatch on `work`; `found` is what a reviewer asks to be changed."""
-    told = _told(planned, place, wave, phase, work, found)
+    told = _told(item, phase, work, found)
     if phase.prompt is not None:
-        return rendered(prompt_file(planned, wave, phase), told, writes=phase.edits)
+        return rendered(prompt_file(item, phase), told, writes=phase.edits)
     if phase.name == ADDRESS and found is not None and work is not None:
-        first = phase_prompt(planned, place, wave, planned.pipeline.first_agent)
-        return findings_prompt(first, found, _diff(place, work))
+        first = phase_prompt(item, item.pipeline.first_agent)
+        return findings_prompt(first, found, _diff(item, work))
     return own_prompt(phase.name, told)
 
 
-def mending_prompt(planned: Planned, place: Workspace, wave: Wave, work: Attempt) -> str:
+def mending_prompt(item: ItemRun, work: Attempt) -> str:
     """The first prompt and what is wrong with the work, as its test or the rules have it."""
-    first = phase_prompt(planned, place, wave, planned.pipeline.first_agent)
-    return repair_prompt(first, planned.item, work, _diff(place, work))
+    first = phase_prompt(item, item.pipeline.first_agent)
+    return repair_prompt(first, item.spec, work, _diff(item, work))
 
 
-def check_prompts(planned: Planned, wave: Wave) -> None:
+def check_prompts(item: ItemRun) -> None:
     """Read all prompt files of an item before anything is spent on it. Raises CannotRunError."""
-    for phase in planned.pipeline.phases:
-        prompt_file(planned, wave, phase)
+    for phase in item.pipeline.phases:
+        prompt_file(item, phase)
 
 
-def prompt_file(planned: Planned, wave: Wave, phase: Phase) -> str:
+def prompt_file(item: ItemRun, phase: Phase) -> str:
     """The text of a phase's prompt file, "" where it names none. Raises CannotRunError when the
     commit that the wave starts from has no such file, or one that is no prompt."""
-    ground = wave.ground_of(planned)
+    ground = item.context
     if phase.prompt is None:
         return ""
     if phase.prompt not in ground.paths:
@@ -62,23 +59,21 @@ def prompt_file(planned: Planned, wave: Wave, phase: Phase) -> str:
 
 
 def _told(
-    planned: Planned,
-    place: Workspace,
-    wave: Wave,
+    item: ItemRun,
     phase: Phase,
     work: Attempt | None,
     found: Review | None,
 ) -> Told:
-    caps = wave.performer(phase).driver.probe_capabilities()
+    caps = item.wave.performer(phase).driver.probe_capabilities()
     return Told(
-        item=planned.item,
-        wave=wave.wave_id,
+        item=item.spec,
+        wave=item.wave.wave_id,
         phase=phase.name,
-        base=wave.ground_of(planned).base,
+        base=item.context.base,
         since=found.tree if found else "",
         round=work.number if work else 1,
-        max_rounds=planned.policy.repair_cap + 1,
-        diff=_diff(place, work) if work else "",
+        max_rounds=item.planned.policy.repair_cap + 1,
+        diff=_diff(item, work) if work else "",
         changed=tuple(change.path for change in work.changes) if work else (),
         findings=findings_told(found) if found else "",
         gate_status=gate_status(work) if work else "",
@@ -87,5 +82,5 @@ def _told(
     )
 
 
-def _diff(place: Workspace, work: Attempt) -> str:
-    return place.patch(work.tree).decode("utf-8", "replace")
+def _diff(item: ItemRun, work: Attempt) -> str:
+    return item.workspace.patch(work.tree).decode("utf-8", "replace")

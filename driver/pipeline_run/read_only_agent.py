@@ -21,7 +21,7 @@ from driver.pipeline_run.phase_prompt import phase_prompt
 from driver.pipeline_run.step_log import Started, call_of
 from driver.policy import judgement as verdicts
 from driver.policy.judgement import Judgement
-from driver.run_state.context import Placed, Planned, Wave
+from driver.run_state.context import ItemRun
 from driver.terminal.safe_text import bounded, safe_text
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import write_text_atomic
@@ -32,21 +32,20 @@ _ANSWER = "answer.md"
 Ended = tuple[PhaseReceipt, Judgement | None]
 
 
-def read_only(at: Placed, phase: Phase, work: Attempt, attempts: int) -> Ended:
+def read_only(item: ItemRun, phase: Phase, work: Attempt, attempts: int) -> Ended:
     """The phase's receipt, and the verdict where the item goes no further.
 
     An answer that does not come never takes proven work along: the item waits for the next run.
     """
-    planned, wave, place = at.planned, at.wave, at.place
-    prompt = phase_prompt(planned, place, wave, phase, work)
-    call = replace(call_of(at, phase, phase.name, 1, prompt), attempts=attempts)
-    call = replace(call, artifact=wave.scratch(planned.slug) / call.folder / _ANSWER)
+    prompt = phase_prompt(item, phase, work)
+    call = replace(call_of(item, phase, phase.name, 1, prompt), attempts=attempts)
+    call = replace(call, artifact=item.scratch / call.folder / _ANSWER)
     started = Started(work.tree, prompt, call.performer.driver)
-    sent, accused = _asked(at, call, work.tree or "")
+    sent, accused = _asked(item, call, work.tree or "")
     problem, text = _judged(call, sent.result, accused)
     artifacts: tuple[str, ...] = ()
     if problem is None:
-        path = wave.scratch(planned.slug) / phase.artifact
+        path = item.scratch / phase.artifact
         write_text_atomic(path, text)
         artifacts = (str(path),)
     status, why = (STALLED, problem.reason) if problem else (COMPLETED, "")
@@ -56,24 +55,23 @@ def read_only(at: Placed, phase: Phase, work: Attempt, attempts: int) -> Ended:
     return replace(receipt, artifacts=artifacts), ended
 
 
-def _asked(at: Placed, call: Call, tree: str) -> tuple[Dispatched, str]:
+def _asked(item: ItemRun, call: Call, tree: str) -> tuple[Dispatched, str]:
     """The dispatch, and what is held against it of the user's checkout."""
-    planned, wave = at.planned, at.wave
-    wave.spending.check(call.performer.gates)
-    with watched(planned, wave) as strays, at.place.reading_copy(tree) as copy:
-        send: Callable[[Call], WorkerResult] = partial(_sent, planned, copy.path, wave)
-        sent = dispatched(planned, wave, call, send)
-        _note(at, sent)
+    item.wave.spending.check(call.performer.gates)
+    with watched(item) as strays, item.workspace.reading_copy(tree) as copy:
+        send: Callable[[Call], WorkerResult] = partial(_sent, item, copy.path)
+        sent = dispatched(item, call, send)
+        _note(item, sent)
         try:
             return sent, attribution(strays())
         except TidegateError as error:
             return sent, str(error)
 
 
-def _sent(planned: Planned, copy: Path, wave: Wave, call: Call) -> WorkerResult:
+def _sent(item: ItemRun, copy: Path, call: Call) -> WorkerResult:
     """One try; what one before it has written down is not the answer of this one."""
     _forget(call.artifact)
-    return dispatch_reader(planned, copy, wave, call)
+    return dispatch_reader(item, copy, call)
 
 
 def _judged(call: Call, result: WorkerResult, accused: str) -> tuple[Judgement | None, str]:
@@ -115,10 +113,10 @@ def _forget(path: Path | None) -> None:
             path.unlink()
 
 
-def _note(at: Placed, sent: Dispatched) -> None:
-    if at.wave.options.recording is None:
+def _note(item: ItemRun, sent: Dispatched) -> None:
+    if item.wave.options.recording is None:
         return
     said = sent.result
     text = _answer(sent.call.artifact, said) or said.text
-    entry = replace(sent.recorded(at.planned.slug), text=text, structured=said.structured)
-    at.wave.options.recording.write(entry)
+    entry = replace(sent.recorded(item.slug), text=text, structured=said.structured)
+    item.wave.options.recording.write(entry)

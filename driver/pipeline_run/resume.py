@@ -19,7 +19,7 @@ from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment
 from driver.git.private_git import GitError, is_ancestor, tip_of
 from driver.pipeline_run.resume_state import ResumeState
 from driver.publishing.pending import PendingPublication
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun, Wave
 from driver.verification.assessment import Assessment, assess
 from driver.verification.test_run import TestRequest, prove
 from driver.workspace.base_branch import are_there, conflicts
@@ -41,11 +41,11 @@ class Rebuilt:
 def finish_pending(wave: Wave, memories: Mapping[str, ResumeState]) -> None:
     """Finish what moves the user's checkout before anybody is at work who could have moved it.
     What goes wrong here is told where the items are asked about."""
-    for planned in wave.plan:
-        ground, memory = wave.repository_of(planned), memories[planned.slug]
+    for item in wave.items:
+        ground, memory = item.repository, memories[item.slug]
         if ground is None or memory.owed is None:
             continue
-        if memory.owed.moves_checkout and wave.recorder.still_ours(wave.subject(planned)):
+        if memory.owed.moves_checkout and wave.recorder.still_ours(item.key):
             with (
                 suppress(TidegateError),
                 ground.checkout_guard.by_us() if ground.checkout_guard else _NONE,
@@ -71,27 +71,27 @@ def already_published(memories: Iterable[ResumeState]) -> dict[str, Shipment]:
     return {f"{one.repo} {one.kept}": one for one in found}
 
 
-def recover(planned: Planned, wave: Wave, memory: ResumeState) -> ItemOutcome | None:
+def recover(item: ItemRun, memory: ResumeState) -> ItemOutcome | None:
     """The item's outcome when an earlier run has already earned it, else None."""
-    if (known := published(planned, wave, memory)) is not None:
+    if (known := published(item, memory)) is not None:
         return known
-    return _prove_again(planned, wave, memory) if memory.tree and memory.patch else None
+    return _prove_again(item, memory) if memory.tree and memory.patch else None
 
 
-def published(planned: Planned, wave: Wave, memory: ResumeState) -> ItemOutcome | None:
+def published(item: ItemRun, memory: ResumeState) -> ItemOutcome | None:
     """The outcome of an item that an earlier run has shipped, or cannot tell whether it has."""
-    ground = wave.repository_of(planned)
+    ground = item.repository
     if ground is None:
         return None
     try:
         if memory.commit and _is_published(ground, memory.commit, memory.owed):
-            done = _outcome(planned, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
+            done = _outcome(item, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
             after = memory.after_approval
             return replace(done, approved_tree=memory.approved, after_approval=after)
     except CannotRunError as error:
         # Not journaled: the entry there is must stay, or the work would be shipped twice.
         return replace(
-            _outcome(planned, Verdict.UNDECIDED, (), tree=memory.tree, commit=None),
+            _outcome(item, Verdict.UNDECIDED, (), tree=memory.tree, commit=None),
             reason=str(error),
         )
     return None
@@ -105,32 +105,32 @@ def _is_published(ground: CloneContext, commit: str, owed: PendingPublication | 
     return owed is not None and owed.is_published(ground)
 
 
-def _prove_again(planned: Planned, wave: Wave, memory: ResumeState) -> ItemOutcome | None:
-    ground, work = wave.repository_of(planned), acceptable(planned, wave, memory)
+def _prove_again(item: ItemRun, memory: ResumeState) -> ItemOutcome | None:
+    ground, work = item.repository, acceptable(item, memory)
     if ground is None or work is None:
         return None
     # An entry is not believed, so a proof that ends here has to pass all that any other has.
-    wave.baselines.begin(planned, wave)
-    with watched(planned, wave) as strays:
-        test = prove(planned, ground, work.tree, wave, TestRequest("test-resumed"))
-        wave.recorder.tested(planned.slug, test)
-        judgement, found = assess(planned, ground, wave, Assessment(1, work.changes, test))
+    item.wave.baselines.begin(item)
+    with watched(item) as strays:
+        test = prove(item, work.tree, TestRequest("test-resumed"))
+        item.wave.recorder.tested(item.slug, test)
+        judgement, found = assess(item, Assessment(1, work.changes, test))
         reached_out = bool(strays())
     if reached_out or judgement.verdict is not Verdict.VERIFIED:
         return None
-    save_patch(planned, wave, ground.git.patch(ground.base_tree, work.tree))
+    save_patch(item, ground.git.patch(ground.base_tree, work.tree))
     again = replace(resumed(max(1, memory.attempts), work), test=test, evidence=found)
-    return _outcome(planned, Verdict.VERIFIED, (again,), tree=work.tree, commit=None)
+    return _outcome(item, Verdict.VERIFIED, (again,), tree=work.tree, commit=None)
 
 
-def acceptable(planned: Planned, wave: Wave, memory: ResumeState) -> Rebuilt | None:
+def acceptable(item: ItemRun, memory: ResumeState) -> Rebuilt | None:
     """The remembered work; None where it cannot be rebuilt, or may not be shipped."""
-    ground = wave.repository_of(planned)
+    ground = item.repository
     tree = _rebuilt(ground, memory) if ground else None
     if ground is None or tree is None:
         return None
     seen = ground.observed(tree)
-    return Rebuilt(tree, seen.changes) if against(planned, wave, seen) is None else None
+    return Rebuilt(tree, seen.changes) if against(item, seen) is None else None
 
 
 def resumed(number: int, work: Rebuilt) -> Attempt:
@@ -187,7 +187,7 @@ def _read_before(memory: ResumeState) -> Iterator[Path]:
 
 
 def _outcome(
-    planned: Planned,
+    item: ItemRun,
     verdict: Verdict,
     attempts: tuple[Attempt, ...],
     *,
@@ -195,7 +195,7 @@ def _outcome(
     commit: str | None,
 ) -> ItemOutcome:
     return ItemOutcome(
-        slug=planned.slug,
+        slug=item.slug,
         verdict=verdict,
         attempts=attempts,
         tree=tree,

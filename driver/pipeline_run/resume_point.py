@@ -12,7 +12,7 @@ from driver.pipeline import position as course
 from driver.pipeline.definition import REVIEW
 from driver.pipeline_run.resume import acceptable, resumed
 from driver.pipeline_run.resume_state import ResumeState
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun
 from driver.workspace.saved_patch import of_step
 from state_store.documents.files import write_bytes_atomic
 
@@ -28,56 +28,56 @@ class ResumePoint:
     phases: tuple[PhaseReceipt, ...] = ()
 
 
-def begin_at(planned: Planned, wave: Wave, memory: ResumeState) -> ResumePoint:
+def begin_at(item: ItemRun, memory: ResumeState) -> ResumePoint:
     """Where the item's steps are taken up: at the first that is not done, or that is asked for.
 
     Steps count as done only when the tree they left can be rebuilt and nothing is to be said
     against it; it is proven again before anything rests on it.
     """
-    name = wave.options.from_phase
-    step = course.before(planned.pipeline, name) if name is not None else None
-    phases = tuple(one for one in memory.phases if _is_kept(planned, memory, one))
+    name = item.wave.options.from_phase
+    step = course.before(item.pipeline, name) if name is not None else None
+    phases = tuple(one for one in memory.phases if _is_kept(item, memory, one))
     if step is not None:
-        again = {phase.name for phase in planned.pipeline.steps[step:]}
+        again = {phase.name for phase in item.pipeline.steps[step:]}
         phases = tuple(one for one in phases if one.phase not in again)
     tree = course.last_tree(phases) or memory.tree
-    found = acceptable(planned, wave, replace(memory, tree=tree)) if tree else None
+    found = acceptable(item, replace(memory, tree=tree)) if tree else None
     if found is None:
         return ResumePoint(step or 0, attempts=memory.attempts)
     if step is None:
-        step = course.next_step(planned.pipeline, phases)
+        step = course.next_step(item.pipeline, phases)
     number = max(1, memory.attempts)
     work = replace(resumed(number, found), verdict=Verdict.UNDECIDED, reason=UNPROVEN)
     return ResumePoint(step, work, number, phase_receipt.remembered(phases))
 
 
-def begin_proven(planned: Planned, earned: ItemOutcome | None, memory: ResumeState) -> ResumePoint:
+def begin_proven(item: ItemRun, earned: ItemOutcome | None, memory: ResumeState) -> ResumePoint:
     """Where the item's steps are taken up with work that was proven again just now, if any: behind
     all gates."""
     if earned is None:
         return ResumePoint(attempts=memory.attempts)
     [again] = earned.attempts
-    kinds = [phase.kind for phase in planned.pipeline.steps]
+    kinds = [phase.kind for phase in item.pipeline.steps]
     return ResumePoint(kinds.index(REVIEW), again, again.number)
 
 
-def carry_over(planned: Planned, wave: Wave, memory: ResumeState) -> None:
+def carry_over(item: ItemRun, memory: ResumeState) -> None:
     """Have this run's folder hold what an earlier run's holds of the steps that are done: the trees
     that the item was at when somebody read it, and the answers of agents that only read."""
     if memory.folder is None:
         return
-    here = wave.scratch(planned.slug)
+    here = item.scratch
     trees = {one.tree for one in memory.reviews} | ({memory.tree} if memory.tree else set())
-    answers = {phase.artifact for phase in planned.pipeline.steps if phase.reads_only}
+    answers = {phase.artifact for phase in item.pipeline.steps if phase.reads_only}
     for name in sorted(answers | {of_step(tree) for tree in trees}):
         source = memory.folder / name
         if source.is_file() and not (here / name).exists():
             write_bytes_atomic(here / name, source.read_bytes())
 
 
-def _is_kept(planned: Planned, memory: ResumeState, done: PhaseReceipt) -> bool:
+def _is_kept(item: ItemRun, memory: ResumeState, done: PhaseReceipt) -> bool:
     """Whether the answer of a phase that only reads is there still; others leave a tree."""
-    phase = planned.pipeline.named(done.phase)
+    phase = item.pipeline.named(done.phase)
     if phase is None or not phase.reads_only or memory.folder is None:
         return True
     return (memory.folder / phase.artifact).is_file()

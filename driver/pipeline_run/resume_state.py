@@ -116,31 +116,32 @@ def recall(wave: Wave) -> dict[str, ResumeState]:
     """The memories of all items by slug; they remember nothing unless a resume was asked for."""
     from_phase = wave.options.from_phase is not None
     if not (wave.resume or from_phase) or wave.state_dir is None:
-        return {planned.slug: ResumeState() for planned in wave.plan}
+        return {item.slug: ResumeState() for item in wave.items}
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
     announced: dict[tuple[str, PublicationIntent], PendingPublication] = {}
     memories = {}
-    for planned in wave.plan:
-        subject = wave.subject(planned)
-        entry = _entry_about(entries, subject)
-        notes = str(planned.item.extra.get("notes") or "")
+    for item in wave.items:
+        entry = _entry_about(entries, item.key)
+        notes = str(item.spec.extra.get("notes") or "")
         memory = remembered(
             entry,
-            subject,
+            item.key,
             wave.state_dir,
             notes,
-            stepwise=wave.is_stepwise(planned),
+            stepwise=item.is_stepwise,
             from_phase=from_phase,
         )
-        if not course.keeps_reviews(planned.pipeline, wave.options.from_phase):
+        if not course.keeps_reviews(item.pipeline, wave.options.from_phase):
             memory = replace(memory, reviews=())
         line = PublicationIntent.of_entry(entry) if entry and memory.commit else None
         if line is not None and wave.shipping.is_wanted:
             fresh = PendingPublication(line, wave.knows, onto_target=wave.shipping.onto_target)
-            memory = replace(memory, owed=announced.setdefault((planned.home.key, line), fresh))
-        memories[planned.slug] = memory
+            memory = replace(
+                memory, owed=announced.setdefault((item.planned.home.key, line), fresh)
+            )
+        memories[item.slug] = memory
     return memories
 
 

@@ -17,25 +17,25 @@ from driver.domain.results import Verdict
 from driver.pipeline.definition import Phase
 from driver.pipeline_run.step_log import Started
 from driver.policy.judgement import Judgement
-from driver.run_state.context import Placed
+from driver.run_state.context import ItemRun
 from driver.workspace.setup import run_setup
 
 
-def set_up(at: Placed, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]:
+def set_up(item: ItemRun, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]:
     """Run its commands in the item's place, where they may leave nothing that git would ship."""
     started, done, problem = Started(), list[CommandReceipt](), ""
-    wave = at.wave
-    before = at.place.observe().changes
+    wave = item.wave
+    before = item.workspace.observe().changes
     for command in phase.commands:
         begun = time.monotonic()
-        said = run_setup(wave.settings, wave.processes, wave.mark, command, at.place.workdir)
+        said = run_setup(wave.settings, wave.processes, wave.mark, command, item.workspace.workdir)
         took = round((time.monotonic() - begun) * 1000)
         text = command_text(command)
         done.append(CommandReceipt(text, None if said else 0, took))
         if said:
             problem = f"set-up command `{text}` failed: {said}"
             break
-    left = [change.path for change in at.place.observe().changes if change not in before]
+    left = [change.path for change in item.workspace.observe().changes if change not in before]
     if left and not problem:
         remedy = "prepare such files with [workspace] setup, or have git ignore them"
         problem = f"the set-up changed files: {', '.join(left[:20])}: {remedy}"

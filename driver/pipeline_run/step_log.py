@@ -1,6 +1,6 @@
 """How an item's way through its steps is written down: step by step, or by attempts and reviews.
 
-The way itself is the same (`way`); only what a later run can go on from differs. Steps one by one
+The pipeline run is the same; only what a later run can go on from differs. Steps one by one
 cost an entry and a patch each, so they are for pipelines of the user's own, and for a person who is
 asked about each.
 """
@@ -21,8 +21,7 @@ from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import Review
 from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
-from driver.run_state.attempt_history import AttemptHistory
-from driver.run_state.context import Placed
+from driver.run_state.context import ItemRun
 from driver.workspace.saved_patch import REVIEWED, of_step
 
 
@@ -46,21 +45,21 @@ class StepLog(Protocol):
         are to be repaired."""
 
 
-def step_log_of(at: Placed, trail: AttemptHistory) -> StepLog:
+def step_log_of(item: ItemRun) -> StepLog:
     """Those that the item's steps are written down in."""
-    return PipelineStepLog(at, trail) if at.wave.is_stepwise(at.planned) else ClassicStepLog(at)
+    return PipelineStepLog(item) if item.is_stepwise else ClassicStepLog(item)
 
 
 class PipelineStepLog:
     """Each step has a receipt, an event and the patch of the tree that it left."""
 
-    def __init__(self, at: Placed, trail: AttemptHistory) -> None:
-        self._at, self._trail = at, trail
-        self._subject, self._recorder = at.wave.subject(at.planned), at.wave.recorder
+    def __init__(self, item: ItemRun) -> None:
+        self._item = item
+        self._subject, self._recorder = item.key, item.wave.recorder
 
     def stepped(self, receipt: PhaseReceipt, work: Attempt | None, number: int | None) -> None:
         self._note(receipt)
-        self._recorder.say(f"{self._at.planned.slug}: phase {receipt.phase}: {receipt.status}")
+        self._item.say(f"phase {receipt.phase}: {receipt.status}")
         self._recorder.phased(self._subject, receipt, work, number)
 
     def judged(self, receipt: PhaseReceipt, work: Attempt, *, mend: bool) -> None:
@@ -76,26 +75,26 @@ class PipelineStepLog:
         self, receipt: PhaseReceipt, found: Review, outcome: ItemOutcome, end: Judgement | None
     ) -> None:
         self._note(receipt)
-        outcome = replace(outcome, phases=tuple(self._trail.phases))
+        outcome = replace(outcome, phases=tuple(self._item.phases))
         final = end is not None and end.verdict is Verdict.FAILED
         self._recorder.reviewed(self._subject, found, outcome, final)
         self._recorder.phased(self._subject, receipt, None)
 
     def _note(self, receipt: PhaseReceipt) -> None:
         """Keep the tree that the step left, then have the next entry of the item name it."""
-        at = self._at
+        item = self._item
         if receipt.output is not None:
-            save(at.planned, at.place, at.wave, receipt.output, of_step(receipt.output))
-        self._trail.phases.append(receipt)
-        self._recorder.note_phase(at.planned.slug, receipt)
+            save(item, receipt.output, of_step(receipt.output))
+        self._item.phases.append(receipt)
+        self._recorder.note_phase(item.slug, receipt)
 
 
 class ClassicStepLog:
     """Attempts and reviews tell it all: nothing is between them that could be lost."""
 
-    def __init__(self, at: Placed) -> None:
-        self._at = at
-        self._subject, self._recorder = at.wave.subject(at.planned), at.wave.recorder
+    def __init__(self, item: ItemRun) -> None:
+        self._item = item
+        self._subject, self._recorder = item.key, item.wave.recorder
 
     def stepped(self, receipt: PhaseReceipt, work: Attempt | None, number: int | None) -> None:
         """What it came to is told with the attempt's verdict."""
@@ -103,12 +102,11 @@ class ClassicStepLog:
     def judged(self, receipt: PhaseReceipt, work: Attempt, *, mend: bool) -> None:
         del receipt
         green = work.verdict is Verdict.VERIFIED
-        is_read_next = green and self._at.wave.wants_review(self._at.planned)
+        is_read_next = green and self._item.wants_review
         self._recorder.judged(self._subject, work, final=not (is_read_next or mend))
 
     def to_address(self, found: Review) -> None:
-        at = self._at
-        save(at.planned, at.place, at.wave, found.tree, REVIEWED)
+        save(self._item, found.tree, REVIEWED)
 
     def read(
         self, receipt: PhaseReceipt, found: Review, outcome: ItemOutcome, end: Judgement | None
@@ -160,10 +158,10 @@ class Started:
         return replace(done, engine=engine, usage=work.usage)
 
 
-def call_of(at: Placed, phase: Phase, word: str, number: int, prompt: str) -> Call:
+def call_of(item: ItemRun, phase: Phase, word: str, number: int, prompt: str) -> Call:
     """What the phase's agent is to be sent; `word` is that of books and journal."""
-    performer, item = at.wave.performer(phase), at.planned.item
-    own = None if phase.backend is not None else item.model
+    performer, spec = item.wave.performer(phase), item.spec
+    own = None if phase.backend is not None else spec.model
     return Call(
         number=number,
         phase=word,
@@ -171,7 +169,7 @@ def call_of(at: Placed, phase: Phase, word: str, number: int, prompt: str) -> Ca
         performer=performer,
         model=performer.model or own,
         told=phase.name,
-        effort=phase.effort or item.effort,
+        effort=phase.effort or spec.effort,
         timeout_s=phase.timeout_s,
         retries=phase.retries,
     )

@@ -24,17 +24,17 @@ def specs_of(line: Batch, wave: Wave) -> list[CommitSpec]:
     anchor = wave.recorder.anchor
     return [
         _spec(
-            commit_message([(planned.item, planned.home.work_dir)], wave.wave_id, tree, anchor),
+            commit_message([(item.spec, item.work_dir)], wave.wave_id, tree, anchor),
             outcome.changes,
             wave,
         )
-        for (planned, outcome), tree in zip(line.entries, line.trees, strict=True)
+        for (item, outcome), tree in zip(line.entries, line.trees, strict=True)
     ]
 
 
 def batch_of(line: Batch, ground: CloneContext, wave: Wave, head: str) -> CommitSpec:
     """One commit for all items of a line that stands on `head`."""
-    items = [(planned.item, planned.home.work_dir) for planned, _ in line.entries]
+    items = [(item.spec, item.work_dir) for item, _ in line.entries]
     tree = line.trees[-1]
     message = commit_message(items, wave.wave_id, tree, wave.recorder.anchor)
     return _spec(message, ground.git.changes(ground.git.tree_of(head), tree), wave)

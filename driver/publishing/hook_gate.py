@@ -68,10 +68,10 @@ class AskedHooks:
         commits = self._ground.git.import_commits(head, specs)
         parents = (head, *(commit.commit for commit in commits))
         allowed, refused = list[CommitSpec](), list[ItemOutcome]()
-        for (planned, outcome), spec, tree, parent in zip(
+        for (item, outcome), spec, tree, parent in zip(
             line.entries, specs, line.trees, parents, strict=False
         ):
-            said = self._of_commit(planned.slug, spec, tree, parent, head, messages)
+            said = self._of_commit(item.slug, spec, tree, parent, head, messages)
             if isinstance(said, Judgement):
                 refused.append(replace(outcome, verdict=said.verdict, reason=said.reason))
             else:

@@ -127,7 +127,7 @@ def _announce(cargo: Publication, branch: str, target: str | None = None) -> Non
     if not is_sealed(cargo.ground):
         cargo.ground.git.keep(repository, cargo.tip, pending_ref(cargo.tip))
     entries = zip(cargo.line.entries, cargo.commits, strict=True)
-    told = {cargo.wave.subject(planned): (outcome, c.commit) for (planned, outcome), c in entries}
+    told = {item.key: (outcome, c.commit) for (item, outcome), c in entries}
     try:
         cargo.wave.recorder.shipping(told, branch, cargo.tip, target)
     except LeasedElsewhereError:
@@ -206,8 +206,8 @@ def _move_ahead(shipment: Shipment, ground: CloneContext, target: str, tip: str)
 
 def _done(shipment: Shipment, cargo: Publication, *notes: str) -> Shipment:
     made = [
-        (planned.slug, commit)
-        for (planned, _), commit in zip(cargo.line.entries, cargo.commits, strict=True)
+        (item.slug, commit)
+        for (item, _), commit in zip(cargo.line.entries, cargo.commits, strict=True)
     ]
     shipped = replace(
         shipment,

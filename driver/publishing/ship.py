@@ -129,7 +129,7 @@ def _sent(shipment: Shipment, cargo: Publication, hooks: AskedHooks) -> Shipment
     if no := hooks.of_push(cargo.ground.remote, cargo.tip, is_new=is_new):
         return failed(shipment, HOOK_REFUSED, no)
     entries = cargo.line.entries
-    together = tuple((planned.slug, outcome.batch_runs) for planned, outcome in entries)
+    together = tuple((item.slug, outcome.batch_runs) for item, outcome in entries)
     files = sum(len(outcome.changes) for _, outcome in entries)
     return publish(replace(shipment, files_count=files, batch_runs=together), cargo)
 
@@ -193,9 +193,9 @@ def _moved_again(integration: Integration, ground: CloneContext) -> str:
 def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list[ItemOutcome]]:
     """The items that may be shipped, and those that another run has taken over meanwhile."""
     ours, lost = [], []
-    for planned, outcome in entries:
-        if wave.recorder.still_ours(wave.subject(planned)):
-            ours.append((planned, outcome))
+    for item, outcome in entries:
+        if wave.recorder.still_ours(item.key):
+            ours.append((item, outcome))
         else:
             reason = "another run took the item over while this one was not heard of"
             lost.append(replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason))
@@ -206,18 +206,18 @@ def _still_wanted(
     entries: Sequence[Entry], no_more: Mapping[str, str]
 ) -> tuple[list[Entry], list[ItemOutcome]]:
     """The items that may be shipped, and those that people have withdrawn meanwhile."""
-    wanted = [(planned, outcome) for planned, outcome in entries if planned.slug not in no_more]
+    wanted = [(item, outcome) for item, outcome in entries if item.slug not in no_more]
     lost = [
-        replace(outcome, verdict=Verdict.WITHDRAWN, reason=no_more[planned.slug])
-        for planned, outcome in entries
-        if planned.slug in no_more
+        replace(outcome, verdict=Verdict.WITHDRAWN, reason=no_more[item.slug])
+        for item, outcome in entries
+        if item.slug in no_more
     ]
     return wanted, lost
 
 
 def _withdrawn(entries: Sequence[Entry], wave: Wave) -> dict[str, str]:
     """By slug, why people want items no more."""
-    ids = {name: p.slug for p, _ in entries if (name := p.item.item_id) is not None}
+    ids = {name: i.slug for i, _ in entries if (name := i.spec.item_id) is not None}
     return {ids[name]: why for name, why in wave.options.withdrawn(ids.keys()).items()}
 
 
@@ -225,12 +225,12 @@ def _not_theirs(
     entries: Sequence[Entry], found: Mapping[str, PublishedItem]
 ) -> tuple[list[Entry], list[ItemOutcome]]:
     """The items that nobody else has shipped, and the others."""
-    theirs = {planned.slug: found.get(item_name(planned.item)) for planned, _ in entries}
-    ours = [(planned, outcome) for planned, outcome in entries if theirs[planned.slug] is None]
+    theirs = {item.slug: found.get(item_name(item.spec)) for item, _ in entries}
+    ours = [(item, outcome) for item, outcome in entries if theirs[item.slug] is None]
     lost = [
         replace(outcome, verdict=Verdict.SHIPPED_ELSEWHERE, reason=told_of(one))
-        for planned, outcome in entries
-        if (one := theirs[planned.slug]) is not None
+        for item, outcome in entries
+        if (one := theirs[item.slug]) is not None
     ]
     return ours, lost
 

@@ -59,7 +59,8 @@ def propose(
     for key, ground in wave.repositories.items():
         if ground.remote is None:
             continue
-        own = [(p, o) for p, o in zip(wave.plan, outcomes, strict=True) if p.home.key == key]
+        pairs = zip(wave.items, outcomes, strict=True)
+        own = [(item, outcome) for item, outcome in pairs if item.context is ground]
         ship = shipments.get(key)
         pushed = (ship.branch, ship.tip) if ship else (None, None)
         sources = ((_pushed(wave, ship), *pushed), (_found(wave, ground, own), None, None))
@@ -220,12 +221,12 @@ def _found(wave: Wave, ground: CloneContext, own: Pairs) -> Iterator[ShippedLine
         return
     entries, _ = load_entries(wave.state_dir)
     lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
-    for planned, outcome in own:
-        subject = wave.subject(planned)
+    for item, outcome in own:
+        subject = item.key
         for entry in entries_about(entries, subject.slug, subject.repo, subject.location):
             place = tuple(str(entry.get(name) or "") for name in ("branch", "tip", "waveId"))
             if outcome.shipped_as and entry.get("commit") == outcome.shipped_as and all(place):
-                lines.setdefault(place, {})[planned.slug] = entry
+                lines.setdefault(place, {})[item.slug] = entry
                 break
     repository = ground.repository
     for (branch, tip, wave_id), items in lines.items():
@@ -239,7 +240,7 @@ def _proposal(wave: Wave, ground: CloneContext, own: Pairs, line: ShippedLine) -
     single = len(wave.repositories) == 1
     named = environ.get("GH_REPO", "") if single else ""  # it cannot be the name of several
     name, owner = names_of(remote.url, remote.address, named) if remote else ("", "")
-    told = pull_request_summary(wave, own, line, ground.repository.branch)
+    told = pull_request_summary(own, line, ground.repository.branch)
     return Proposal(
         repo=str(ground.repository.top),
         wave_id=line.wave_id,

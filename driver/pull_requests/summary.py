@@ -22,14 +22,14 @@ from driver.domain.results import (
 from driver.domain.reviews import Review, from_json, review_word
 from driver.limits.usage_sums import sum_usage, usages_of
 from driver.pull_requests.body import ItemSummary, PullRequestSummary
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun
 from driver.runners.result import Counts
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import read_bytes
 
 NOTES = "pr.md"
 _MAX_NOTES_BYTES = 64_000
-Pairs = Sequence[tuple[Planned, ItemOutcome]]
+Pairs = Sequence[tuple[ItemRun, ItemOutcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,7 @@ class ShippedLine:
     entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def pull_request_summary(
-    wave: Wave, own: Pairs, line: ShippedLine, target: str | None
-) -> PullRequestSummary:
+def pull_request_summary(own: Pairs, line: ShippedLine, target: str | None) -> PullRequestSummary:
     """All of a line, with the items of its repository (`own`) that stayed out of it."""
     shipment = line.shipment or Shipment("")
     lost = {outcome.slug: outcome for outcome in shipment.evicted}
@@ -56,41 +54,39 @@ def pull_request_summary(
         branch=line.branch,
         target=target,
         onto=shipment.onto,
-        shipped=tuple(_item(wave, *pair, line) for pair in own if pair[0].slug in line.commits),
+        shipped=tuple(_item(*pair, line) for pair in own if pair[0].slug in line.commits),
         left_out=tuple(
-            _item(wave, planned, lost.get(planned.slug, outcome), line)
-            for planned, outcome in own
-            if planned.slug not in line.commits and not outcome.shipped_as
+            _item(item, lost.get(item.slug, outcome), line)
+            for item, outcome in own
+            if item.slug not in line.commits and not outcome.shipped_as
         ),
         trees=shipment.integration_runs,
         warning=shipment.warning or "",
     )
 
 
-def _item(wave: Wave, planned: Planned, outcome: ItemOutcome, line: ShippedLine) -> ItemSummary:
+def _item(item: ItemRun, outcome: ItemOutcome, line: ShippedLine) -> ItemSummary:
     usage = sum_usage(usages_of(outcome))
     told = ItemSummary(
-        slug=planned.slug,
-        title=planned.item.title or "",
+        slug=item.slug,
+        title=item.spec.title or "",
         verdict=str(outcome.verdict),
-        command=command_text(planned.item.test_command),
+        command=command_text(item.spec.test_command),
         **_runs(outcome.last_test, outcome.evidence.baseline),
         files=tuple(change.path for change in outcome.changes),
         repairs=outcome.repairs,
         tokens=usage.total_tokens,
         cost_usd=usage.cost_usd,
-        **_reviewed(wave, planned, outcome.reviews, outcome.approved_tree or outcome.tree),
+        **_reviewed(item, outcome.reviews, outcome.approved_tree or outcome.tree),
         reason=outcome.reason,
-        notes=_notes(wave, planned),
-        commit=line.commits.get(planned.slug),
+        notes=_notes(item),
+        commit=line.commits.get(item.slug),
     )
-    entry = line.entries.get(planned.slug)
-    return told if entry is None else _as_journaled(wave, planned, told, entry)
+    entry = line.entries.get(item.slug)
+    return told if entry is None else _as_journaled(item, told, entry)
 
 
-def _as_journaled(
-    wave: Wave, planned: Planned, told: ItemSummary, entry: Mapping[str, Any]
-) -> ItemSummary:
+def _as_journaled(item: ItemRun, told: ItemSummary, entry: Mapping[str, Any]) -> ItemSummary:
     last = {run.purpose: run for run in receipts_of_evidence(entry.get("evidence"))}
     written = entry.get("filesWritten")
     repairs, read = entry.get("repairs"), entry.get("approvedTree") or entry.get("tree")
@@ -101,7 +97,7 @@ def _as_journaled(
         repairs=repairs if isinstance(repairs, int) else 0,
         tokens=None,
         cost_usd=None,
-        **_reviewed(wave, planned, from_json(entry.get("reviews")), read),
+        **_reviewed(item, from_json(entry.get("reviews")), read),
     )
 
 
@@ -117,10 +113,8 @@ def _counts(run: TestRun | None) -> Counts | None:
     return run.counts if run and isinstance(run.counts, Counts) else None
 
 
-def _reviewed(
-    wave: Wave, planned: Planned, reviews: Sequence[Review], tree: str | None
-) -> dict[str, Any]:
-    mode, required = wave.settings.review.mode, planned.policy.require_review
+def _reviewed(item: ItemRun, reviews: Sequence[Review], tree: str | None) -> dict[str, Any]:
+    mode, required = item.wave.settings.review.mode, item.planned.policy.require_review
     words = [[review.message, *map(str, review.findings)] for review in reviews[-1:]]
     return {
         "review": review_word(reviews, tree, required=required, mode=mode),
@@ -128,8 +122,8 @@ def _reviewed(
     }
 
 
-def _notes(wave: Wave, planned: Planned) -> str:
-    path = wave.scratch_path(planned.slug) / NOTES
+def _notes(item: ItemRun) -> str:
+    path = item.scratch_path / NOTES
     if path.is_symlink():  # it would show a file of this machine to the world
         return ""
     try:

@@ -1,138 +1,41 @@
-"""What the steps of one wave share. Frozen: steps return values, only the recorder remembers."""
+"""One wave under way, and each of its items in it: what all steps share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from threading import Semaphore
-from typing import Any, Protocol
+from typing import Protocol
 
 from driver.backend_api.driver import AgentDriver
-from driver.backends.recording import RecordingWriter
 from driver.backlog.publication_status import PublishedItem, is_noted
 from driver.domain.commit_message import item_name
 from driver.domain.item_key import ItemKey, digest
-from driver.domain.ownership import OwnedPath
-from driver.domain.results import Evidence
-from driver.domain.reviews import is_required
-from driver.domain.tiers import Policy
-from driver.domain.work_item import WorkItem
-from driver.execution.cancellation import CancellationToken
+from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.results import RESUME, Attempt, Evidence, ItemOutcome, Verdict
+from driver.domain.reviews import Review, is_required
 from driver.execution.processes import Processes
 from driver.limits.admission import Admission
 from driver.limits.spending import Spending
-from driver.pipeline.definition import CLASSIC, Phase, Pipeline
+from driver.pipeline.definition import Phase
 from driver.policy.protected_paths import Protection
-from driver.run_state.leases import LeaseManager
+from driver.run_state.plan import Planned, Shipping, WaveOptions
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import run_mark
-from driver.terminal.progress import Ask, Progress
 from driver.workspace.clone_context import CloneContext
-from driver.workspace.repository_context import RepositoryContext, Workspace
-from driver.workspace.repository_info import RepositoryInfo
+from driver.workspace.repository_context import (
+    CLONE,
+    IN_PLACE,
+    RepositoryContext,
+    TestCheckoutSource,
+    Workspace,
+)
+from state_store.documents.errors import TidegateError
 from state_store.documents.journal import safe_slug
 from tools.settings.load import Settings
-
-SHIP_MODES = ("branch", "current")
-
-
-@dataclass(frozen=True)
-class WaveOptions:
-    """What a command line may ask for beyond `run_wave`'s own parameters. Changes of `own_paths`
-    while the wave runs are nobody's fault: people edit the tracker at any time. `withdrawn` says,
-    by id, why somebody wants items of these ids no more. `survey` is what the caller has found out
-    already, and `plan` the plan that it has checked. Steps before `from_phase` are taken as done;
-    `ask` lets a person decide on each step."""
-
-    settings: Settings | None = None
-    repo: Path | None = None
-    recording: RecordingWriter | None = None
-    progress: Progress = field(default_factory=lambda: Progress(None))
-    stop: CancellationToken = field(default_factory=CancellationToken)
-    leases: LeaseManager | None = None
-    own_paths: tuple[Path, ...] = ()
-    withdrawn: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
-    survey: RepositoryInfo | None = None
-    from_phase: str | None = None
-    ask: Ask | None = None
-    plan: Plan | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Where an item lives: a repository's top and the work folder in it, or a plain folder."""
-
-    top: Path | None
-    folder: Path
-    work_dir: str
-
-    @property
-    def key(self) -> str:
-        """Items with one key share one ground."""
-        return str(self.top or self.folder)
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """An item that passed preflight. `owned` is relative to the repository's top, or in place to
-    the work folder. `prompt_files` are its pipeline's as they were committed then."""
-
-    item: WorkItem
-    policy: Policy
-    home: Home
-    owned: tuple[OwnedPath, ...]
-    pipeline: Pipeline = CLASSIC
-    prompt_files: Mapping[str, str] = field(default_factory=dict, compare=False)
-
-    @property
-    def slug(self) -> str:
-        """The item's name in every report."""
-        return self.item.slug
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A request that passed the pre-flight. `target` is the branch to start from, None for the one
-    that is checked out."""
-
-    items: tuple[Planned, ...]
-    settings: Settings
-    survey: RepositoryInfo
-    target: str | None
-
-    @property
-    def tops(self) -> set[Path]:
-        """The repositories of its items."""
-        return {planned.home.top for planned in self.items if planned.home.top}
-
-
-@dataclass(frozen=True)
-class Shipping:
-    """Where verified work goes. `mode`: "branch" (a wave branch), "current" (on to the branch it
-    started from) or "none"; `target` is that branch, None for what the settings say."""
-
-    mode: str
-    expect_top: str | None = None
-    target: str | None = None
-
-    @classmethod
-    def from_git(cls, git: Mapping[str, Any] | None) -> Shipping:
-        """From `run_wave`'s `git`: None ships nothing, and without a mode it is the source's."""
-        if git is None:
-            return cls("none")
-        expected, target = git.get("expectTopLevel") or None, git.get("target") or None
-        return cls(str(git.get("mode", "current")), expected, target)
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether verified work goes anywhere at all."""
-        return self.mode != "none"
-
-    @property
-    def onto_target(self) -> bool:
-        """Whether it goes on to the branch that it started from."""
-        return self.mode == "current"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +51,13 @@ class AssignedBackend:
 class Baselines(Protocol):
     """The tests of a wave's items on their bases."""
 
-    def begin(self, planned: Planned, wave: Wave) -> None:
-        """Start the item's test on its base beside everything else, where that is wanted."""
+    def begin(self, item: ItemRun) -> None:
+        """Start the item's test on its base in the background, where that is wanted."""
 
-    def of(self, planned: Planned, wave: Wave) -> Evidence:
+    def of(self, item: ItemRun) -> Evidence:
         """How it ended, or why there is none; waits for its end."""
 
-    def close(self, wave: Wave) -> None:
+    def close(self) -> None:
         """Start no further one, and wait for those at work."""
 
 
@@ -181,38 +84,15 @@ class Wave:
     reviewer: AssignedBackend | None = None
     performers: Mapping[str, AssignedBackend] = field(default_factory=dict)
 
+    @cached_property
+    def items(self) -> tuple[ItemRun, ...]:
+        """The items of the plan in this run."""
+        return tuple(ItemRun(planned, self) for planned in self.plan)
+
     def performer(self, phase: Phase) -> AssignedBackend:
-        """Who does an agent's phase."""
+        """The backend that does an agent's phase."""
         found = self.performers.get(phase.backend_key) or AssignedBackend(self.driver, self.gates)
         return replace(found, model=phase.model or found.model)
-
-    def reviewer_of(self, planned: Planned) -> AssignedBackend | None:
-        """Who reads an item's work."""
-        phase = planned.pipeline.review
-        if phase is None or self.reviewer is None:
-            return self.reviewer
-        found = self.performers.get(phase.backend_key) or self.reviewer
-        return replace(found, model=phase.model or found.model)
-
-    def is_stepwise(self, planned: Planned) -> bool:
-        """Whether each step is written down by itself: a pipeline of the user's own, or one that a
-        person has a say in."""
-        options = self.options
-        return planned.pipeline.explicit or bool(options.ask or options.from_phase)
-
-    def wants_review(self, planned: Planned) -> bool:
-        """Whether the item may ship only when it was approved."""
-        required, mode = planned.policy.require_review, self.settings.review.mode
-        return is_required(required=required, mode=mode)
-
-    @property
-    def mark(self) -> str:
-        """What all processes of this run have in their environment."""
-        return run_mark(self.run_dir, self.wave_id)
-
-    def ground_of(self, planned: Planned) -> RepositoryContext:
-        """The repository or folder an item works on."""
-        return self.grounds[planned.home.key]
 
     @property
     def repositories(self) -> dict[str, CloneContext]:
@@ -220,29 +100,10 @@ class Wave:
         found = self.grounds.items()
         return {key: one for key, one in found if isinstance(one, CloneContext)}
 
-    def repository_of(self, planned: Planned) -> CloneContext | None:
-        """The repository an item works on; None in a plain folder."""
-        return self.repositories.get(planned.home.key)
-
-    def protection(self, planned: Planned) -> Protection:
-        """Which files decide what the item's test means."""
-        ground = self.ground_of(planned)
-        return Protection(
-            ground.paths,
-            planned.item.test_command,
-            planned.home.work_dir,
-            self.settings.verify.protected,
-            ground.text,
-        )
-
-    def subject(self, planned: Planned) -> ItemKey:
-        """What journal, events and leases know the item by."""
-        ground, item = self.ground_of(planned), planned.item
-        # Another prompt, other files or another test make it other work, whatever its slug is.
-        asked = (planned.home.work_dir, item.prompt, sorted(item.owns_files), item.test_command)
-        steps = (planned.pipeline.config_hash,) if planned.pipeline.explicit else ()
-        content, task = digest(ground.base, *asked, *steps), digest(item.item_id, *asked)
-        return ItemKey(planned.slug, planned.home.key, item.repo, content, task)
+    @property
+    def mark(self) -> str:
+        """What all processes of this run have in their environment."""
+        return run_mark(self.run_dir, self.wave_id)
 
     def knows(self, one: PublishedItem) -> bool:
         """Whether a shipment is of a wave of this state folder, or of one that the tracker names:
@@ -250,21 +111,143 @@ class Wave:
         mine = (p.item for p in self.plan if item_name(p.item) == one.item)
         return self.recorder.knows(one.wave) or any(is_noted(i.extra, one.wave) for i in mine)
 
-    def scratch(self, slug: str) -> Path:
+    def scratch(self, name: str) -> Path:
         """The folder for everything that one item's agents and tests print, made when missing."""
-        folder = self.scratch_path(slug)
+        folder = self.scratch_path(name)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
-    def scratch_path(self, slug: str) -> Path:
+    def scratch_path(self, name: str) -> Path:
         """Where that folder is, or would be."""
-        return self.run_dir / safe_slug(slug)
+        return self.run_dir / safe_slug(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """An item of a wave in its place."""
+@dataclass(eq=False)
+class ItemRun:
+    """One item in this run: its plan, its wave, and what was done for it so far.
+
+    `attempts`, `reviews` and `phases` grow while the item runs, and are read as well when the wave
+    is stopped in the middle of it. `workspace` may be asked for only while `in_workspace` is open.
+    """
 
     planned: Planned
-    place: Workspace
     wave: Wave
+    attempts: list[Attempt] = field(default_factory=list)
+    reviews: list[Review] = field(default_factory=list)
+    phases: list[PhaseReceipt] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.slug = self.planned.slug
+        self.spec = self.planned.item
+        self.pipeline = self.planned.pipeline
+        self.work_dir = self.planned.home.work_dir
+        self.context = self.wave.grounds[self.planned.home.key]
+        self.repository = self.wave.repositories.get(self.planned.home.key)
+        self._workspace: Workspace | None = None
+
+    @cached_property
+    def key(self) -> ItemKey:
+        """The name of the item in journal, events and leases."""
+        # Another prompt, other files or another test make it other work, whatever its slug is.
+        spec = self.spec
+        asked = (self.work_dir, spec.prompt, sorted(spec.owns_files), spec.test_command)
+        steps = (self.pipeline.config_hash,) if self.pipeline.explicit else ()
+        content = digest(self.context.base, *asked, *steps)
+        task = digest(spec.item_id, *asked)
+        return ItemKey(self.slug, self.planned.home.key, spec.repo, content, task)
+
+    @property
+    def workspace(self) -> Workspace:
+        """The files that the item's agents work on."""
+        if self._workspace is None:
+            raise AssertionError(f"{self.slug} has no workspace at this time")
+        return self._workspace
+
+    @property
+    def checkouts(self) -> TestCheckoutSource:
+        """Where the item's trees are tested; the workspace, if there is one, is hidden then."""
+        if self._workspace is None and self.repository is not None:
+            return self.repository
+        return self.workspace
+
+    @contextmanager
+    def in_workspace(self) -> Iterator[Workspace]:
+        """A new workspace at the base commit, removed when the block ends."""
+        self._workspace = self.context.workspace(self.slug, self.work_dir, self.planned.owned)
+        try:
+            yield self._workspace
+        finally:
+            # Files of another user, say of a container, may stay: a pity, but no fault of the work.
+            try:
+                self._workspace.close()
+            except TidegateError as stays:
+                self.say(str(stays))
+
+    @property
+    def scratch(self) -> Path:
+        """The folder for everything that its agents and tests print, made when missing."""
+        return self.wave.scratch(self.slug)
+
+    @property
+    def scratch_path(self) -> Path:
+        """Where that folder is, or would be."""
+        return self.wave.scratch_path(self.slug)
+
+    @property
+    def protection(self) -> Protection:
+        """The files that decide what the item's test means."""
+        return Protection(
+            self.context.paths,
+            self.spec.test_command,
+            self.work_dir,
+            self.wave.settings.verify.protected,
+            self.context.text,
+        )
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether each step is written down by itself: a pipeline of the user's own, or one that a
+        person has a say in."""
+        options = self.wave.options
+        return self.pipeline.explicit or bool(options.ask or options.from_phase)
+
+    @property
+    def wants_review(self) -> bool:
+        """Whether the item may ship only when it was approved."""
+        mode = self.wave.settings.review.mode
+        return is_required(required=self.planned.policy.require_review, mode=mode)
+
+    @property
+    def reviewer(self) -> AssignedBackend | None:
+        """The backend that reviews the item's work."""
+        phase, general = self.pipeline.review, self.wave.reviewer
+        if phase is None or general is None:
+            return general
+        found = self.wave.performers.get(phase.backend_key) or general
+        return replace(found, model=phase.model or found.model)
+
+    def say(self, text: str) -> None:
+        """Show people a line about the item."""
+        self.wave.recorder.say(f"{self.slug}: {text}")
+
+    def outcome(self, verdict: Verdict, reason: str) -> ItemOutcome:
+        """Where the item stands after what was done so far; the verdict may be another than that of
+        its last attempt."""
+        last = self.attempts[-1] if self.attempts else None
+        return ItemOutcome(
+            slug=self.slug,
+            verdict=verdict,
+            reason=reason,
+            attempts=tuple(self.attempts),
+            reviews=tuple(self.reviews),
+            phases=tuple(self.phases),
+            tree=last.tree if last else None,
+            changes=last.changes if last else (),
+            isolation=CLONE if self.planned.home.top else IN_PLACE,
+            resumed=bool(last and self.attempts[0].phase == RESUME and len(self.attempts) == 1),
+        )
+
+    def settle(self, outcome: ItemOutcome) -> ItemOutcome:
+        """Report and journal a verdict that is not that of the last attempt."""
+        self.wave.recorder.settled(self.key, outcome)
+        return outcome

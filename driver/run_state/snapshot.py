@@ -13,7 +13,8 @@ from typing import Any
 from driver.domain.prompts import command_text
 from driver.pipeline.definition import Pipeline, digest_of, to_json
 from driver.pipeline.snapshot_shape import canonical, document
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import Wave
+from driver.run_state.plan import Planned
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import write_json_atomic
 
@@ -75,9 +76,9 @@ def _pipelines(plan: tuple[Planned, ...]) -> Mapping[str, Any]:
 def _prompt_hashes(wave: Wave) -> dict[str, str]:
     """The digest of each prompt file, as it is in the commit that its item starts from."""
     named = {
-        (phase.prompt, planned.home.key): wave.ground_of(planned).text(phase.prompt)
-        for planned in wave.plan
-        for phase in planned.pipeline.phases
+        (phase.prompt, item.planned.home.key): item.context.text(phase.prompt)
+        for item in wave.items
+        for phase in item.pipeline.phases
         if phase.prompt is not None
     }
     return {path: digest_of(text) for (path, _), text in named.items()}

@@ -17,9 +17,10 @@ from typing import Any
 from driver.domain.item_key import digest
 from driver.domain.prompts import command_text
 from driver.domain.results import BASELINE, Evidence, RunKind, TestRun
+from driver.execution.cancellation import CancellationToken
 from driver.execution.process_identity import RUN_VARIABLE
 from driver.execution.worker_pool import BackgroundTask
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun
 from driver.run_state.run_registry import BASELINES
 from driver.terminal.safe_text import run_said
 from driver.verification.test_run import run_test, test_environment
@@ -39,7 +40,8 @@ _VERSION = 1
 class WaveBaselines:
     """The baselines of one wave; `state_dir` None keeps none of them. Safe to use from threads."""
 
-    def __init__(self, state_dir: Path | None) -> None:
+    def __init__(self, state_dir: Path | None, stop: CancellationToken) -> None:
+        self._stop = stop
         self._file = state_dir / BASELINES if state_dir else None
         self._lock = threading.Lock()
         self._running: dict[str, BackgroundTask[Evidence]] = {}
@@ -50,58 +52,58 @@ class WaveBaselines:
         self._keys: dict[str, str] = {}
         self._closed = False
 
-    def begin(self, planned: Planned, wave: Wave) -> None:
+    def begin(self, item: ItemRun) -> None:
         """Start the item's test on its base, unless that is known or not wanted."""
-        ground = wave.repository_of(planned)
-        if wave.settings.verify.red_first == OFF or ground is None:
+        ground = item.repository
+        if item.wave.settings.verify.red_first == OFF or ground is None:
             return
-        key = self._key(planned, wave, ground)
+        key = self._key(item, ground)
         with self._lock:
             if key not in self._running and key not in self._kept:
-                self._running[key] = BackgroundTask(lambda: self._run(key, planned, wave, ground))
+                self._running[key] = BackgroundTask(lambda: self._run(key, item, ground))
 
-    def of(self, planned: Planned, wave: Wave) -> Evidence:
+    def of(self, item: ItemRun) -> Evidence:
         """The item's baseline; waits for its end."""
-        ground = wave.repository_of(planned)
-        if wave.settings.verify.red_first == OFF:
+        ground = item.repository
+        if item.wave.settings.verify.red_first == OFF:
             return Evidence(baseline_note='[verify] red_first = "off"')
         if ground is None:
             return Evidence(baseline_note="worked on in place, so there is no base to test")
-        key = self._key(planned, wave, ground)
+        key = self._key(item, ground)
         with self._lock:
             running, kept = self._running.get(key), self._kept.get(key)
         if running is not None:
             return running.result()
         return kept if kept is not None else Evidence(baseline_note="not run")
 
-    def _key(self, planned: Planned, wave: Wave, ground: CloneContext) -> str:
+    def _key(self, item: ItemRun, ground: CloneContext) -> str:
         # Asked several times for each attempt, and made of the whole environment.
-        if planned.slug not in self._keys:
-            self._keys[planned.slug] = _key(planned, wave, ground)
-        return self._keys[planned.slug]
+        if item.slug not in self._keys:
+            self._keys[item.slug] = _key(item, ground)
+        return self._keys[item.slug]
 
-    def close(self, wave: Wave) -> None:
+    def close(self) -> None:
         """Start no further run, wait for those at work unless the wave was stopped, keep them."""
         with self._lock:
             self._closed = True
         for running in self._running.values():
-            while not running.wait(_TICK_S) and not wave.gates.stop.is_set:
+            while not running.wait(_TICK_S) and not self._stop.is_set:
                 pass
         self._save()
 
-    def _run(self, key: str, planned: Planned, wave: Wave, ground: CloneContext) -> Evidence:
+    def _run(self, key: str, item: ItemRun, ground: CloneContext) -> Evidence:
         ground.wait_for_clones()
         try:
             with ground.test_checkout(ground.base_tree) as proving:
                 if self._closed:
                     return Evidence(baseline_note="not run: the wave was over")
-                output = wave.scratch(planned.slug) / BASELINE
-                run = run_test(planned, proving, ground.base_tree, wave, output, purpose=BASELINE)
+                output = item.scratch / BASELINE
+                run = run_test(item, proving, ground.base_tree, output, purpose=BASELINE)
         except (TidegateError, OSError) as trouble:
-            run = _not_run(planned, ground, f"the base could not be tested: {trouble}")
+            run = _not_run(item, f"the base could not be tested: {trouble}")
         told = run_said(run.kind, run.duration_s)
-        wave.recorder.say(f"{planned.slug}: test on the base {told}")
-        if run.kind in _ANSWERS and not wave.settings.workspace.copy:
+        item.say(f"test on the base {told}")
+        if run.kind in _ANSWERS and not item.wave.settings.workspace.copy:
             with self._lock:
                 self._news[key] = {"at": time.time(), "receipt": run.to_json()}
         return Evidence(run)
@@ -117,25 +119,26 @@ class WaveBaselines:
             return
 
 
-def _key(planned: Planned, wave: Wave, ground: CloneContext) -> str:
+def _key(item: ItemRun, ground: CloneContext) -> str:
+    wave = item.wave
     environment = test_environment(wave.settings, wave.mark)
     environment.pop(RUN_VARIABLE)
-    command, setup = planned.item.test_command, wave.settings.workspace.setup
-    facts = (str(ground.repository.top), ground.base_tree, command, planned.home.work_dir, setup)
+    command, setup = item.spec.test_command, wave.settings.workspace.setup
+    facts = (str(ground.repository.top), ground.base_tree, command, item.work_dir, setup)
     return digest(*facts, sorted(environment.items()), wave.settings.verify.timeout_s)
 
 
-def _not_run(planned: Planned, ground: CloneContext, why: str) -> TestRun:
+def _not_run(item: ItemRun, why: str) -> TestRun:
     return TestRun(
         kind=RunKind.COULD_NOT_RUN,
-        command=command_text(planned.item.test_command),
+        command=command_text(item.spec.test_command),
         exit_code=None,
         output="",
         duration_s=0.0,
         reason=why,
         purpose=BASELINE,
-        base=ground.base,
-        work_dir=planned.home.work_dir,
+        base=item.context.base,
+        work_dir=item.work_dir,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.domain.results import CANARY, Change, Evidence, RunKind, TestRun
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun
 from driver.runners.plan import (
     UNKNOWN_RUNNER,
     Canary,
@@ -26,8 +26,8 @@ from driver.runners.plan import (
     plan_canary,
 )
 from driver.runners.result import Counts, Doubt
-from driver.verification.test_run import printed, run_test
-from driver.workspace.repository_context import TestCheckout, TestCheckoutSource
+from driver.verification.test_run import Test, printed, run_on
+from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 
 NOT_APPLICABLE = "not_applicable"
@@ -39,9 +39,7 @@ _MAX_TEXT_BYTES = 2**20
 class Field:
     """Where the test is planted: an item's proven work."""
 
-    planned: Planned
-    place: TestCheckoutSource
-    wave: Wave
+    item: ItemRun
     changes: Sequence[Change]
     proof: TestRun
     number: int
@@ -73,7 +71,7 @@ class _Texts(Mapping[str, str]):
 def run_canary(field: Field) -> Evidence:
     """What a planted failing test says, as the canary's part of the evidence. It never raises:
     where nothing can be said, the note says why."""
-    if not field.wave.settings.verify.canary:
+    if not field.item.wave.settings.verify.canary:
         return _none("[verify] canary = false")
     if field.proof.tree is None:
         return _none("worked on in place")
@@ -84,9 +82,9 @@ def run_canary(field: Field) -> Evidence:
 
 
 def _plant(field: Field, tree: str) -> Evidence:
-    if not may_plan(field.planned.item.test_command):
+    if not may_plan(field.item.spec.test_command):
         return _none(UNKNOWN_RUNNER)
-    with field.place.test_checkout(tree) as proving:
+    with field.item.checkouts.test_checkout(tree) as proving:
         canary = _plan(field, _Texts(proving.path, _files(field)))
         if isinstance(canary, NotApplicable):
             return _none(canary.reason)
@@ -98,7 +96,7 @@ def _plant(field: Field, tree: str) -> Evidence:
     found = _with_base(field, canary, found)
     if found.canary_word != CanaryVerdict.UNSEEN or canary.alone is None:
         return found
-    with field.place.test_checkout(tree) as proving:
+    with field.item.checkouts.test_checkout(tree) as proving:
         alone = replace(canary, command=canary.alone)
         again = _run(field, proving, alone, None, f"canary-{field.number}-alone")
     return replace(again, canaries=(*found.canaries, *again.canaries))
@@ -112,7 +110,7 @@ def _real(field: Field, canary: Canary) -> Counts | Doubt | None:
 def _once_more(field: Field, tree: str, canary: Canary, found: Evidence) -> Evidence:
     """Beside the planted test the run broke off, though it did not without: by chance or, where it
     does so again and the base does not, by what was changed."""
-    with field.place.test_checkout(tree) as proving:
+    with field.item.checkouts.test_checkout(tree) as proving:
         label = f"canary-{field.number}-again"
         again = _run(field, proving, canary, _real(field, canary), label)
     again = replace(again, canaries=(*found.canaries, *again.canaries))
@@ -124,11 +122,11 @@ def _once_more(field: Field, tree: str, canary: Canary, found: Evidence) -> Evid
 def _with_base(field: Field, canary: Canary, found: Evidence) -> Evidence:
     """What it means that the planted test was not seen, by what the same command does on the base:
     tests that it runs there and not here are hidden by the work."""
-    tree = field.place.base_with(())
+    tree = field.item.checkouts.base_with(())
     if tree is None:
         return found
     there = replace(field, proof=replace(field.proof, tree=tree))
-    with field.place.test_checkout(tree) as proving:
+    with field.item.checkouts.test_checkout(tree) as proving:
         base = _run(there, proving, canary, None, f"canary-{field.number}-base")
     found = replace(found, canaries=(*found.canaries, *base.canaries))
     if base.canary_word != CanaryVerdict.RED:
@@ -138,9 +136,9 @@ def _with_base(field: Field, canary: Canary, found: Evidence) -> Evidence:
 
 
 def _plan(field: Field, texts: Mapping[str, str]) -> Canary | NotApplicable:
-    work_dir = field.planned.home.work_dir
+    work_dir = field.item.work_dir
     return plan_canary(
-        field.planned.item.test_command,
+        field.item.spec.test_command,
         _files(field),
         [change.path for change in field.changes if not change.deleted],
         innocent_name(secrets.randbits(32)),
@@ -156,16 +154,16 @@ def _run(
     real: Counts | Doubt | None,
     label: str,
 ) -> Evidence:
-    wave, planned = field.wave, field.planned
+    item = field.item
     _write(proving.path, canary)
-    output = wave.scratch(planned.slug) / label
-    asked = replace(planned, item=replace(planned.item, test_command=canary.command))
+    output = item.scratch / label
+    test = Test(canary.command, item.work_dir, item.context.base)
     # It has one test more than its tree, so what differs from the tree says nothing.
     place = TestCheckout(proving.path)
-    run = run_test(asked, place, field.proof.tree, wave, output, purpose=CANARY)
+    run = run_on(test, place, field.proof.tree, item.wave, output, purpose=CANARY)
     said = "\n".join(printed(run.output_file) or (run.output,))
     judged = canary_verdict(canary, run.exit_code, said, run.counts, real)
-    wave.recorder.say(f"{planned.slug}: planted test {judged.verdict} after {run.duration_s:.1f} s")
+    item.say(f"planted test {judged.verdict} after {run.duration_s:.1f} s")
     return Evidence(canaries=(run,), canary_word=judged.verdict, canary_note=judged.reason)
 
 
@@ -192,7 +190,7 @@ def _write(top: Path, canary: Canary) -> None:
 def _files(field: Field) -> frozenset[str]:
     gone = {change.path for change in field.changes if change.deleted}
     made = {change.path for change in field.changes if not change.deleted}
-    return (field.wave.ground_of(field.planned).paths - gone) | made
+    return (field.item.context.paths - gone) | made
 
 
 def _text(path: Path) -> str | None:

@@ -11,7 +11,7 @@ from driver.checkout_guard.guard import CheckoutChange
 from driver.domain.phase_receipt import CommandReceipt
 from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
 from driver.policy.judgement import Judgement, of_test
-from driver.run_state.context import Placed
+from driver.run_state.context import ItemRun
 from driver.verification.assessment import Assessment, assess
 from driver.verification.test_run import Test, TestRequest, prove, run_on
 from state_store.documents.errors import TidegateError
@@ -23,7 +23,7 @@ class Examination:
     """One look at work; `label` names the files that keep what is printed, `runs` are those of the
     gates' own commands, which come after the item's test and only when that is believed."""
 
-    at: Placed
+    item: ItemRun
     work: Attempt
     commands: Sequence[Command]
     label: str
@@ -33,16 +33,16 @@ class Examination:
 
     def result(self) -> Attempt:
         """The work with its verdict. Every trouble is part of the answer."""
-        planned, wave, blamed = self.at.planned, self.at.wave, tuple[CheckoutChange, ...]()
-        with watched(planned, wave) as strays:
+        item, blamed = self.item, tuple[CheckoutChange, ...]()
+        with watched(item) as strays:
             try:
                 judgement = self._tested()
                 if judgement.verdict is Verdict.VERIFIED and self.commands:
                     judgement = self._commanded() or judgement
                 blamed = strays()
             except (TidegateError, OSError) as trouble:
-                judgement = of_trouble(trouble, wave)
-        judgement, final = assessed_with(wave, judgement, blamed)
+                judgement = of_trouble(trouble, item.wave)
+        judgement, final = assessed_with(item.wave, judgement, blamed)
         return replace(
             self.work,
             verdict=judgement.verdict,
@@ -60,26 +60,26 @@ class Examination:
         )
 
     def _tested(self) -> Judgement:
-        planned, place, wave = self.at.planned, self.at.place, self.at.wave
+        item = self.item
         ask = TestRequest(f"test-{self.label}")
-        self.test = prove(planned, place, self.work.tree, wave, ask)
-        wave.recorder.tested(planned.slug, self.test)
+        self.test = prove(item, self.work.tree, ask)
+        item.wave.recorder.tested(item.slug, self.test)
         weighed = Assessment(self.work.number, self.work.changes, self.test)
-        judgement, self.found = assess(planned, place, wave, weighed)
+        judgement, self.found = assess(item, weighed)
         return judgement
 
     def _commanded(self) -> Judgement | None:
         """What the first red command says; None where all are green. One place for all of them, so
         that what one builds the next may use."""
-        planned, wave, tree = self.at.planned, self.at.wave, self.work.tree
-        base, folder = wave.ground_of(planned).base, wave.scratch(planned.slug)
-        with self.at.place.test_checkout(tree) as proving:
+        item, tree = self.item, self.work.tree
+        base, folder = item.context.base, item.scratch
+        with item.checkouts.test_checkout(tree) as proving:
             for number, command in enumerate(self.commands, start=1):
-                test = Test(command, planned.home.work_dir, base)
+                test = Test(command, item.work_dir, base)
                 output = folder / f"gate-{self.label}-{number}"
-                run = run_on(test, proving, tree, wave, output, purpose=GATE)
+                run = run_on(test, proving, tree, item.wave, output, purpose=GATE)
                 self.runs.append(run)
-                wave.recorder.say(f"{planned.slug}: gate `{run.command}`: {run.kind}")
+                item.say(f"gate `{run.command}`: {run.kind}")
                 if not run.green:
                     said = of_test(run)
                     return Judgement(said.verdict, f"gate failed: {run.command}: {said.reason}")

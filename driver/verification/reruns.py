@@ -7,57 +7,50 @@ from __future__ import annotations
 
 from driver.domain.results import SPOT_CHECK, WITHOUT_ADDED_TESTS, RunKind, TestRun
 from driver.policy.acceptance import added_tests, answers_without, is_chosen
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun
 from driver.terminal.safe_text import run_said
 from driver.verification.canary_run import Field
 from driver.verification.test_run import TestRequest, prove
-from driver.workspace.repository_context import TestCheckoutSource
 
 
 def without_added_tests(field: Field, baseline: TestRun | None) -> TestRun | None:
     """The test of the work without these tests; None where there are none, and where the command
     would have no other test to run. Raises WorkspaceError."""
-    planned, wave = field.planned, field.wave
-    named = wave.protection(planned).named_tests()
-    added = added_tests(field.changes, planned.owned, named)
-    if not added or not answers_without(added, planned.item.test_command, baseline, named):
+    item = field.item
+    named = item.protection.named_tests()
+    added = added_tests(field.changes, item.planned.owned, named)
+    if not added or not answers_without(added, item.spec.test_command, baseline, named):
         return None
-    tree = field.place.base_with([change for change in field.changes if change not in added])
+    tree = item.checkouts.base_with([change for change in field.changes if change not in added])
     if tree is None:
         return None
     asked = TestRequest(f"without-added-tests-{field.number}", WITHOUT_ADDED_TESTS)
-    run = prove(planned, field.place, tree, wave, asked)
-    wave.recorder.say(f"{planned.slug}: without the tests it adds {run.kind}")
+    run = prove(item, tree, asked)
+    item.say(f"without the tests it adds {run.kind}")
     return run
 
 
 _ANSWERS_NO = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 
 
-def spot_check(
-    planned: Planned, place: TestCheckoutSource, tree: str | None, wave: Wave, number: int
-) -> tuple[TestRun, ...]:
+def spot_check(item: ItemRun, tree: str | None, number: int) -> tuple[TestRun, ...]:
     """The further runs, none for an item that was not chosen."""
-    if not is_chosen(wave.wave_id, planned.slug, planned.policy.spot_check_frac):
+    if not is_chosen(item.wave.wave_id, item.slug, item.planned.policy.spot_check_frac):
         return ()
-    return rerun(planned, place, tree, wave, number)
+    return rerun(item, tree, number)
 
 
-def rerun(
-    planned: Planned, place: TestCheckoutSource, tree: str | None, wave: Wave, number: int
-) -> tuple[TestRun, ...]:
+def rerun(item: ItemRun, tree: str | None, number: int) -> tuple[TestRun, ...]:
     """The test once more, and twice where it is not green then; not in place."""
     if tree is None:
         return ()
-    runs = [_again(planned, place, tree, wave, f"spot-check-{number}")]
+    runs = [_again(item, tree, f"spot-check-{number}")]
     if runs[0].kind in _ANSWERS_NO:
-        runs.append(_again(planned, place, tree, wave, f"spot-check-{number}-again"))
+        runs.append(_again(item, tree, f"spot-check-{number}-again"))
     return tuple(runs)
 
 
-def _again(
-    planned: Planned, place: TestCheckoutSource, tree: str, wave: Wave, label: str
-) -> TestRun:
-    run = prove(planned, place, tree, wave, TestRequest(label, SPOT_CHECK, fresh=True))
-    wave.recorder.say(f"{planned.slug}: spot check {run_said(run.kind, run.duration_s)}")
+def _again(item: ItemRun, tree: str, label: str) -> TestRun:
+    run = prove(item, tree, TestRequest(label, SPOT_CHECK, fresh=True))
+    item.say(f"spot check {run_said(run.kind, run.duration_s)}")
     return run

@@ -17,11 +17,11 @@ from driver.execution.process_identity import RUN_VARIABLE
 from driver.execution.processes import child_environment
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun, Wave
 from driver.runners.counts import count_tests
 from driver.runners.result import Counts, Doubt
 from driver.terminal.safe_text import bounded
-from driver.workspace.repository_context import TestCheckout, TestCheckoutSource
+from driver.workspace.repository_context import TestCheckout
 from tools.settings.load import Settings
 
 MAX_KEPT_CHARS = 64_000
@@ -43,16 +43,14 @@ class TestRequest:
     fresh: bool = False
 
 
-def prove(
-    planned: Planned, place: TestCheckoutSource, tree: str | None, wave: Wave, ask: TestRequest
-) -> TestRun:
-    """The test command of `planned` on `tree`, in a place that no agent has seen.
+def prove(item: ItemRun, tree: str | None, ask: TestRequest) -> TestRun:
+    """The test command of `item` on `tree`, in a checkout that no agent has seen.
 
     Raises WorkspaceError when the place cannot be prepared.
     """
-    with place.test_checkout(tree, fresh=ask.fresh) as proving:
-        output = wave.scratch(planned.slug) / ask.label
-        return run_test(planned, proving, tree, wave, output, purpose=ask.purpose)
+    with item.checkouts.test_checkout(tree, fresh=ask.fresh) as proving:
+        output = item.scratch / ask.label
+        return run_test(item, proving, tree, output, purpose=ask.purpose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +65,17 @@ class Test:
 
 
 def run_test(
-    planned: Planned,
+    item: ItemRun,
     proving: TestCheckout,
     tree: str | None,
-    wave: Wave,
     output: Path,
     *,
     purpose: str = PROOF,
 ) -> TestRun:
-    """The test command of `planned` in a checkout of `tree`; all it prints goes to `output`."""
-    base = wave.ground_of(planned).base
-    test = Test(planned.item.test_command, planned.home.work_dir, base)
-    return run_on(test, proving, tree, wave, output, purpose=purpose)
+    """The test command of `item` in a checkout of `tree`; all it prints goes to `output`."""
+    base = item.context.base
+    test = Test(item.spec.test_command, item.work_dir, base)
+    return run_on(test, proving, tree, item.wave, output, purpose=purpose)
 
 
 def run_on(

@@ -16,8 +16,7 @@ from driver.execution.cancellation import InterruptedWaveError
 from driver.execution.worker_pool import run_all
 from driver.limits.admission import CEILING, REFUSED, GateClosedError, gate_word, way_on
 from driver.pull_requests.body import Proposed
-from driver.run_state.attempt_history import settle
-from driver.run_state.context import Planned, Wave
+from driver.run_state.context import ItemRun, Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.wave.preflight import PreflightError
 from driver.wave.report import Base, ItemReport, WaveReport, is_done
@@ -38,8 +37,8 @@ def conclude(
     """The report of a wave that got as far as its items."""
     wave.spending.give_up()
     items = run_all(
-        tuple(zip(wave.plan, outcomes, strict=True)),
-        lambda pair: _item_report(wave, *pair, (shipments or {}).get(pair[0].home.key)),
+        tuple(zip(wave.items, outcomes, strict=True)),
+        lambda pair: _item_report(*pair, (shipments or {}).get(pair[0].planned.home.key)),
         width=JOURNAL_WRITERS,
     )
     reason, exit_code = _abort(wave, outcomes)
@@ -87,29 +86,27 @@ def _bases(wave: Wave) -> Iterator[Base]:
         yield Base(str(one.repository.top), one.base, one.repository.branch)
 
 
-def _item_report(
-    wave: Wave, planned: Planned, outcome: ItemOutcome, shipment: Shipment | None
-) -> ItemReport:
+def _item_report(item: ItemRun, outcome: ItemOutcome, shipment: Shipment | None) -> ItemReport:
     left_out = {o.slug: o for o in shipment.evicted} if shipment else {}
-    outcome = left_out.get(planned.slug, _with_runs(outcome, shipment))
-    shipped = dict(shipment.commits).get(planned.slug) if shipment else None
+    outcome = left_out.get(item.slug, _with_runs(outcome, shipment))
+    shipped = dict(shipment.commits).get(item.slug) if shipment else None
     try:
-        _record_end(wave, planned, outcome, shipment, planned.slug in left_out)
+        _record_end(item, outcome, shipment, item.slug in left_out)
     except LeasedElsewhereError as lost:
         reason = f"{lost}; so it does with commit {shipped}"
         shipped, outcome = None, replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason)
     commit = shipped or outcome.shipped_as
-    patch = work_patch(planned, wave)
+    patch = work_patch(item)
     if commit:
         _drop_copies(patch)
     return ItemReport(
-        planned=planned,
+        planned=item.planned,
         outcome=outcome,
         commit=commit,
         ship_error=None if commit else _ship_error(outcome, shipment),
         ship_warning=_warning(outcome, shipment, commit),
         saved_work=str(patch) if patch.exists() else None,
-        published=dict(shipment.trees).get(planned.slug) if shipment else None,
+        published=dict(shipment.trees).get(item.slug) if shipment else None,
     )
 
 
@@ -136,15 +133,14 @@ def _with_runs(outcome: ItemOutcome, shipment: Shipment | None) -> ItemOutcome:
 
 
 def _record_end(
-    wave: Wave, planned: Planned, outcome: ItemOutcome, shipment: Shipment | None, evicted: bool
+    item: ItemRun, outcome: ItemOutcome, shipment: Shipment | None, evicted: bool
 ) -> None:
-    commit = dict(shipment.commits).get(planned.slug) if shipment else None
+    commit = dict(shipment.commits).get(item.slug) if shipment else None
     if shipment is not None and commit:
-        wave.recorder.shipped(
-            wave.subject(planned), outcome, commit, shipment.branch, shipment.tip or commit
-        )
+        tip = shipment.tip or commit
+        item.wave.recorder.shipped(item.key, outcome, commit, shipment.branch, tip)
     elif evicted:
-        settle(planned, wave, outcome)
+        item.settle(outcome)
 
 
 def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, ExitCode | None]:

@@ -12,7 +12,7 @@ from driver.domain.prompts import build_prompt, command_text
 from driver.domain.work_item import parse_manifest
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, Phase
 from driver.pipeline.prompt_files import Told, own_prompt, rendered
-from driver.run_state.context import Planned
+from driver.run_state.plan import Planned
 
 _LATER = {
     REVIEW: "(made when there is work: the change, its receipts and a nonce; docs/review.md)",

@@ -13,7 +13,7 @@ from driver.pipeline import position as course
 from driver.pipeline.definition import CLASSIC, REVIEW, Pipeline
 from driver.pipeline.prompt_files import no_file_of_text, no_text, unknown_variables
 from driver.pipeline.tables import parse
-from driver.run_state.context import Planned
+from driver.run_state.plan import Planned
 from driver.wave.preflight import PreflightError, check_ready
 from driver.workspace.repository_info import RepositoryInfo
 from state_store.documents.errors import InputError

@@ -15,9 +15,10 @@ from driver.git.private_git import Repository
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
 from driver.limits.spending import opened as spending_of
-from driver.run_state.context import AssignedBackend, Plan, Wave
+from driver.run_state.context import AssignedBackend, Wave
 from driver.run_state.event_log import EventLog, NullEventLog, StoreEventLog
 from driver.run_state.leases import LeaseManager
+from driver.run_state.plan import Plan
 from driver.run_state.recorder import Recorder
 from driver.run_state.run_registry import clear_up, noted, run_mark
 from driver.run_state.snapshot import take_snapshot
@@ -45,7 +46,7 @@ def first_lines(wave: Wave) -> Iterator[str]:
         stop = f"; or anywhere: {halt_command(wave.state_dir, 'set', 'REASON')}"
     told = f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
     yield f"{told}; to stop it, press Ctrl-C here{stop}"
-    if wave.reviewer and any(map(wave.wants_review, wave.plan)):
+    if wave.reviewer and any(item.wants_review for item in wave.items):
         model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
         yield f"what needs a review is read by backend {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
@@ -92,7 +93,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             spending=spending,
             processes=side.setups,
             options=request.options,
-            baselines=WaveBaselines(request.state_dir),
+            baselines=WaveBaselines(request.state_dir, gates.stop),
             test_slots=threading.Semaphore(parallel_tests(plan.settings)),
             state_dir=request.state_dir,
             resume=request.resume,
@@ -116,7 +117,7 @@ def _recorder(request: WaveRequest, wave_id: str, memory: EventLog) -> Recorder:
 
 def _begin(wave: Wave, memory: EventLog, cleanup: contextlib.ExitStack) -> None:
     cleanup.enter_context(_noted(wave))
-    cleanup.callback(wave.baselines.close, wave)
+    cleanup.callback(wave.baselines.close)
     take_snapshot(wave)
     memory.begin([planned.slug for planned in wave.plan])
     _announce(wave)

@@ -13,7 +13,7 @@ from driver.backends.registry import of_reviewer, review_driver_from
 from driver.domain.reviews import is_required
 from driver.domain.work_item import Manifest, parse_manifest
 from driver.limits.admission import check_before_start
-from driver.run_state.context import Plan, Shipping, WaveOptions
+from driver.run_state.plan import Plan, Shipping, WaveOptions
 from driver.run_state.state_folder import check_state_dir
 from driver.terminal.check_result import CheckResult, require, tried
 from driver.wave.item_pipelines import phase_drivers, with_pipelines

@@ -21,7 +21,7 @@ from driver.domain.ownership import (
 from driver.domain.prompts import command_text
 from driver.domain.tiers import policy_for
 from driver.domain.work_item import Manifest, WorkItem
-from driver.run_state.context import SHIP_MODES, Home, Planned, Shipping
+from driver.run_state.plan import SHIP_MODES, Home, Planned, Shipping
 from driver.terminal.check_result import CheckResult, tried
 from driver.test_command.exit_code_rules import command_problems
 from driver.workspace.repository_info import RepositoryInfo

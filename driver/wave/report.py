@@ -27,7 +27,7 @@ from driver.limits.usage_sums import sum_usage, token_totals, usages_of, uses_of
 from driver.pipeline import classic_receipts
 from driver.policy.test_files import is_test
 from driver.pull_requests.body import Proposed
-from driver.run_state.context import Planned
+from driver.run_state.plan import Planned
 from state_store.documents.errors import ExitCode
 
 

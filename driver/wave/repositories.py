@@ -30,7 +30,7 @@ from driver.git.private_git import (
 )
 from driver.git.signing import signer_of
 from driver.git.user_hooks import take_hooks
-from driver.run_state.context import Planned
+from driver.run_state.plan import Planned
 from driver.test_command.invocations import programs
 from driver.workspace.base_branch import start
 from driver.workspace.clone_context import CloneContext

@@ -13,10 +13,9 @@ from driver.pipeline_run.resume import already_published, finish_pending, finish
 from driver.pipeline_run.resume_state import ResumeState, recall
 from driver.publishing.ship import ship, strays
 from driver.pull_requests.request import propose
-from driver.run_state.attempt_history import AttemptHistory
 from driver.run_state.context import Wave
 from driver.wave.conclusion import aborted, conclude, with_requests
-from driver.wave.item_run import abandoned, walk
+from driver.wave.item_run import abandoned, run_item
 from driver.wave.opening import opened
 from driver.wave.planning import WaveRequest, wave_id_of
 from driver.wave.report import WaveReport
@@ -45,18 +44,17 @@ def run(request: WaveRequest) -> WaveReport:
 
 
 def _walk_all(wave: Wave, memories: Mapping[str, ResumeState]) -> list[ItemOutcome]:
-    trails = {planned.slug: AttemptHistory() for planned in wave.plan}
     _make_ready_to_push(wave)
-    wave.recorder.taken_all([wave.subject(planned) for planned in wave.plan])
+    wave.recorder.taken_all([item.key for item in wave.items])
     finish_pending(wave, memories)
     return run_all(
-        wave.plan,
-        lambda planned: walk(planned, wave, trails[planned.slug], memories[planned.slug]),
+        wave.items,
+        lambda item: run_item(item, memories[item.slug]),
         width=wave.settings.limits.max_workers or DEFAULT_WIDTH,
         leaving=ShutdownPolicy(
             is_stopped=lambda: wave.gates.stop.is_set,
             insist=wave.gates.stop.insist,
-            abandoned=lambda planned: abandoned(planned, wave, trails[planned.slug]),
+            abandoned=abandoned,
             grace_s=lambda: wave.gates.stop.grace_s,
         ),
     )
@@ -94,9 +92,9 @@ def _ship_all(
 
 def _verified(wave: Wave, outcomes: Sequence[ItemOutcome], key: str) -> list[Entry]:
     return [
-        (planned, outcome)
-        for planned, outcome in zip(wave.plan, outcomes, strict=True)
-        if planned.home.key == key
+        (item, outcome)
+        for item, outcome in zip(wave.items, outcomes, strict=True)
+        if item.planned.home.key == key
         and outcome.verdict is Verdict.VERIFIED
         and outcome.shipped_as is None
         and outcome.publish

@@ -17,7 +17,7 @@ from typing import Any
 
 from driver.backend_api.driver import AgentDriver
 from driver.backends.command import CommandDriver
-from driver.run_state.context import WaveOptions
+from driver.run_state.plan import WaveOptions
 from driver.terminal.progress import Progress
 from driver.wave_loop import run_wave
 from tools.settings import load as settings

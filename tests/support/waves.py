@@ -17,7 +17,7 @@ from driver.backend_api.driver import (
     WorkerResult,
 )
 from driver.backends.cli.local_driver import LocalDriver
-from driver.run_state.context import WaveOptions
+from driver.run_state.plan import WaveOptions
 from driver.terminal.progress import Progress
 from driver.wave_loop import run_wave
 from tests.support.repos import Checkout, make_bare, make_repo, user_environ

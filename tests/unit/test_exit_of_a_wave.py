@@ -10,7 +10,7 @@ from driver.backend_api.driver import DriverCapabilities
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.domain.tiers import policy_for
 from driver.domain.work_item import check_item
-from driver.run_state.context import Home, Planned
+from driver.run_state.plan import Home, Planned
 from driver.wave.report import ItemReport, WaveReport
 from state_store.documents.errors import ExitCode
 

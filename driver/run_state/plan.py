@@ -1,0 +1,119 @@
+"""What a wave is asked to do: options, its planned items and where their work goes. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from driver.backends.recording import RecordingWriter
+from driver.domain.ownership import OwnedPath
+from driver.domain.tiers import Policy
+from driver.domain.work_item import WorkItem
+from driver.execution.cancellation import CancellationToken
+from driver.pipeline.definition import CLASSIC, Pipeline
+from driver.run_state.leases import LeaseManager
+from driver.terminal.progress import Ask, Progress
+from driver.workspace.repository_info import RepositoryInfo
+from tools.settings.load import Settings
+
+SHIP_MODES = ("branch", "current")
+
+
+@dataclass(frozen=True)
+class WaveOptions:
+    """What a command line may ask for beyond `run_wave`'s own parameters. Changes of `own_paths`
+    while the wave runs are nobody's fault: people edit the tracker at any time. `withdrawn` says,
+    by id, why somebody wants items of these ids no more. `survey` is what the caller has found out
+    already, and `plan` the plan that it has checked. Steps before `from_phase` are taken as done;
+    `ask` lets a person decide on each step."""
+
+    settings: Settings | None = None
+    repo: Path | None = None
+    recording: RecordingWriter | None = None
+    progress: Progress = field(default_factory=lambda: Progress(None))
+    stop: CancellationToken = field(default_factory=CancellationToken)
+    leases: LeaseManager | None = None
+    own_paths: tuple[Path, ...] = ()
+    withdrawn: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
+    survey: RepositoryInfo | None = None
+    from_phase: str | None = None
+    ask: Ask | None = None
+    plan: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where an item lives: a repository's top and the work folder in it, or a plain folder."""
+
+    top: Path | None
+    folder: Path
+    work_dir: str
+
+    @property
+    def key(self) -> str:
+        """Items with one key share one ground."""
+        return str(self.top or self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An item that passed preflight. `owned` is relative to the repository's top, or in place to
+    the work folder. `prompt_files` are its pipeline's as they were committed then."""
+
+    item: WorkItem
+    policy: Policy
+    home: Home
+    owned: tuple[OwnedPath, ...]
+    pipeline: Pipeline = CLASSIC
+    prompt_files: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def slug(self) -> str:
+        """The item's name in every report."""
+        return self.item.slug
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A request that passed the pre-flight. `target` is the branch to start from, None for the one
+    that is checked out."""
+
+    items: tuple[Planned, ...]
+    settings: Settings
+    survey: RepositoryInfo
+    target: str | None
+
+    @property
+    def tops(self) -> set[Path]:
+        """The repositories of its items."""
+        return {planned.home.top for planned in self.items if planned.home.top}
+
+
+@dataclass(frozen=True)
+class Shipping:
+    """Where verified work goes. `mode`: "branch" (a wave branch), "current" (on to the branch it
+    started from) or "none"; `target` is that branch, None for what the settings say."""
+
+    mode: str
+    expect_top: str | None = None
+    target: str | None = None
+
+    @classmethod
+    def from_git(cls, git: Mapping[str, Any] | None) -> Shipping:
+        """From `run_wave`'s `git`: None ships nothing, and without a mode it is the source's."""
+        if git is None:
+            return cls("none")
+        expected, target = git.get("expectTopLevel") or None, git.get("target") or None
+        return cls(str(git.get("mode", "current")), expected, target)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether verified work goes anywhere at all."""
+        return self.mode != "none"
+
+    @property
+    def onto_target(self) -> bool:
+        """Whether it goes on to the branch that it started from."""
+        return self.mode == "current"
