@@ -71,13 +71,13 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _line(one: Leftover) -> str:
-    from driver.terminal.safe_text import safe_line, verdict_said
+    from driver.terminal.safe_text import describe_verdict, safe_line
 
     described = one.to_json()
     age_s = described["ageS"]
     age = f"{age_s / 86400:.1f} days" if age_s >= 86400 else f"{age_s} s"
     size = "" if one.size is None else f", {one.size} bytes"
-    why = verdict_said(one.verdict, one.reason) if one.verdict else one.reason
+    why = describe_verdict(one.verdict, one.reason) if one.verdict else one.reason
     why += f" (shipped since by wave {one.shipped_since})" if one.shipped_since else ""
     return safe_line(f"{one.name}  ({one.kind}, {age} old{size})  {why}")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from driver.backlog.selection import NOT_ASKED_FOR, PATIENT, WAITS_FOR_ITS_TIME
-from driver.terminal.safe_text import counted, typed, verdict_said, without_remedy
+from driver.terminal.safe_text import counted, describe_verdict, typed, without_remedy
 
 Json = Mapping[str, Any]
 
@@ -64,7 +64,7 @@ def _warnings(report: Json) -> Iterator[str]:
 def _unshipped(record: Json) -> str:
     told = (record.get(key) for key in ("ship_error", "error", "ship_warning"))
     why = without_remedy(next(filter(None, told), ""))
-    line = f"{record['slug']}: {verdict_said(record['verdict'], why)}"
+    line = f"{record['slug']}: {describe_verdict(record['verdict'], why)}"
     if record.get("savedWork"):
         return f"{line}; its work: {record['savedWork']}"
     in_place = record.get("isolation") == "in_place" and record.get("filesWritten")

@@ -24,7 +24,7 @@ from driver.run_state.event_log import EventLog
 from driver.run_state.journal_entry import StagedEntry
 from driver.run_state.leases import LeasedElsewhereError
 from driver.terminal.progress import Progress
-from driver.terminal.safe_text import run_said, verdict_said
+from driver.terminal.safe_text import describe_run, describe_verdict
 from state_store.documents import journal
 from state_store.documents.errors import CannotRunError, TidegateError
 from state_store.documents.failpoints import failpoint
@@ -114,14 +114,14 @@ class Recorder:
 
     def tested(self, slug: str, test: TestRun) -> None:
         """A test run ended."""
-        self.say(f"{slug}: test {run_said(test.kind, test.duration_s)}")
+        self.say(f"{slug}: test {describe_run(test.kind, test.duration_s)}")
 
     def judged(self, subject: ItemKey, attempt: Attempt, *, final: bool) -> None:
         """An attempt has its verdict; `final` when no further round will follow it.
 
         Raises LeasedElsewhereError and CannotRunError, and then the verdict counts for nothing.
         """
-        self.say(f"{subject.slug}: {verdict_said(attempt.verdict, attempt.reason)}")
+        self.say(f"{subject.slug}: {describe_verdict(attempt.verdict, attempt.reason)}")
         over = final and attempt.verdict is not Verdict.HALTED
         data = {**journal_entry.of_attempt(attempt), "settled": over}
         with self._step(subject, journal_entry.phase_of(attempt), data) as entry:
@@ -167,7 +167,7 @@ class Recorder:
 
         Raises LeasedElsewhereError and CannotRunError, and then the review counts for nothing.
         """
-        said = verdict_said(review.word, review.message)
+        said = describe_verdict(review.word, review.message)
         self.say(f"{subject.slug}: review {review.number}: {said}")
         self._reviews.setdefault(subject.slug, []).append(review.to_json())
         data = {**journal_entry.of_outcome(outcome), "settled": final}
@@ -176,7 +176,7 @@ class Recorder:
 
     def settled(self, subject: ItemKey, outcome: ItemOutcome) -> None:
         """An item's verdict changed after its last attempt, or it never had one."""
-        self.say(f"{subject.slug}: {verdict_said(outcome.verdict, outcome.reason)}")
+        self.say(f"{subject.slug}: {describe_verdict(outcome.verdict, outcome.reason)}")
         stopped = outcome.verdict in (Verdict.HALTED, Verdict.OVER_BUDGET)
         told = journal_entry.of_outcome(outcome)
         # Proven work that nobody could review, or wants now, is not built a second time.

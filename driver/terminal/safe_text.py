@@ -28,7 +28,7 @@ def bounded(text: str, limit: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
 
 
-def verdict_said(verdict: str, reason: str | None) -> str:
+def describe_verdict(verdict: str, reason: str | None) -> str:
     """`verdict: reason`, each said once."""
     if not reason:
         return verdict
@@ -53,7 +53,7 @@ def without_remedy(reason: str) -> str:
     return reason.partition(GO_ON)[0]
 
 
-def run_said(kind: str, duration_s: float) -> str:
+def describe_run(kind: str, duration_s: float) -> str:
     """How a test run ended, for people."""
     return f"{kind.replace('_', ' ')} after {duration_s:.1f} s"
 

@@ -22,7 +22,7 @@ from driver.execution.process_identity import RUN_VARIABLE
 from driver.execution.worker_pool import BackgroundTask
 from driver.run_state.context import ItemRun
 from driver.run_state.run_registry import BASELINES
-from driver.terminal.safe_text import run_said
+from driver.terminal.safe_text import describe_run
 from driver.verification.test_run import run_test, test_environment
 from driver.workspace.clone_context import CloneContext
 from state_store.documents import strict_json
@@ -101,7 +101,7 @@ class WaveBaselines:
                 run = run_test(item, proving, ground.base_tree, output, purpose=BASELINE)
         except (TidegateError, OSError) as trouble:
             run = _not_run(item, f"the base could not be tested: {trouble}")
-        told = run_said(run.kind, run.duration_s)
+        told = describe_run(run.kind, run.duration_s)
         item.say(f"test on the base {told}")
         if run.kind in _ANSWERS and not item.wave.settings.workspace.copy:
             with self._lock:

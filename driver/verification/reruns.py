@@ -8,7 +8,7 @@ from __future__ import annotations
 from driver.domain.results import SPOT_CHECK, WITHOUT_ADDED_TESTS, RunKind, TestRun
 from driver.policy.acceptance import added_tests, answers_without, is_chosen
 from driver.run_state.context import ItemRun
-from driver.terminal.safe_text import run_said
+from driver.terminal.safe_text import describe_run
 from driver.verification.canary_run import Field
 from driver.verification.test_run import TestRequest, prove
 
@@ -52,5 +52,5 @@ def rerun(item: ItemRun, tree: str | None, number: int) -> tuple[TestRun, ...]:
 
 def _again(item: ItemRun, tree: str, label: str) -> TestRun:
     run = prove(item, tree, TestRequest(label, SPOT_CHECK, fresh=True))
-    item.say(f"spot check {run_said(run.kind, run.duration_s)}")
+    item.say(f"spot check {describe_run(run.kind, run.duration_s)}")
     return run

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from driver.cli.summary_lines import summary_lines
-from driver.terminal.safe_text import verdict_said
+from driver.terminal.safe_text import describe_verdict
 
 
 def record(slug: str, verdict: str = "verified", **more: Any) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def test_work_done_in_place_is_said_to_be_there() -> None:
     ],
 )
 def test_a_verdict_is_said_once(verdict: str, reason: str | None, told: str) -> None:
-    assert verdict_said(verdict, reason) == told
+    assert describe_verdict(verdict, reason) == told
 
 
 @pytest.mark.parametrize(

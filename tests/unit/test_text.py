@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from driver.terminal.safe_text import bounded, counted, run_said, safe_line, safe_text
+from driver.terminal.safe_text import bounded, counted, describe_run, safe_line, safe_text
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_long_text_keeps_its_head_and_its_tail_and_counts_the_rest() -> None:
     [("green", "green after 0.1 s"), ("could_not_run", "could not run after 0.1 s")],
 )
 def test_how_a_test_ended_is_told_in_words(kind: str, said: str) -> None:
-    assert run_said(kind, 0.1) == said
+    assert describe_run(kind, 0.1) == said
 
 
 def test_one_is_counted_as_one() -> None:

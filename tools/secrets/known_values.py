@@ -1,7 +1,7 @@
-"""Whether bytes hold a secret of this machine, plain or in one of the usual disguises. Pure.
+"""Finds the values of this machine's secrets in bytes, plain or in a usual disguise. Pure.
 
-Exact values, so nothing here guesses: what is found is the secret. Which values are secrets is the
-caller's to say; those shorter than `SHORTEST` are passed over, for they would be found anywhere.
+The caller names the secrets. Values shorter than `SHORTEST` are skipped: they would be found
+anywhere.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import base64
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 SHORTEST = 8
 
-# What git calls a key there is the name of a setting.
+# A variable GIT_CONFIG_KEY_n holds the name of a setting of git.
 _SECRET_NAME = re.compile(
     r"(?!GIT_CONFIG_KEY_).*(KEY|TOKEN|SECRET|PASSW|CREDENTIAL)", re.IGNORECASE | re.DOTALL
 )
-# What stands between two characters of a value that a program splits, wraps or quotes.
+# The characters between two parts of a value that a program splits, wraps or quotes.
 _GLUE = re.compile(rb"[\s'\"`+,\\&.()]+")
 _HEX_GLUE = re.compile(rb"(?:\\x|0x|%|[\s:,;'\"-])+", re.IGNORECASE)
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([0-7]{3})|([nrt\"'\\/]))")
@@ -28,7 +28,7 @@ _ENTITY = re.compile(rb"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z]{2,10});")
 
 
 class KnownSecret(NamedTuple):
-    """`name` is the secret's, never its value; `disguise` is how it was written."""
+    """A secret that was found: its name, never its value, and the `disguise` of the value."""
 
     name: str
     disguise: str
@@ -45,10 +45,13 @@ def secrets_of(environ: Mapping[str, str], names: Iterable[str] = ()) -> dict[st
 
 
 def scan_known_values(blob: bytes, secrets: Mapping[str, str] | Iterable[str]) -> list[KnownSecret]:
-    """Which of `secrets` (name to value, or bare values, which are called by their number) are in
-    `blob`, each once, with the first disguise it was found in."""
-    named = secrets if isinstance(secrets, Mapping) else dict(_numbered(secrets))
-    wanted = {name: value.encode() for name, value in named.items() if len(value) >= SHORTEST}
+    """Returns the secrets whose value is in `blob`, each with the first disguise that was found.
+
+    `secrets` maps names to values, or lists values, which are then named by their number.
+    """
+    if not isinstance(secrets, Mapping):
+        secrets = {f"secret {number}": value for number, value in enumerate(secrets, start=1)}
+    wanted = {name: value.encode() for name, value in secrets.items() if len(value) >= SHORTEST}
     if not wanted:
         return []
     views = list(_views(blob))
@@ -56,27 +59,19 @@ def scan_known_values(blob: bytes, secrets: Mapping[str, str] | Iterable[str]) -
     return [KnownSecret(n, how) for n, how in zip(wanted, found, strict=True) if how is not None]
 
 
-def _numbered(secrets: Iterable[str]) -> Iterator[tuple[str, str]]:
-    return ((f"secret {number}", value) for number, value in enumerate(secrets, start=1))
-
-
-def _disguise(views: Iterable[tuple[str, bytes]], secret: bytes) -> str | None:
+def _disguise(views: Sequence[tuple[str, bytes]], secret: bytes) -> str | None:
     needles = list(_needles(secret))
     for view, data in views:
         for spelling, needle in needles:
             if needle in data:
                 return " in ".join(filter(None, (spelling, view))) or "plain"
-    glued, loose = _GLUE.sub(b"", views_raw(views)), _GLUE.sub(b"", secret)
+    raw = views[0][1]
+    glued, loose = _GLUE.sub(b"", raw), _GLUE.sub(b"", secret)
     return "split up" if len(loose) >= SHORTEST and loose in glued else None
 
 
-def views_raw(views: Iterable[tuple[str, bytes]]) -> bytes:
-    """The bytes as they are, which are the first of the views."""
-    return next(iter(views))[1]
-
-
 def _views(blob: bytes) -> Iterator[tuple[str, bytes]]:
-    """The blob as it is, and as whoever reads it may undo its quoting."""
+    """Yields the blob as it is, then with each kind of quoting undone."""
     yield "", blob
     if b"\0" in blob:
         yield "UTF-16", blob.replace(b"\0", b"")
@@ -84,7 +79,7 @@ def _views(blob: bytes) -> Iterator[tuple[str, bytes]]:
         yield "a URL", unquote_to_bytes(blob.replace(b"+", b" "))
         yield "a URL", unquote_to_bytes(blob)
     if b"\\" in blob:
-        yield "escapes", _unescaped(blob)
+        yield "escapes", _ESCAPE.sub(_escape, blob)
     if b"&" in blob:
         yield "HTML", _ENTITY.sub(_entity, blob)
     yield "wrapped lines", b"".join(blob.split())
@@ -93,7 +88,7 @@ def _views(blob: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _needles(secret: bytes) -> Iterator[tuple[str, bytes]]:
-    """The ways in which other programs write a value down, without what depends on its place."""
+    """Yields the spellings of a value, without the characters that depend on its neighbours."""
     yield "", secret
     yield "hex", secret.hex().encode()
     yield "hex", secret.hex().upper().encode()
@@ -111,16 +106,12 @@ def _needles(secret: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _base64_cores(secret: bytes) -> Iterator[bytes]:
-    """What base64 makes of a value that begins at each of the three places in a group, without
-    the first and last characters, which depend on the neighbours too."""
+    """Yields the base64 of a value at each of the three offsets in a group, without the first and
+    last characters, which depend on its neighbours."""
     for before in range(3):
         coded = base64.b64encode(b"\0" * before + secret)
         last = (before + len(secret)) * 8 // 6
         yield coded[-(-before * 8 // 6) : last]
-
-
-def _unescaped(blob: bytes) -> bytes:
-    return _ESCAPE.sub(_escape, blob)
 
 
 def _escape(match: re.Match[bytes]) -> bytes:

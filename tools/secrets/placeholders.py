@@ -1,7 +1,7 @@
-"""Whether a value could be a real secret, or only stands where one would. Pure.
+"""Tells real secrets from placeholders. Pure.
 
-Wrong answers cost differently: a real secret taken for a placeholder is published, so only
-what is plainly made up counts as one.
+A real secret taken for a placeholder is published, so only plainly made-up values count as
+placeholders.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _PATH_OR_CALL = re.compile(r"^(?:[./~]|[a-z]+://)|[()\[\];]|\\[nrtbdws]|^\w+(?:\
 
 
 def is_placeholder(value: str) -> bool:
-    """True for what plainly stands in for a secret: `your-key-here`, `<token>`, `xxxx`."""
+    """True for a plain placeholder of a secret: `your-key-here`, `<token>`, `xxxx`."""
     value = value.strip()
     return len(set(value)) < 3 or _STANDS_IN.match(value) is not None
 
 
 def is_blanked(token: str, prefix: int = 4) -> bool:
-    """True for a token of a known kind whose body is only filled up, or ends in EXAMPLE as
-    those in the providers' own documents do. `prefix` is the length of what all tokens share."""
+    """True for a token whose body after `prefix` characters is only filler, or that ends in
+    EXAMPLE like those in the providers' documents."""
     return bool(_BLANKED.fullmatch(token[prefix:]) or _DOCUMENTED.search(token))
 
 
@@ -55,13 +55,13 @@ def is_random_looking(value: str) -> bool:
 
 
 def entropy(value: str) -> float:
-    """Bits a character, from how often each occurs."""
+    """The entropy in bits a character."""
     counts = [value.count(char) / len(value) for char in set(value)]
     return -sum(share * math.log2(share) for share in counts)
 
 
 def mask_secret(secret: str) -> str:
-    """Enough to find it again and not enough to use it."""
+    """Returns too little of a secret to use it, and enough to find it again."""
     flat = " ".join(secret.split())
     shown = flat[:4] if len(flat) >= 20 else ""
     return f"{shown}*** {len(secret)} characters"

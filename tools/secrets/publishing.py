@@ -1,7 +1,4 @@
-"""What speaks against publishing a file: secrets that it has and its base has not. Pure.
-
-Who published them before has published them; an item is only asked about what it adds.
-"""
+"""Objections to publishing a file: secrets that its base does not have. Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ from tools.secrets.search import scan_blob
 def objections(
     path: str, data: bytes, known: Mapping[str, str], base: bytes | None = None
 ) -> list[str]:
-    """A sentence for each secret in `data`, without its value; none when it may be published.
+    """Returns a sentence for each new secret in `data` or in the file's name, without its value.
 
-    `known` are this machine's own secrets, name to value; `base` is the file as it was, None for
-    a new one. The name of the file is looked at, too.
+    `known` maps the names of this machine's secrets to their values; `base` is the previous
+    content, None for a new file.
     """
     before = {match.match for match in scan_blob(path, base)} if base is not None else set()
     found = [
@@ -32,12 +29,11 @@ def objections(
         for one in scan_known_values(data, known)
         if one.name not in old
     ]
-    return found + (_of_name(path, known) if base is None else [])
-
-
-def _of_name(path: str, known: Mapping[str, str]) -> list[str]:
+    if base is not None:
+        return found
     name = path.encode("utf-8", "surrogateescape")
     return [
+        *found,
         *(f"the name of a file is a {match.rule}" for match in scan_blob("", name)),
         *(f"the name of a file holds the value of {one.name}"
           for one in scan_known_values(name, known)),

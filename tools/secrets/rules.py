@@ -1,7 +1,7 @@
-"""What secrets look like: the rules, as data. Pure.
+"""The rules for text that looks like a secret, as data. Pure.
 
-A rule that is not fatal is about names and values in code. Where a rule is asked is
-`secret_search`'s; values of this machine's own secrets are `known_secrets`' business.
+A rule that is not fatal is about names and values in code. `search` selects the rules for a file;
+`known_values` finds the values of this machine's own secrets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a text or the bytes of a file hold a secret, by the rules that fit it. Pure.
+"""Searches a text or the bytes of a file for secrets, by the rules for its kind. Pure.
 
 A file that documents patterns may switch off what is not fatal, with `secretscan:
 allow-pattern-docs` in its first ten lines.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -31,11 +30,11 @@ _SKIPPED_FOLDERS = frozenset(
 
 
 class ScanError(Exception):
-    """Something could not be read, so nobody can say that it is clean."""
+    """Content could not be read, so it is not known to be clean."""
 
 
 class GitScanError(ScanError):
-    """Git could not tell what there is to scan."""
+    """Git could not list or read the content to scan."""
 
 
 class Match(NamedTuple):
@@ -49,15 +48,23 @@ class Match(NamedTuple):
 
 
 def scan_content(text: str, scan_path: str | None = None) -> list[Match]:
-    """The secrets in a text, by line. `scan_path` says what kind of file it is."""
-    return _found(text, _rules_for(scan_path, softened=has_pragma(text)))
+    """Returns the secrets in a text, by line. `scan_path` decides which rules hold."""
+    softened = has_pragma(text)
+    rules = tuple(rule for rule in RULES if rule.fatal or not softened)
+    if scan_path is not None and is_env_file(scan_path):
+        rules = (IN_ENV_FILE, *(rule for rule in rules if rule.name != GENERIC))
+    elif scan_path is not None and not softened:
+        pure = PurePosixPath(scan_path.replace("\\", "/").lower())
+        if {pure.suffix, pure.name} & _PLAIN_VALUES or pure.stem == "dockerfile":
+            rules = (*rules, UNQUOTED)
+    return _found(text, rules)
 
 
 def scan_blob(label: str, data: bytes) -> list[Match]:
-    """The secrets in the bytes of a file called `label`; of a binary one by fatal rules only."""
+    """Returns the secrets in a file named `label`; a binary one is searched by fatal rules only."""
     if not is_binary(data) and _marked_encoding(data) is None:
         return scan_content(decoded(data), label)
-    # A mark may be a lie, so what calls itself UTF-16 is also read as bytes.
+    # A byte order mark may be forged, so marked content is also read as bytes.
     fatal = tuple(rule for rule in RULES if rule.fatal)
     texts = {data.decode("latin-1"), data.replace(b"\0", b"").decode("latin-1")}
     found = {match for text in texts for match in _found(text, fatal)}
@@ -67,39 +74,39 @@ def scan_blob(label: str, data: bytes) -> list[Match]:
 
 
 def has_pragma(text: str) -> bool:
-    """Whether a text says in its first lines that it shows patterns on purpose."""
+    """Returns True if the first lines say that the text shows patterns on purpose."""
     head = text[:_SNIFFED].split("\n", PRAGMA_LINES)[:PRAGMA_LINES]
     return any(PRAGMA in line for line in head)
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether these are not the bytes of a text; UTF-16 and UTF-32 with their mark are one."""
+    """Returns True for bytes that are no text; UTF-16 and UTF-32 with their mark are text."""
     return b"\0" in data[:_SNIFFED] and _marked_encoding(data) is None
 
 
 def decoded(data: bytes) -> str:
-    """The text in some bytes, whatever is wrong with it."""
+    """Returns the text of some bytes; invalid ones are replaced."""
     encoding = _marked_encoding(data)
     return data.decode(encoding or "utf-8", "replace")
 
 
 def is_env_file(path: str) -> bool:
-    """`.env`, `.env.production`, `prod.env`; not `.env.example` and its like."""
+    """True for `.env`, `.env.production`, `prod.env`; False for samples such as `.env.example`."""
     name = PurePosixPath(path.replace("\\", "/")).name.lower()
     parts = name.split(".")
     return ("env" in parts[1:] and not _SAMPLES.intersection(parts)) or name == ".envrc"
 
 
 def should_skip_file(path: str) -> bool:
-    """Whether a walk over a folder passes over a file: caches, and what git keeps for itself.
+    """Returns True for files in caches and in `.git`, which a walk over a folder skips.
 
-    What is staged or committed is never passed over.
+    Staged and committed files are never skipped.
     """
     return not _SKIPPED_FOLDERS.isdisjoint(path.replace("\\", "/").split("/"))
 
 
 def is_large(data: bytes) -> bool:
-    """Whether people should know how much was looked through."""
+    """Returns True for content so long that the report says how much was searched."""
     return len(data) > LARGE_BYTES
 
 
@@ -111,37 +118,20 @@ def _marked_encoding(data: bytes) -> str | None:
     return None
 
 
-def _rules_for(path: str | None, *, softened: bool) -> tuple[Rule, ...]:
-    rules = tuple(rule for rule in RULES if rule.fatal or not softened)
-    if path is None:
-        return rules
-    if is_env_file(path):
-        return (IN_ENV_FILE, *(rule for rule in rules if rule.name != GENERIC))
-    return (*rules, UNQUOTED) if _has_plain_values(path) and not softened else rules
-
-
-def _has_plain_values(path: str) -> bool:
-    pure = PurePosixPath(path.replace("\\", "/").lower())
-    return pure.suffix in _PLAIN_VALUES or pure.name in _PLAIN_VALUES or pure.stem == "dockerfile"
-
-
 def _found(text: str, rules: tuple[Rule, ...]) -> list[Match]:
-    """By line; a secret that several rules know is told once, by the first of them."""
+    """Returns the matches by line; a secret that several rules match is reported by the first."""
     lower = text.lower()
     starts: list[int] = []
     found: dict[tuple[int, str], Match] = {}
     for rule in rules:
         if not any(cue in lower for cue in rule.cues):
             continue
-        for at, secret in _secrets(rule, text):
+        group = 1 if rule.pattern.groups else 0
+        for match in rule.pattern.finditer(text):
+            secret = match[group]
+            if not rule.holds(secret):
+                continue
             starts = starts or [0, *(m.end() for m in re.finditer("\n", text))]
-            line = bisect.bisect_right(starts, at)
+            line = bisect.bisect_right(starts, match.start(group))
             found.setdefault((line, secret), Match(line, rule.name, secret, rule.fatal))
     return sorted(found.values())
-
-
-def _secrets(rule: Rule, text: str) -> Iterator[tuple[int, str]]:
-    group = 1 if rule.pattern.groups else 0
-    for match in rule.pattern.finditer(text):
-        if rule.holds(match[group]):
-            yield match.start(group), match[group]

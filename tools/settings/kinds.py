@@ -176,7 +176,7 @@ def one_of(*names: str) -> Kind:
     return Kind(" or ".join(f'"{name}"' for name in names), accept, str)
 
 
-_LEAST = sys.float_info.min * sys.float_info.epsilon  # the least number above 0
+_LEAST = math.ulp(0.0)  # the least number above 0
 _name = _text_like(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 TEXT = Kind("a line of text that does not start with -", _text, str)
