@@ -1,7 +1,6 @@
-"""An advisory look at a backlog: items that own nothing, name what is not there, or overlap.
+"""Finds open items that own nothing, name missing files, or overlap. Advice only.
 
-Judges nothing: what a scheduler would refuse is the scheduler's to say. `overlaps` is given the
-engine's rules for names by its caller.
+The caller supplies the engine's rules for overlaps; the scheduler decides what it refuses.
 """
 
 from __future__ import annotations
@@ -34,11 +33,13 @@ def scan(tracker: Path, work_dir: Path, ledger: Path | None, overlaps: Overlaps)
     todo = [item for item in entries if not is_finished(item)]
     flags = [_flags(item, work_dir) for item in todo]
     for later, earlier, what in overlaps(todo):
-        flags[later].append({"type": OVERLAP, "detail": f"{what}: {_called(todo[earlier])} too"})
+        names = map(todo[earlier].get, ("id", "slug", "title"))
+        other = next(filter(None, names), "an item without a name")
+        flags[later].append({"type": OVERLAP, "detail": f"{what}: {other} too"})
     flagged = [
-        {"id": item.get("id"), "title": item.get("title"), "flags": told}
-        for item, told in zip(todo, flags, strict=True)
-        if told
+        {"id": item.get("id"), "title": item.get("title"), "flags": found}
+        for item, found in zip(todo, flags, strict=True)
+        if found
     ]
     summary = f"{len(todo)} open items, {len(flagged)} with something to look at"
     stats = ledger_stats(ledger) if ledger else {}
@@ -46,7 +47,8 @@ def scan(tracker: Path, work_dir: Path, ledger: Path | None, overlaps: Overlaps)
 
 
 def _flags(item: Item, work_dir: Path) -> list[dict[str, str]]:
-    owned = _owned(item)
+    listed = item.get("ownsFiles") or item.get("owns_files")
+    owned = [e for e in listed if isinstance(e, str) and e] if isinstance(listed, list) else []
     if not owned:
         return [{"type": MISSING, "detail": "ownsFiles names no file"}]
     folder = work_dir / str(item.get("workDir") or ".")
@@ -57,17 +59,8 @@ def _flags(item: Item, work_dir: Path) -> list[dict[str, str]]:
     ]
 
 
-def _owned(item: Item) -> list[str]:
-    listed = item.get("ownsFiles") or item.get("owns_files")
-    return [e for e in listed if isinstance(e, str) and e] if isinstance(listed, list) else []
-
-
-def _called(item: Item) -> str:
-    return str(item.get("id") or item.get("slug") or item.get("title") or "an item without a name")
-
-
 def ledger_stats(ledger: Path) -> dict[str, int]:
-    """How many rows a ledger has, in all and by verdict; empty when it cannot be read."""
+    """Counts the rows of a ledger, in all and by verdict; empty if it cannot be read."""
     try:
         lines = read_text(ledger).splitlines()
     except InputError:

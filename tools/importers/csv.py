@@ -1,7 +1,7 @@
-"""A CSV file with a head line, such as a spreadsheet or an issue system exports, as drafts. Pure.
+"""Converts a CSV file with a head line, as spreadsheets and issue systems export, to drafts. Pure.
 
 Columns are known by their headings (`Summary`, `Issue key`, `Test command`, ...); lists in a cell
-are set apart by line breaks, `;` or `|`.
+are separated by line breaks, `;` or `|`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ LONGEST_CELL = 1_000_000
 
 
 def convert(text: str) -> Drafts:
-    """The drafts of the rows; rows and columns that became nothing are named in `lost`."""
+    """Returns the drafts of the rows; `lost` names the rows and columns that were not converted."""
     lost: list[NotConverted] = []
     csv.field_size_limit(LONGEST_CELL)
-    reader = csv.reader(StringIO(text.removeprefix("\ufeff")), delimiter=_delimiter(text))
+    text = text.removeprefix("\ufeff")
+    delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
+    reader = csv.reader(StringIO(text), delimiter=delimiter)
     found: list[Draft] = []
     try:
         head = next(reader, [])
@@ -43,20 +45,15 @@ def convert(text: str) -> Drafts:
     return Drafts(unique_sources(found, lost), tuple(lost))
 
 
-def _delimiter(text: str) -> str:
-    head = text.lstrip("\ufeff").split("\n", 1)[0]
-    return max(",;\t", key=head.count)
-
-
 def _columns(head: list[str], lost: list[NotConverted]) -> dict[str, list[int]]:
-    """Where each field is; issue systems repeat a column for each label."""
+    """Maps each field to its columns; issue systems repeat a column for each label."""
     columns: dict[str, list[int]] = {}
     for position, heading in enumerate(head):
         if name := field_of(heading):
             columns.setdefault(name, []).append(position)
         else:
-            told = f"column {heading!r}"
-            lost.append(NotConverted(told, "is no field of an item", partly=True))
+            column = f"column {heading!r}"
+            lost.append(NotConverted(column, "is no field of an item", partly=True))
     if "title" not in columns:
         lost.append(NotConverted("the file", "has no column for a title, such as Title or Summary"))
     return columns

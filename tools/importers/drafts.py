@@ -1,7 +1,7 @@
-"""Work as other systems describe it, on its way to being tracker items. Pure.
+"""Drafts: work as other systems describe it, before it becomes tracker items. Pure.
 
-A converter makes `Draft`s out of what it reads and names what it could not read; what becomes of a
-draft in a tracker is decided in `tools.intake_merge`.
+A converter makes `Draft`s of its input and names what it could not convert; `merge` decides what a
+draft changes in a tracker.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ _PRIORITY_WORDS = {
     "major": "P2", "medium": "P2", "normal": "P2",
     "minor": "P3", "low": "P3", "lowest": "P3", "trivial": "P3",
 }  # fmt: skip
-# How people head the columns, keys and sections that hold an item's fields; compared without
-# case and without what is no letter.
+# Headings of columns, keys and sections that hold an item's fields, as lower-case letters only.
 _HEADINGS = {
     "id": "id", "key": "id", "issuekey": "id", "issueid": "id", "number": "id",
     "title": "title", "summary": "title", "name": "title",
@@ -46,8 +45,8 @@ _INVISIBLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """`source` names the work in the system it comes from, for good; `fields` are an item's, but
-    for slug and id where the system has none; `number` is what people call it."""
+    """An item of another system. `source` is its permanent name there, `number` its name for
+    people; `fields` are those of an item, without slug and id if the system has none."""
 
     source: str
     fields: Mapping[str, Any]
@@ -56,7 +55,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class NotConverted:
-    """Something, or with `partly` a part of it, that did not become an item, and why."""
+    """A piece of input, or with `partly` a part of one, that did not become an item, and why."""
 
     what: str
     why: str
@@ -65,7 +64,7 @@ class NotConverted:
 
 @dataclass(frozen=True, slots=True)
 class Drafts:
-    """What a converter made of its input, in its order."""
+    """The result of a converter, in the order of its input."""
 
     found: tuple[Draft, ...]
     lost: tuple[NotConverted, ...]
@@ -79,8 +78,8 @@ def field_of(heading: str) -> str | None:
 def cleaned(
     what: str, raw: Mapping[str, Any], lost: list[NotConverted], *, separators: str = "\n"
 ) -> dict[str, Any]:
-    """The fields of an item out of `raw`, whose keys are fields already; what cannot be a value
-    of its field is left out and noted in `lost`."""
+    """Returns the fields of an item from `raw`, whose keys are fields; `lost` names values that
+    do not fit their field."""
     fields: dict[str, Any] = {}
     for key, value in raw.items():
         made, why = _made(key, value, separators)
@@ -92,29 +91,27 @@ def cleaned(
 
 
 def _made(key: str, value: Any, separators: str) -> tuple[Any, str]:
-    if value is None:
-        return None, ""
-    if key in _LISTS:
+    if key in _LISTS and value is not None:
         return listed(value, separators), ""
-    if key == "testCmd" and isinstance(value, list):
-        return [str(word) for word in value], ""
+    if value is None or (key == "testCmd" and isinstance(value, list)):
+        return value and [str(word) for word in value], ""
     if isinstance(value, list | dict | bool):
         return None, f"{value!r} is no text"
-    return _text_of(key, str(value).strip())
-
-
-def _text_of(key: str, text: str) -> tuple[str | None, str]:
+    text = str(value).strip()
     if key == "priority":
         level = priority_of([text])
         return level, "" if level or not text else f"{text!r} is no priority that is known"
-    if key == "createdAt" and text and not _is_date(text):
-        return None, f"{text!r} is no ISO 8601 date"
+    if key == "createdAt" and text:
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            return None, f"{text!r} is no ISO 8601 date"
     return text, ""
 
 
 def listed(value: Any, separators: str = "\n") -> list[str]:
-    """A list of texts out of one, or out of a text with entries apart by any of `separators`;
-    bullets and back quotes around an entry are dropped."""
+    """Returns the texts of a list, or of a text with entries between `separators`, without bullets
+    and back quotes."""
     entries = (
         value if isinstance(value, list) else re.split(f"[{re.escape(separators)}]", str(value))
     )
@@ -123,21 +120,21 @@ def listed(value: Any, separators: str = "\n") -> list[str]:
 
 
 def priority_of(words: Iterable[str]) -> str | None:
-    """P1, P2 or P3 where one of the words, such as `priority: high`, says so; the most urgent."""
-    told = [re.split(r"[:/=\s-]+", word.strip().lower()) for word in words]
-    found = (_PRIORITY_WORDS.get(parts[-1]) for parts in told
+    """Returns the most urgent of P1, P2 and P3 that a word such as `priority: high` names."""
+    labels = [re.split(r"[:/=\s-]+", word.strip().lower()) for word in words]
+    found = (_PRIORITY_WORDS.get(parts[-1]) for parts in labels
              if len(parts) == 1 or parts[0] in ("priority", "prio", "severity"))  # fmt: skip
     return min(filter(None, found), default=None)
 
 
 def visible(text: str) -> str:
-    """The text that a person reviewing it sees: without HTML comments and invisible characters,
-    in which whoever wrote it could tell an agent what nobody approved."""
+    """Returns the text that a reviewer sees. HTML comments and invisible characters are removed:
+    in them the author could give an agent orders that no reviewer approved."""
     return _INVISIBLE.sub("", _HIDDEN.sub("", text)).strip()
 
 
 def slug_of(title: str, number: str = "") -> str:
-    """A short name of ASCII letters and digits, with the number people know the work by."""
+    """Returns a short name of ASCII letters and digits, with the number of the work."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     whole = "-".join(
@@ -147,7 +144,7 @@ def slug_of(title: str, number: str = "") -> str:
 
 
 def unique_sources(drafts: Sequence[Draft], lost: list[NotConverted]) -> tuple[Draft, ...]:
-    """The drafts with a source each; the second one of the same is noted in `lost`."""
+    """Returns one draft for each source; `lost` names the repeated ones."""
     seen: dict[str, Draft] = {}
     for draft in drafts:
         if draft.source in seen:
@@ -155,11 +152,3 @@ def unique_sources(drafts: Sequence[Draft], lost: list[NotConverted]) -> tuple[D
         else:
             seen[draft.source] = draft
     return tuple(seen.values())
-
-
-def _is_date(text: str) -> bool:
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True

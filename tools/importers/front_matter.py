@@ -1,4 +1,4 @@
-"""The small part of YAML that people write on top of Markdown files; the rest is refused, by line.
+"""Parses the small part of YAML used as front matter of Markdown files; refuses the rest, by line.
 
 Known are `key: value`, texts plain, quoted or as `|` and `>` blocks, whole numbers, `true`,
 `false`, `null`, lists in brackets and lists of `- ` lines. Nothing is guessed: `yes` and `1.10` are
@@ -22,7 +22,7 @@ _UNKNOWN = re.compile(r"[&*!|>%@`{}]")
 
 
 class FrontMatterError(ValueError):
-    """What is not understood, with its line in the file."""
+    """A line that is not understood, with its number in the file."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line}: {why}")
@@ -51,7 +51,10 @@ def parse(lines: Sequence[str], first_line: int = 1) -> dict[str, Any]:
         at += 1
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        key, value = _key(number, line)
+        match = _KEY.match(line)
+        if match is None:
+            raise FrontMatterError(number, "is no `key: value` (tables in tables are not known)")
+        key, value = match[1], (match[2] or "").strip()
         if key in found:
             raise FrontMatterError(number, f"{key!r} stands twice")
         below = _below(lines, at)
@@ -60,15 +63,8 @@ def parse(lines: Sequence[str], first_line: int = 1) -> dict[str, Any]:
     return found
 
 
-def _key(number: int, line: str) -> tuple[str, str]:
-    match = _KEY.match(line)
-    if match is None:
-        raise FrontMatterError(number, "is no `key: value` (tables in tables are not known)")
-    return match[1], (match[2] or "").strip()
-
-
 def _below(lines: Sequence[str], at: int) -> int:
-    """How many lines from `at` on belong to the key above them: indented ones, and a list."""
+    """Counts the lines from `at` on that belong to the key above: indented ones and a list."""
     end = at
     for number in range(at, len(lines)):
         line = lines[number]
@@ -88,16 +84,15 @@ def _value(number: int, value: str, below: Sequence[str]) -> Any:
         return _scalar(number, value)
     if _COMMENT.sub("", value).strip():
         raise FrontMatterError(rest[0][0], "goes on with a value that ended on its own line")
-    return [_entry(n, line) for n, line in rest]
-
-
-def _entry(number: int, line: str) -> Any:
-    if line != "-" and not line.startswith("- "):
-        raise FrontMatterError(number, "is no list entry (tables in tables are not known)")
-    body = line[1:].strip()
-    if body[:1] not in ("'", '"') and _KEY.match(_COMMENT.sub("", body).strip()):
-        raise FrontMatterError(number, "is a table in a list, which is not known")
-    return _scalar(number, body)
+    entries = []
+    for n, line in rest:
+        if line != "-" and not line.startswith("- "):
+            raise FrontMatterError(n, "is no list entry (tables in tables are not known)")
+        body = line[1:].strip()
+        if body[:1] not in ("'", '"') and _KEY.match(_COMMENT.sub("", body).strip()):
+            raise FrontMatterError(n, "is a table in a list, which is not known")
+        entries.append(_scalar(n, body))
+    return entries
 
 
 def _block(number: int, mark: str, below: Sequence[str]) -> str:

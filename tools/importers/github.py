@@ -1,7 +1,7 @@
-"""GitHub issues as drafts, out of what `gh issue list --json` prints. Pure.
+"""Converts the GitHub issues that `gh issue list --json` prints to drafts. Pure.
 
-Asks for number, title, body, labels, state, createdAt and url. What a form or a person put into the
-body under a heading such as `### Test command`, or in a block fenced as `tidegate`, are fields.
+Needs number, title, body, labels, state, createdAt and url. Text in the body below a heading such
+as `### Test command`, or in a block fenced as `tidegate`, becomes fields.
 """
 
 from __future__ import annotations
@@ -30,29 +30,25 @@ _SECTION = re.compile(r"^#{2,4}[ \t]+(.+?)[ \t]*#*$", re.MULTILINE)
 _FENCED = re.compile(r"^```tidegate[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\A```\w*[ \t]*\n(.*?)\n?```\Z", re.DOTALL)
 _NO_ANSWER = "_No response_"
-# A body says what is to be done; who may do it, when, and where is for the tracker's owner to say.
+# The author of an issue describes the work; its repository, id and status are the owner's.
 _FROM_BODY = frozenset({"ownsFiles", "testCmd", "priority", "dependsOn", "workDir", "lane"})
 
 
 def convert(document: Any) -> Drafts:
-    """The drafts of a list of issues; every issue is either a draft or named in `lost`."""
+    """Returns the drafts of a list of issues; `lost` names the others."""
     if not isinstance(document, list):
-        told = f"is no list of issues; make it with gh issue list --json {JSON_FIELDS}"
-        return Drafts((), (NotConverted("the file", told),))
+        why = f"is no list of issues; make it with gh issue list --json {JSON_FIELDS}"
+        return Drafts((), (NotConverted("the file", why),))
     lost: list[NotConverted] = []
     found = []
     for position, issue in enumerate(document, start=1):
-        what = _called(issue, position)
+        number = issue.get("number") if isinstance(issue, dict) else None
+        what = f"#{number}" if isinstance(number, int) else f"entry {position}"
         if why := _unfit(issue):
             lost.append(NotConverted(what, why))
         else:
             found.append(_draft(issue, what, lost))
     return Drafts(unique_sources(found, lost), tuple(lost))
-
-
-def _called(issue: Any, position: int) -> str:
-    number = issue.get("number") if isinstance(issue, dict) else None
-    return f"#{number}" if isinstance(number, int) else f"entry {position}"
 
 
 def _unfit(issue: Any) -> str:
@@ -70,9 +66,12 @@ def _unfit(issue: Any) -> str:
 
 
 def _draft(issue: Mapping[str, Any], what: str, lost: list[NotConverted]) -> Draft:
-    labels = _labels(issue.get("labels"))
+    entries = issue.get("labels")
+    entries = entries if isinstance(entries, list) else []
+    names = (entry.get("name") if isinstance(entry, dict) else entry for entry in entries)
+    labels = [name for name in names if isinstance(name, str) and name]
     body = visible(_body(issue).replace("\r\n", "\n"))
-    told, prompt = _read_body(body, what, lost)
+    fields, prompt = _read_body(body, what, lost)
     title = visible(issue["title"])
     raw = {
         "title": title,
@@ -80,7 +79,7 @@ def _draft(issue: Mapping[str, Any], what: str, lost: list[NotConverted]) -> Dra
         "labels": labels,
         "priority": priority_of(labels),
         "createdAt": issue.get("createdAt"),
-        **told,
+        **fields,
     }
     place = _ISSUE.match(str(issue.get("url") or ""))
     source = f"{place[1]}/{place[2]}#{place[3]}" if place else f"github#{issue['number']}"
@@ -92,23 +91,21 @@ def _body(issue: Mapping[str, Any]) -> str:
     return body if isinstance(body, str) else ""
 
 
-def _labels(value: Any) -> list[str]:
-    entries = value if isinstance(value, list) else []
-    names = (entry.get("name") if isinstance(entry, dict) else entry for entry in entries)
-    return [name for name in names if isinstance(name, str) and name]
-
-
 def _read_body(body: str, what: str, lost: list[NotConverted]) -> tuple[dict[str, Any], str]:
-    """The fields that a body has, and the rest of it, which is the prompt."""
+    """Returns the fields in a body, and the rest of it, which is the prompt."""
     fields: dict[str, Any] = {}
     for block in _FENCED.findall(body):
         try:
-            told = parse(block.splitlines())
+            table = parse(block.splitlines())
         except FrontMatterError as error:
             lost.append(NotConverted(what, f"its tidegate block, {error}", partly=True))
             continue
-        for key, value in told.items():
-            _take(key, value, fields, what, lost)
+        for key, value in table.items():
+            if (name := field_of(key)) in _FROM_BODY:
+                fields[str(name)] = value
+            else:
+                why = f"{key} in its tidegate block is not taken from an issue"
+                lost.append(NotConverted(what, why, partly=True))
     parts = _SECTION.split(_FENCED.sub("", body))
     kept = [parts[0]]
     for heading, text in zip(parts[1::2], parts[2::2], strict=True):
@@ -118,14 +115,3 @@ def _read_body(body: str, what: str, lost: list[NotConverted]) -> tuple[dict[str
         elif text.strip() != _NO_ANSWER:
             kept.append(f"### {heading}{text}")
     return fields, "\n".join(part.strip("\n") for part in kept).strip()
-
-
-def _take(
-    key: str, value: Any, fields: dict[str, Any], what: str, lost: list[NotConverted]
-) -> None:
-    name = field_of(key)
-    if name in _FROM_BODY:
-        fields[str(name)] = value
-    else:
-        told = f"{key} in its tidegate block is not taken from an issue"
-        lost.append(NotConverted(what, told, partly=True))

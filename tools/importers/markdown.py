@@ -1,4 +1,4 @@
-"""A folder of Markdown files with front matter as drafts: the text below is the prompt."""
+"""Converts Markdown files with front matter to drafts; the text below it is the prompt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADING = re.compile(r"^# +(.+?)[ #]*$", re.MULTILINE)
 
 
 def convert(folder: Path) -> Drafts:
-    """The drafts of every `.md` file below `folder`, by path; each is one or named in `lost`.
+    """Returns the drafts of the `.md` files below `folder`, by path; `lost` names the others.
 
     Raises InputError when there is no such folder.
     """

@@ -1,9 +1,8 @@
-"""What drafts change in a tracker: which become new items, which are there already. Pure but for
-`write`.
+"""Merges drafts into a tracker: as new items, or as changes of items. Pure but for `write`.
 
-An item remembers the draft it came from in `source`, and in `sourceHash` what that said. Reading
-the same again changes nothing; what changed at its source is taken over while nobody has begun the
-item or edited it here, and otherwise named.
+An item keeps the name of its draft in `source` and a digest of its content in `sourceHash`. The
+same draft again changes nothing. A draft that changed at its source updates the item, unless work
+on it has begun or a person edited it here; then the change is only reported.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ Item = Mapping[str, Any]
 Problems = Callable[[Item], Sequence[str]]
 
 ADDED, UPDATED, CHANGED, SAME = "new", "updated", "changed at its source", "unchanged"
-# What a source says of an item, and so what tells whether somebody said otherwise since. Notes are
-# not among it, for Tidegate writes some.
-_SAID = ("title", "priority", "createdAt", "labels", "lane", "repo", "workDir", "dependsOn",
+# The fields that come from a source; they show if a person edited the item here. Notes are not
+# among them, because Tidegate writes notes.
+_FROM_SOURCE = ("title", "priority", "createdAt", "labels", "lane", "repo", "workDir", "dependsOn",
          "prompt", "ownsFiles", "testCmd", "selfCheckCmd", "effort")  # fmt: skip
 _ORDER = ("id", "slug", "title", "status", "priority", "createdAt", "labels", "lane", "repo",
           "workDir", "dependsOn", "prompt", "ownsFiles", "testCmd")  # fmt: skip
@@ -38,8 +37,8 @@ _ORDER = ("id", "slug", "title", "status", "priority", "createdAt", "labels", "l
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of one draft: the item's id and slug, one of the words above, the status it has
-    then, and what it lacks to be run."""
+    """The outcome of a draft: the item's id and slug, one of the words above, its new status, and
+    what it lacks to be run."""
 
     id: str
     slug: str
@@ -60,10 +59,10 @@ class Plan:
 def plan(
     items: Sequence[Item], drafts: Iterable[Draft], problems: Problems, *, ready: bool
 ) -> Plan:
-    """What to do about `drafts` in a tracker of `items`.
+    """Decides what `drafts` change in a tracker of `items`.
 
-    `problems` says why an item cannot be run. One that can is `todo` with `ready`, or where its
-    source says so itself; all others are `proposed`, which nothing runs.
+    `problems` returns why an item cannot be run. An item that can is `todo` if `ready` is set or
+    its source says so; all others are `proposed`, and no wave takes them.
     """
     made = Plan()
     names = _Names(items)
@@ -81,7 +80,7 @@ def plan(
 
 
 def write(tracker: Path, decide: Callable[[Sequence[Item]], Plan]) -> Plan:
-    """Change the tracker as `decide` says of its items, or make it; all other text stays.
+    """Changes the tracker as `decide` says, or makes it; all other text in it stays.
 
     Raises InputError for a tracker that cannot be read, CannotRunError when it cannot be written.
     """
@@ -122,13 +121,13 @@ def _status(draft: Draft, lacks: Sequence[str], *, ready: bool) -> str:
 def _kept(item: Item, draft: Draft, problems: Problems, made: Plan, *, ready: bool) -> Fate:
     name, status = id_of(item) or "", str(item.get("status"))
     slug = str(item.get("slug") or "")
-    said, now = item.get("sourceHash"), digest(draft.fields)
-    if said == now:
+    before, now = item.get("sourceHash"), digest(draft.fields)
+    if before == now:
         return Fate(name, slug, SAME, status)
-    if status not in (PROPOSED, TODO) or not name or digest(item) != said:
+    if status not in (PROPOSED, TODO) or not name or digest(item) != before:
         return Fate(name, slug, CHANGED, status)
-    fields = {key: draft.fields[key] for key in _SAID if key in draft.fields}
-    gone = tuple(key for key in _SAID if key in item and key not in fields)
+    fields = {key: draft.fields[key] for key in _FROM_SOURCE if key in draft.fields}
+    gone = tuple(key for key in _FROM_SOURCE if key in item and key not in fields)
     lacks = _lacks(Change(fields, gone).applied(item), problems)
     status = _status(draft, lacks, ready=ready or status == TODO)
     made.changes[name] = Change({**fields, "status": status, "sourceHash": now}, gone)
@@ -140,10 +139,10 @@ def _lacks(item: Item, problems: Problems) -> tuple[str, ...]:
 
 
 def digest(fields: Item) -> str:
-    """Of what a source says of an item, whatever order it says it in."""
-    said = {key: fields[key] for key in _SAID if key in fields}
-    told = json.dumps(said, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    """Returns a digest of the fields that come from the source, in any order."""
+    from_source = {key: fields[key] for key in _FROM_SOURCE if key in fields}
+    text = json.dumps(from_source, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class _Names:
