@@ -1,4 +1,4 @@
-"""What time it is, for leases: a clock that cannot jump, which boot it belongs to, and the wall's.
+"""The time for leases: a clock that cannot jump, the id of its boot, and the wall clock.
 
 Times of one boot compare across all processes of the machine; times of two boots do not.
 """
@@ -14,7 +14,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """One moment. `monotonic_s` counts through sleep; `boot_id` is "" where it cannot be known."""
+    """A moment. `monotonic_s` counts through sleep; `boot_id` is "" where it cannot be known."""
 
     boot_id: str
     monotonic_s: float
@@ -22,17 +22,17 @@ class Instant:
 
 
 class Clock(Protocol):
-    """Where a store takes its time from; tests hand in one they can move."""
+    """The source of a store's time; tests hand in one they can move."""
 
     def now(self) -> Instant:
-        """This moment."""
+        """The present moment."""
 
 
 class SystemClock:
     """The machine's own clocks."""
 
     def now(self) -> Instant:
-        """This moment."""
+        """The present moment."""
         return Instant(_boot_id(), _since_boot(), time.time())
 
 
@@ -42,6 +42,7 @@ if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def _read_boot_id() -> str:
+        """The kernel draws a new id at each boot."""
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
             return file.read().strip()
 
@@ -51,6 +52,7 @@ elif sys.platform == "win32":
     _since_boot = time.monotonic
 
     def _read_boot_id() -> str:
+        """Windows counts its boots."""
         prefetcher = (
             r"SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management"
             r"\PrefetchParameters"
@@ -65,6 +67,7 @@ else:
         return time.clock_gettime(time.CLOCK_MONOTONIC)
 
     def _read_boot_id() -> str:
+        """macOS has an id for each boot session; other systems may have none."""
         answer, size = ctypes.create_string_buffer(64), ctypes.c_size_t(64)
         library = ctypes.CDLL(None)
         failed = library.sysctlbyname(

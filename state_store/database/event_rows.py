@@ -1,6 +1,6 @@
 """Events as they are stored: strict JSON payloads, and the hash that chains each row to the last.
 
-No database in here. Decoding is done many rows at a time: that halves the cost of a replay.
+Pure. Decoding is done many rows at a time, which halves the cost of a replay.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Payload = dict[str, Any]
 Row = tuple[Any, ...]
 
 COLUMNS = "id, ts, actor, stream, type, payload, version"
-_NOBODY = secrets.token_hex()  # an id that no payload has
+_NO_ID = secrets.token_hex()  # an id that no payload has
 START = b""  # what the first row of a stream is chained to
 
 
@@ -28,7 +28,7 @@ def encode(payload: Any) -> str:
 
 
 def row_hash(previous: bytes, row: Sequence[Any]) -> bytes:
-    """The link of a row: over the link before it and all that the row says but its id.
+    """The link of a row: a hash of the link before it and of all columns but the id.
 
     `row` is (ts, actor, stream, type, payload, version). The lengths make it unambiguous.
     """
@@ -76,8 +76,11 @@ def decode_all(texts: Sequence[str]) -> list[Any] | None:
 
 
 def without_ids(texts: Sequence[str]) -> tuple[Sequence[str], Sequence[Payload]] | None:
-    """The ids of payloads that begin with one, and the rest of each, made once where many are
-    alike: most events do to an item what others do to another. None where a payload is not so."""
+    """The ids of payloads that begin with their id, and the other fields of each.
+
+    Equal fields are decoded once, as most events set the same fields of other items. None when a
+    payload does not begin with its id.
+    """
     try:
         opening, key, colon, names, rests = zip(*[t.split('"', 4) for t in texts], strict=True)
     except ValueError:
@@ -85,21 +88,17 @@ def without_ids(texts: Sequence[str]) -> tuple[Sequence[str], Sequence[Payload]]
     ids = "".join(names)
     if {*opening, *key, *colon} != {"{", "id", ":"} or "\\" in ids or not ids.isprintable():
         return None
-    made = _without_id(list(dict.fromkeys(rests)))
-    return None if made is None else (names, list(map(made.__getitem__, rests)))
-
-
-def _without_id(rests: Sequence[str]) -> dict[str, Payload] | None:
-    """The fields that follow the id; None where they are no JSON, or have another id."""
-    payloads = decode_all([f'{{"id":"{_NOBODY}"{rest}' for rest in rests])
-    if payloads is None or any(payload.pop("id") != _NOBODY for payload in payloads):
-        return None
+    distinct = list(dict.fromkeys(rests))
+    payloads = decode_all([f'{{"id":"{_NO_ID}"{rest}' for rest in distinct])
+    if payloads is None or any(payload.pop("id") != _NO_ID for payload in payloads):
+        return None  # no JSON, or a second id
     shared: dict[str, str] = {}  # equal texts as one object, or all of memory is walked through
     for payload in payloads:
         for field, value in payload.items():
             if type(value) is str:
                 payload[field] = shared.setdefault(value, value)
-    return dict(zip(rests, payloads, strict=True))
+    made = dict(zip(distinct, payloads, strict=True))
+    return names, list(map(made.__getitem__, rests))
 
 
 def warn(row: Row, why: str) -> None:

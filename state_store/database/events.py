@@ -1,7 +1,7 @@
 """The streams, the types of events in them, and an event as a value.
 
-The one place where these names are written. What an event does to a view is in `projections`;
-the shapes of payloads are in docs/state.md.
+No other module writes these names. `projections` says what an event does to a view; docs/state.md
+has the shapes of payloads.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ def wave_stream(wave_id: str) -> str:
 
 
 def agent_id(wave_id: str, item: str, phase: str, number: int) -> str:
-    """What traces call one dispatch. Builds and repairs are counted together, others apart."""
+    """The name of a dispatch in traces. Builds and repairs share a count, other phases do not."""
     counted = str(number) if phase in _COUNTED_TOGETHER else f"{phase}-{number}"
     return f"{wave_id}/{item}/{counted}"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One recorded fact. `uid` names it in every store it was ever copied to; `ts` is in seconds
-    since the epoch by the clock of the store that recorded it first; `version` counts from 1
-    within the stream of the store it was read from.
+    """A recorded fact. `uid` names it in every store it was copied to; `ts` is in seconds since
+    the epoch by the clock of the store that recorded it first; `version` counts from 1 within the
+    stream of the store it was read from.
     """
 
     uid: str

@@ -1,6 +1,6 @@
-"""Many threads, one commit: whoever comes first writes for all that wait, then names a successor.
+"""Many threads, one commit: the first thread writes for all that wait, then names a successor.
 
-No thread of its own; a writer that is alone never waits. What is written, and how, is handed in.
+No thread of its own; a writer that is alone never waits. Jobs and transactions are handed in.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Job = Callable[[Session], int]
 
 
 class _Request(Generic[Session]):
-    """The job of one who waits, and what came of it."""
+    """The job of a waiting thread, and its result."""
 
     __slots__ = ("_called", "error", "job", "leads", "result")
 
@@ -72,13 +72,17 @@ class GroupCommit(Generic[Session]):
             return self._lead(job)
         try:
             mine.wait()
-        except BaseException:  # a signal; nobody may wait for this thread to lead
-            self._leave(mine)
+        except BaseException:  # a signal; no thread may wait for this one to lead
+            with self._guard:
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
+            if mine.leads:
+                self._hand_over()
             raise
         return self._lead(job) if mine.leads else mine.outcome()
 
     def _lead(self, mine: Job[Session]) -> int:
-        """Do one's own job and, in the same transaction, those of all that wait by then."""
+        """Do this thread's job and, in the same transaction, those of all that wait by then."""
         batch: Sequence[_Request[Session]] = ()
         refused: TidegateError | None = None
         try:
@@ -92,8 +96,11 @@ class GroupCommit(Generic[Session]):
                     request.run(session)
         except BaseException as error:
             batch = batch or self._take()
+            theirs = error
+            if not isinstance(error, TidegateError):
+                theirs = CannotRunError(f"the write was broken off: {error!r}; run again")
             for request in batch:
-                request.error = _for_another_thread(error)
+                request.error = theirs
             raise
         finally:
             self._hand_over()
@@ -115,16 +122,3 @@ class GroupCommit(Generic[Session]):
                 next_one = self._waiting.pop(0)
                 next_one.leads = True
                 next_one.call()
-
-    def _leave(self, mine: _Request[Session]) -> None:
-        with self._guard:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-        if mine.leads:
-            self._hand_over()
-
-
-def _for_another_thread(error: BaseException) -> BaseException:
-    if isinstance(error, TidegateError):
-        return error
-    return CannotRunError(f"the write was broken off: {error!r}; run again")

@@ -1,6 +1,6 @@
-"""Whether what is stored is what was written: links, gaps, payloads, kept items, anchors outside.
+"""Checks the stored events: links, gaps, payloads, kept items, and anchors outside. Reads only.
 
-Reads only. SQLite's own checks see neither a flipped bit in a row nor commits that are missing.
+SQLite's own checks see neither a flipped bit in a row nor commits that are missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BLOCK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong. `kind`: database, link, gap, payload, items or anchor."""
+    """A fault of the store. `kind`: database, link, gap, payload, items or anchor."""
 
     kind: str
     stream: str
@@ -31,10 +31,10 @@ class Problem:
 
 
 def examine(connection: sqlite3.Connection, folds: Mapping[str, Fold]) -> Iterator[Problem]:
-    """Everything that is wrong with a database, by what it says about itself."""
-    for (said,) in connection.execute("PRAGMA integrity_check").fetchall():
-        if said != "ok":
-            yield Problem("database", "", 0, said)
+    """Find every fault that the database itself shows."""
+    for (message,) in connection.execute("PRAGMA integrity_check").fetchall():
+        if message != "ok":
+            yield Problem("database", "", 0, message)
     replayed: dict[str, dict[str, Kept]] = {stream: {} for stream in folds}
     with collector_paused():
         yield from _check_events(connection, folds, replayed)
@@ -66,8 +66,10 @@ def head(connection: sqlite3.Connection, stream: str) -> Head:
 
 
 def compare(connection: sqlite3.Connection, anchor: Mapping[str, Head]) -> Iterator[Problem]:
-    """What an anchor (heads as they were once) says and the database does not hold (any more);
-    of a link its beginning is enough."""
+    """Find what an anchor (heads as they were once) names and the database does not hold.
+
+    The beginning of a link is enough.
+    """
     for stream, (version, link) in sorted(anchor.items()):
         row = connection.execute(
             "SELECT hash FROM events WHERE stream = ? AND version = ?", (stream, version)
@@ -84,14 +86,20 @@ def _check_events(
     folds: Mapping[str, Fold],
     replayed: Mapping[str, dict[str, Kept]],
 ) -> Iterator[Problem]:
-    """What is wrong with the events; their items are put into `replayed` on the way."""
+    """Find the faults of the events, and replay their items into `replayed`."""
     last: dict[str, tuple[int, bytes]] = {}
     found: list[Problem] = []
 
     def unreadable(row: Row, why: str) -> None:
         found.append(Problem("payload", row[3], row[6], f"its payload is no JSON: {why}"))
 
-    for rows in _all_rows(connection):
+    after = 0
+    while rows := fetch(
+        connection,
+        f"SELECT {COLUMNS}, hash FROM events WHERE id > ? ORDER BY id LIMIT {_BLOCK}",
+        (after,),
+    ):
+        after = rows[-1][0]
         found.extend(filter(None, [_check_link(row, last) for row in rows]))
         for row, payload in decode_rows(rows, unreadable):
             if fold := folds.get(row[3]):
@@ -123,14 +131,3 @@ def _check_items(
         yield Problem("items", stream, 0, f"a kept item cannot be read: {error}")
     for key, wanted in expected.items():
         yield Problem("items", stream, wanted.version, f"item {key} is missing")
-
-
-def _all_rows(connection: sqlite3.Connection) -> Iterator[list[Row]]:
-    after = 0
-    while rows := fetch(
-        connection,
-        f"SELECT {COLUMNS}, hash FROM events WHERE id > ? ORDER BY id LIMIT {_BLOCK}",
-        (after,),
-    ):
-        yield rows
-        after = rows[-1][0]

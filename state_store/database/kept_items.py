@@ -1,6 +1,6 @@
-"""The items people look at, kept by the transaction that appends the event that changes them.
+"""The item table, kept by the transaction that appends the event that changes an item.
 
-Knows no item: what an event does to one is a fold that is handed in. Replaying is for audits.
+The effect of an event on an item is a fold that is handed in. Replaying is for audits.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _MERGES = None  # stands for the type of an event that merges, in rows read for 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What events do to items: `apply` gives the item after an event, itself when unchanged.
+    """The effect of events on items: `apply` gives the item after an event, itself when unchanged.
 
-    An event of the type `merges` does no more to an item that is there than to set the fields of
-    its payload, and one of the type `creates` makes of its payload, as it is, an item that is not
-    there; saying so lets a replay of many do that without a call for each.
+    An event of the type `merges` only sets the fields of its payload in an item that is there; one
+    of the type `creates` makes its payload, as it is, the item when there is none. Naming them
+    spares a replay the call for each such event.
     """
 
     apply: Callable[[Item | None, Mapping[str, Any]], Item | None]
@@ -47,7 +47,7 @@ class Fold:
 
 @dataclass(slots=True)
 class Kept:
-    """One item: the event that made it, the version that changed it last, and itself."""
+    """An item with the id of the event that made it and the version that changed it last."""
 
     position: int
     version: int
@@ -56,7 +56,7 @@ class Kept:
 
 def keep(connection: sqlite3.Connection, fold: Fold, event: Event, payload: str) -> None:
     """Bring the item that `event` is about up to date; `payload` is the event's as JSON."""
-    key = _key(event["payload"])
+    key = id_of(event["payload"]) if isinstance(event["payload"], dict) else None
     if key is None:
         return
     stream, version = event["stream"], event["version"]
@@ -113,7 +113,9 @@ def replayed(
             if (alike := without_ids([row[5] for row in rows])) is not None:
                 _replay_block(found, fold, zip(rows, *alike, strict=True), connection)
                 continue
-            for row, payload in decode_rows(rows, _told(connection, unreadable)):
+            for row, payload in decode_rows(
+                rows, lambda row, why: unreadable(_whole(connection, row), why)
+            ):
                 replay(found, fold, _whole(connection, row), payload)
     return found
 
@@ -124,8 +126,10 @@ def _replay_block(
     rows: Iterable[tuple[Row, str, Payload]],
     connection: sqlite3.Connection,
 ) -> None:
-    """`replay` for each row; a million times, so what `fold.merges` names is done right here.
-    With each row its item's id, and its payload without that."""
+    """`replay` for each row with its item's id and the rest of its payload.
+
+    Runs a million times, so it does itself what `fold.merges` and `fold.creates` name.
+    """
     for row, name, payload in rows:
         kept = found.get(name)
         if kept is None and row[4] == fold.creates and name.strip():
@@ -226,8 +230,10 @@ def fetch(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -
 def _in_written_order(
     connection: sqlite3.Connection, stream: str, merges: str | None
 ) -> Iterator[list[Row]]:
-    """A stream's rows; of those of the type `merges` only id, payload and version, as to make
-    objects of the others takes longer than to read them (`_whole` brings them)."""
+    """A stream's rows; rows of the type `merges` with id, payload and version only.
+
+    Making objects of their other columns takes longer than reading them; `_whole` adds them.
+    """
     query = (  # through the table: by way of the index each row would be looked up
         "SELECT id, iif(type = ?1, NULL, ts), iif(type = ?1, NULL, actor), "
         "iif(type = ?1, NULL, stream), iif(type = ?1, NULL, type), payload, version "
@@ -246,16 +252,10 @@ def _whole(connection: sqlite3.Connection, row: Row) -> Row:
     return tuple(whole)
 
 
-def _told(
-    connection: sqlite3.Connection, unreadable: Callable[[Row, str], None]
-) -> Callable[[Row, str], None]:
-    """The same, told of whole rows."""
-    return lambda row, why: unreadable(_whole(connection, row), why)
-
-
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """A replay makes millions of objects and no cycle; looking for some is a third of its time."""
+    """Pause the garbage collector: a replay makes millions of objects and no cycle among them, and
+    searching for cycles takes a third of its time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -263,7 +263,3 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-def _key(payload: object) -> str | None:
-    return id_of(payload) if isinstance(payload, dict) else None

@@ -1,7 +1,7 @@
-"""What a lease is and when it is free to take: pure, no clock of its own, no storage.
+"""Leases as values, and the rule when one is free. Pure: no clock of its own, no storage.
 
-Expiry says only who may try. Who is right says the token: it rises with every grant, and an effect
-is accepted with the current one or not at all.
+After its expiry another process may take a lease. The token decides whose effects count: it rises
+with every grant, and an effect is accepted with the current token only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Lease:
 
 
 class LeaseLostError(StoppedByPolicyError):
-    """The lease was given to another or given back; `current` is the newest token, if any."""
+    """The lease was granted to another holder or given back; `current` is the newest token."""
 
     def __init__(self, resource: str, token: int, current: int | None) -> None:
         self.resource, self.token, self.current = resource, token, current
@@ -47,7 +47,7 @@ class LeaseRow:
     ttl: float
 
     def held_at(self, now: Instant) -> bool:
-        """Whether its holder is still within its time."""
+        """True while its holder is within its time."""
         if self.holder is None:
             return False
         if self.boot_id and self.boot_id == now.boot_id:
@@ -61,7 +61,7 @@ class LeaseRow:
         return grant(self.resource, self.token, self.holder, self.ttl, now)
 
     def is_of(self, lease: Lease) -> bool:
-        """Whether `lease` is this grant and was not given back."""
+        """True when `lease` is this grant and was not given back."""
         return (self.token, self.holder) == (lease.token, lease.holder)
 
 
@@ -75,7 +75,7 @@ def grant(resource: str, token: int, holder: str | None, ttl: float, now: Instan
 def required(row: LeaseRow | None, lease: Lease) -> LeaseRow:
     """The row when it is that of `lease`. Raises LeaseLostError.
 
-    A lease past its time that nobody has taken is still good: no one else acts on it.
+    A lease past its time is still good while no other process has taken it.
     """
     if row is None or not row.is_of(lease):
         current = row.token if row and row.holder is not None else None

@@ -1,8 +1,7 @@
 """Pure folds from events to the views people look at.
 
-An event is the dict that `EventStore.read` gives. Unknown types and events that are not about what
-they should be are passed over, so an older program can read a newer store. Nothing here reads or
-writes anything; the shapes of the views are in docs/state.md.
+An event is the dict that `EventStore.read` gives. Events of unknown types or shapes are passed
+over, so an older program can read a newer store. docs/state.md has the shapes of the views.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def iso_time(seconds: float) -> str:
 
 
 def apply_tracker(item: View | None, event: Row) -> View | None:
-    """The item that `event` is about, after it; `item` itself when the event does not change it.
+    """Return the item after `event`; `item` itself when the event does not change it.
 
     A second creation (two stores that ran apart) only adds the fields that are not there.
     """
@@ -76,9 +75,9 @@ def project_agent_lifecycle(events: Iterable[Row]) -> View:
 
 
 def project_orchestrator_status(events: Iterable[Row]) -> View:
-    """The phase we are in, decisions, findings that hold in order, and the newest next steps.
+    """The present phase, decisions, findings that hold in order, and the newest next steps.
 
-    `phase` is what people set; where nobody has, that of the newest `cycle` of the scheduler.
+    `phase` is the one that people set, else that of the newest `cycle` of the scheduler.
     """
     view: View = {"version": 1, "phase": None, "phase_since": None, "cycle": None}
     view |= {"decisions": [], "next_steps": [], "findings": []}
@@ -92,10 +91,10 @@ def project_orchestrator_status(events: Iterable[Row]) -> View:
 
 
 def project_agent_traces(events: Iterable[Row]) -> View:
-    """Every dispatch with what it used, and totals.
+    """Every dispatch with its use, and totals.
 
-    What nobody knows stays None; a total is the sum of what is known (None when nothing is), and
-    `unmetered`, `unpriced` count the ended dispatches that it leaves out.
+    Unknown amounts stay None. A total is the sum of the known ones (None without any);
+    `unmetered` and `unpriced` count the ended dispatches that it leaves out.
     """
     traces: dict[str, View] = {}
     bills: set[str] = set()
@@ -104,11 +103,20 @@ def project_agent_traces(events: Iterable[Row]) -> View:
         if isinstance(payload, Mapping) and "agent_id" in payload:
             _apply_trace(traces, bills, event, payload)
     found = list(traces.values())
-    return {"version": 1, "agents": found, "totals": _totals(found)}
+    ended = [trace for trace in found if trace["ended"] is not None]
+    known = {key: [t[key] for t in found if t[key] is not None] for key in _USED}
+    totals = {
+        "dispatches": len(found),
+        "running": len(found) - len(ended),
+        **{key: sum(amounts) if amounts else None for key, amounts in known.items()},
+        "unmetered": sum(trace["tokens"] is None for trace in ended),
+        "unpriced": sum(trace["cost_usd"] is None for trace in ended),
+    }
+    return {"version": 1, "agents": found, "totals": totals}
 
 
 def project_wave(events: Iterable[Row]) -> View:
-    """One wave: when it ran, how it ended, and each item with phase, verdict and attempts."""
+    """A wave: when it ran, how it ended, and each item with phase, verdict and attempts."""
     view: View = {"version": 1, "wave_id": None, "started": None, "finished": None, "items": []}
     view |= {"aborted": None, "abort_reason": None, "shipped": []}
     items: dict[str, View] = {}
@@ -174,7 +182,7 @@ def _apply_status(view: View, event: Row, payload: Row) -> None:
 
 
 def _apply_findings(view: View, payload: Row, at: str) -> None:
-    """Those that are gone are left out; one found again stands once, with its newest text."""
+    """Drop findings that are gone; one found again stands once, with its newest text."""
     new = [{"finding": found, "at": at} for found in _list(payload.get("findings"))]
     old = {*map(str, _list(payload.get("gone"))), *filter(None, map(_finding_id, new))}
     view["findings"] = [kept for kept in view["findings"] if _finding_id(kept) not in old] + new
@@ -203,7 +211,7 @@ def _apply_trace(traces: dict[str, View], bills: set[str], event: Row, payload: 
         bills.add(name)
         return
     known = {key: payload[key] for key in empty if payload.get(key) is not None}
-    if name in bills:  # an end repeats what the newest bill said
+    if name in bills:  # an end repeats the newest bill
         known = {key: value for key, value in known.items() if key not in _USED}
     trace |= known
     trace["ended" if state else "started"] = iso_time(event["ts"])
@@ -213,28 +221,11 @@ def _apply_trace(traces: dict[str, View], bills: set[str], event: Row, payload: 
 
 
 def _apply_bill(trace: View, payload: Row, *, again: bool) -> None:
-    """What a use was billed; an agent that was started anew under its old name adds to it."""
-    told = {key: payload[key] for key in _TRACE_FIELDS if payload.get(key) is not None}
+    """Set the billed amounts; an agent that was started `again` under its name adds to them."""
+    trace |= {key: payload[key] for key in _TRACE_FIELDS if payload.get(key) is not None}
     for key in _USED:
         new = payload.get(key)
-        told[key] = _sum_if_all(trace[key], new) if again else new
-    trace |= told
-
-
-def _totals(traces: list[View]) -> View:
-    ended = [trace for trace in traces if trace["ended"] is not None]
-    return {
-        "dispatches": len(traces),
-        "running": len(traces) - len(ended),
-        **{key: _sum_known(trace[key] for trace in traces) for key in _USED},
-        "unmetered": sum(trace["tokens"] is None for trace in ended),
-        "unpriced": sum(trace["cost_usd"] is None for trace in ended),
-    }
-
-
-def _sum_known(amounts: Iterable[float | None]) -> float | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if known else None
+        trace[key] = _sum_if_all(trace[key], new) if again else new
 
 
 def _sum_if_all(*amounts: float | None) -> float | None:
@@ -257,34 +248,28 @@ def _apply_wave(view: View, items: dict[str, View], event: Row, payload: Row) ->
 
 
 def _wave_item(items: dict[str, View], slug: Any) -> View:
-    empty: View = {
-        "phase": "waiting",
-        "verdict": None,
-        "reason": None,
-        "commit": None,
-        "branch": None,
-        "attempts": [],
-    }
-    return items.setdefault(str(slug), {"slug": str(slug), **empty, "attempts": []})
+    unknown = dict.fromkeys(("verdict", "reason", "commit", "branch"))
+    new: View = {"slug": str(slug), "phase": "waiting", **unknown, "attempts": []}
+    return items.setdefault(str(slug), new)
 
 
 def _apply_wave_item(view: View, item: View, kind: str, payload: Row) -> None:
-    told = {key: payload[key] for key in ("verdict", "reason") if key in payload}
+    verdict = {key: payload[key] for key in ("verdict", "reason") if key in payload}
     if kind == names.ATTEMPT_STARTED:
         item["phase"] = payload.get("phase") or "build"
         item["attempts"].append({"number": payload.get("number"), "verdict": None, "reason": None})
     elif kind == names.ATTEMPT_JUDGED:
-        item |= {"phase": "judged", **told}
+        item |= {"phase": "judged", **verdict}
         if not item["attempts"] or item["attempts"][-1]["number"] != payload.get("number"):
             item["attempts"].append({"number": payload.get("number")})
         item["attempts"][-1] |= {key: value for key, value in payload.items() if key != "slug"}
     elif kind == names.ITEM_SETTLED:
-        item |= {"phase": "settled", **told}
+        item |= {"phase": "settled", **verdict}
     elif kind == names.ITEM_SHIPPING:
         where = {key: payload.get(key) for key in ("commit", "branch")}
-        item |= {"phase": "shipping", **where, **told}
+        item |= {"phase": "shipping", **where, **verdict}
     elif kind == names.ITEM_SHIPPED:
-        item |= {"phase": "shipped", "commit": payload.get("commit"), **told}
+        item |= {"phase": "shipped", "commit": payload.get("commit"), **verdict}
         view["shipped"].append(item["slug"])
 
 

@@ -1,4 +1,4 @@
-"""The tables, and the file they are in: made whole or not at all, and never mistaken for empty.
+"""The tables, and the database file: made whole or not at all, and never mistaken for empty.
 
 A file of zero bytes where a database has been is damage. A database of the source is taken over.
 """
@@ -61,12 +61,12 @@ INSERT_EVENT = (
 
 
 def lock_path(path: Path) -> Path:
-    """The file that writers queue at; it also says that a database has been here."""
+    """The file that writers queue at; its presence also shows that there has been a database."""
     return path.with_name(f"{path.name}.lock")
 
 
 def has_wal(path: Path) -> bool:
-    """Whether there are commits beside the database that are not in it yet."""
+    """True when the write-ahead log has commits that are not in the database file yet."""
     try:
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def has_wal(path: Path) -> bool:
 def prepare(path: Path) -> None:
     """Make the database when there is none.
 
-    Raises DamagedStoreError when what is there has been one, CannotRunError when none can be made.
+    Raises DamagedStoreError for the remains of one, CannotRunError when none can be made.
     """
     with translated(path), disk_errors(path):
         if _is_there(path):
@@ -91,8 +91,10 @@ def prepare(path: Path) -> None:
 
 
 def look(path: Path) -> None:
-    """Raise as opening it would where the database is damaged, foreign or may not be written.
-    Nothing is made or changed; what lies deeper, `verify` of an open store finds."""
+    """Raise as opening would for a database that is damaged, foreign or not writable.
+
+    Makes and changes nothing; `verify` of an open store looks deeper.
+    """
     with translated(path), disk_errors(path):
         if not _is_there(path):
             _refuse_remains(path, been_here=lock_path(path).exists())
@@ -100,16 +102,16 @@ def look(path: Path) -> None:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as opened:
             opened.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
             check_ours(opened, path)
-            said = opened.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if said != "ok":
-                raise DamagedStoreError(path, said)
+            message = opened.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if message != "ok":
+                raise DamagedStoreError(path, message)
     for file in (path, lock_path(path), path.with_name(f"{path.name}-wal")):
         if file.exists() and not os.access(file, os.W_OK):
             raise CannotRunError(f"{file} may not be written; allow it")
 
 
 def check_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the tables are ours as they are; False when they are the source's, to be taken over.
+    """True when the tables are ours; False when they are the source's, to be taken over.
 
     Raises CannotRunError for the database of another program or of a newer version.
     """
@@ -124,18 +126,18 @@ def check_ours(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def is_older(connection: sqlite3.Connection) -> bool:
-    """Whether our tables lack what a later version added to them."""
+    """True when our tables lack what a later version added."""
     return _pragma(connection, "user_version") < VERSION
 
 
 def upgrade(connection: sqlite3.Connection) -> None:
-    """Add what an older version of ours lacks; one transaction is open."""
+    """Add what an older version of ours lacks, in the open transaction."""
     for statement in _SPEND:
         connection.execute(statement)
 
 
 def take_over(connection: sqlite3.Connection, path: Path) -> None:
-    """Give a database of the source our tables, its events chained; one transaction is open."""
+    """Give a database of the source our tables, its events chained, in the open transaction."""
     connection.execute("ALTER TABLE events RENAME TO events_of_source")
     _make_tables(connection)
     heads: dict[str, tuple[int, bytes]] = {}
@@ -157,9 +159,9 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 
 
 def _is_there(path: Path) -> bool:
-    # The file must not be opened, not even to look at its first bytes: closing it would take away
+    # The file must not be opened, not even to read its first bytes: closing it would take away
     # every POSIX lock that the connections of this process have on it, and another process could
-    # then delete the log that these go on writing to. Whether it is a database SQLite will say.
+    # then delete the log that these go on writing to. SQLite will find out if it is a database.
     try:
         size = path.stat().st_size
     except FileNotFoundError:
@@ -177,7 +179,7 @@ def _refuse_remains(path: Path, been_here: bool) -> None:
 
 
 def _create(path: Path) -> None:
-    """Under another name first: whoever dies on the way leaves no half-made database."""
+    """Make it under another name first: a process killed meanwhile leaves no half-made database."""
     new = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
     try:
         with closing(sqlite3.connect(new, isolation_level=None)) as connection:

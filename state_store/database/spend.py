@@ -1,8 +1,8 @@
-"""What dispatches may use and have used: reserved before, settled after, never silently let go.
+"""The spend table: what dispatches reserve before they run and are charged after it.
 
-Works on a connection that is handed in; what may be spent is not decided here. Money is in whole
-micro-USD. A use belongs to the wave and the UTC day of its reservation. An open row counts with
-what is reserved, a settled one with what it was charged.
+Works on a connection that is handed in; `tools/budget` decides what may be spent. Money is in
+whole micro-USD. A use belongs to the wave and the UTC day of its reservation. An open row counts
+with its reservation, a settled one with its charge.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-_LEARNT_FROM = 200  # newest uses of a kind; what was long ago says little of the next one
+_LEARNT_FROM = 200  # newest uses of a kind; older ones say little about the next one
 _IMPORTED = "ledger"  # the holder of rows that another program wrote into the ledger
 
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What a dispatch is for: the wave and item it serves, and what uses of its kind share."""
+    """The purpose of a dispatch: the wave and item it serves, and its kind of use."""
 
     wave: str
     item: str
@@ -42,8 +42,8 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """How a use ended. `tokens` and `usd` are what counts; `tokens_in` and `tokens_out` are None
-    where nobody knows them, `metered` and `priced` say whether what counts is what was used."""
+    """The charge of a settled use. `tokens` and `usd` count; `tokens_in` and `tokens_out` are None
+    when unknown. `metered` and `priced` are true when the charge is what was really used."""
 
     tokens: int
     usd: int
@@ -58,7 +58,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Of a wave or a day: what was charged, what is reserved, and how many uses there are.
+    """The sums of a wave or a day: charges, reservations, and the number of uses.
 
     `open` of the `dispatches` are not settled; `seconds` is the time of the settled ones.
     """
@@ -76,7 +76,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One settled use, as a ledger tells it."""
+    """A settled use, as the ledger has it."""
 
     id: int
     stamp: str
@@ -97,7 +97,7 @@ class LedgerUse:
 
 @dataclass(frozen=True, slots=True)
 class OpenUse:
-    """A reservation that nobody has settled; nobody will after `until` (wall clock)."""
+    """A reservation that is not settled; its holder is gone after `until` (wall clock)."""
 
     reserved: Reserved
     holder: str
@@ -107,8 +107,8 @@ class OpenUse:
 
 @dataclass(frozen=True, slots=True)
 class Overrun:
-    """A use that was larger than its reservation; `kind` is backend, model and phase, `settled` by
-    the wall clock."""
+    """A use that was larger than its reservation; `kind` is backend, model and phase, `settled`
+    a time of the wall clock."""
 
     kind: tuple[str, str, str]
     settled: float
@@ -140,7 +140,11 @@ class SpendBook:
         self, purpose: Purpose, holder: str, tokens: int, usd: int, now: float, until: float
     ) -> Reserved:
         """Open a row; no other has its stamp."""
-        stamp = self._next_stamp(now)
+        moment = datetime.fromtimestamp(now, UTC)
+        taken = "SELECT 1 FROM spend WHERE stamp = ?"
+        while self._connection.execute(taken, (_text(moment),)).fetchone():
+            moment += timedelta(microseconds=1)
+        stamp = _text(moment)
         written = self._connection.execute(
             f"INSERT INTO spend(stamp, day, {', '.join(_PURPOSE)}, holder, since, until, "
             "reserved_tokens, reserved_usd) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
@@ -193,7 +197,7 @@ class SpendBook:
         ]
 
     def overruns(self) -> list[Overrun]:
-        """Those of the newest uses that were larger than what was reserved for them."""
+        """The newest uses that were larger than their reservation."""
         rows = self._connection.execute(
             "SELECT backend, model, phase, settled, tokens, usd FROM "
             f"(SELECT * FROM spend WHERE holder <> ? ORDER BY id DESC LIMIT {_LEARNT_FROM}) "
@@ -207,7 +211,7 @@ class SpendBook:
         rows = self._connection.execute(
             f"SELECT {_SETTLED} FROM spend WHERE settled IS NOT NULL AND NOT told ORDER BY id"
         ).fetchall()
-        return [Use(row[0], row[1], Purpose(*row[2:8]), _charge(row[8:])) for row in rows]
+        return [Use(row[0], row[1], Purpose(*row[2:8]), _charge(*row[8:])) for row in rows]
 
     def mark_ledgered(self, ids: Iterable[int]) -> int:
         """Note that these settled uses are in the ledger; returns how many were not noted yet."""
@@ -241,13 +245,6 @@ class SpendBook:
     def _one_row(self, statement: str, values: tuple[object, ...]) -> bool:
         return self._connection.execute(statement, values).rowcount == 1
 
-    def _next_stamp(self, now: float) -> str:
-        moment = datetime.fromtimestamp(now, UTC)
-        taken = "SELECT 1 FROM spend WHERE stamp = ?"
-        while self._connection.execute(taken, (_text(moment),)).fetchone():
-            moment += timedelta(microseconds=1)
-        return _text(moment)
-
 
 def day_of(stamp: str) -> str:
     """The UTC day of a stamp."""
@@ -263,10 +260,11 @@ def _text(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _charge(cells: tuple[Any, ...]) -> Charge:
-    tokens, usd, entered, left, metered, priced, seconds, verdict, model = cells
-    known = (bool(metered), bool(priced))
-    return Charge(tokens, usd, entered, left, *known, seconds, verdict, model)
+def _charge(
+    tokens: int, usd: int, into: int | None, out: int | None, metered: int, priced: int, *rest: Any
+) -> Charge:
+    """The charge of a row, whose booleans are numbers."""
+    return Charge(tokens, usd, into, out, bool(metered), bool(priced), *rest)
 
 
 def _values(record: Purpose | Charge) -> tuple[object, ...]:

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sqlite3
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,10 +23,6 @@ from state_store.documents.files import sync_folder
 Draft = tuple[str, str]  # type, payload as JSON
 Head = tuple[int, bytes]  # version, link
 NO_HEADS: Mapping[str, Head] = {}
-NEWEST_SNAPSHOT = (
-    "SELECT event_version, projection, checksum FROM snapshots WHERE stream = ? "
-    "ORDER BY id DESC LIMIT 1"
-)
 
 
 class ConcurrencyConflict(TidegateError):
@@ -60,27 +53,6 @@ def lease_row(connection: sqlite3.Connection, resource: str) -> LeaseRow | None:
         (resource,),
     ).fetchone()
     return LeaseRow(*row) if row else None
-
-
-def snapshot_text(projection: Any) -> tuple[str, str]:
-    """Returns the JSON text of a projection and its checksum."""
-    text = json.dumps(projection, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return text, _checksum(text)
-
-
-def snapshot(stream: str, version: int, text: str, checksum: str) -> tuple[int, Any, str] | None:
-    """Returns (version, projection, checksum); None with a warning if the row is damaged."""
-    try:
-        if _checksum(text) == checksum:
-            return version, decode(text), checksum
-    except (ValueError, RecursionError):
-        pass
-    sys.stderr.write(f"WARNING: the snapshot of stream {stream} is damaged and is not used\n")
-    return None
-
-
-def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 class Transaction:

@@ -249,6 +249,7 @@ if sys.platform == "win32":
 else:
 
     def _replace(source: Path, target: Path) -> None:
+        """A rename is atomic and needs no second try."""
         source.replace(target)
 
     def _sync_folder(folder: Path) -> None:
@@ -269,6 +270,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _mode_of(path: Path) -> int | None:
+    """The permissions of a regular file; None for a link or folder, which is not kept."""
     try:
         found = path.lstat().st_mode
     except FileNotFoundError:

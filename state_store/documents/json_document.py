@@ -34,7 +34,7 @@ class JsonDocument:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One `"key": value` of an object; positions in the text of its key and its value."""
+    """A `"key": value` of an object; positions in the text of its key and its value."""
 
     key: str
     start: int

@@ -1,7 +1,7 @@
-"""What store and tracker file last agreed on: the base of the next three-way merge.
+"""The items that store and tracker file last agreed on: the base of the next three-way merge.
 
-Kept as snapshots in the store, one line of them for each file, named by its place relative to the
-store so that both may move together.
+Kept as snapshots in the store, one for each file, named by its path relative to the store so that
+both may move together.
 """
 
 from __future__ import annotations
@@ -28,24 +28,27 @@ class Seen:
 
 
 def load_base(store: EventStore, path: Path) -> dict[str, Any] | None:
-    """The items agreed on, by id; None when this file and the store never met."""
+    """The agreed items by id; None when this file and the store never met."""
     found = store.read_snapshot(_BASE + _key(store, path))
     return dict(found[1]["items"]) if found else None
 
 
-def save_base(store: EventStore, path: Path, version: int, items: Items) -> None:
-    """Remember the items agreed on."""
-    store.save_snapshot(_BASE + _key(store, path), version, {"items": items})
+def save_base(
+    store: EventStore, path: Path, version: int, items: Items, old: Items | None = None
+) -> None:
+    """Remember the agreed items, unless they are the `old` ones."""
+    if items != old:
+        store.save_snapshot(_BASE + _key(store, path), version, {"items": items})
 
 
 def load_seen(store: EventStore, path: Path) -> Seen | None:
-    """When nothing was left to do at the last look, what it looked at."""
+    """The last full agreement; None when there was none."""
     found = store.read_snapshot(_SEEN + _key(store, path))
     return Seen(found[1]["digest"], found[0]) if found else None
 
 
 def save_seen(store: EventStore, path: Path, seen: Seen) -> None:
-    """Remember that at this point there was nothing left to do."""
+    """Remember a full agreement."""
     if load_seen(store, path) != seen:
         store.save_snapshot(_SEEN + _key(store, path), seen.version, {"digest": seen.digest})
 

@@ -1,6 +1,6 @@
-"""tracker.json: its shape, read in this one place, and changes written into the text as it stands.
+"""tracker.json: its shape, read in this one module, and changes written into its text.
 
-Which changes those are is decided in `merge`; whether an item can be built is the driver's concern.
+`merge` decides on the changes; the driver decides if an item can be built.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class TrackerShapeError(InputError, TypeError):
 class TrackerFile:
     """A tracker as read: `digest` is the SHA-256 of its bytes, `entries` are its objects in order.
 
-    `ambiguous` ids stand there twice and are in nobody's `items`; `problems` names them and the
-    entries without an id, `strays` the entries that are no objects.
+    `ambiguous` ids stand there twice and are not in `items`; `problems` names them and the entries
+    without an id, `strays` the entries that are no objects.
     """
 
     text: str
@@ -56,14 +56,20 @@ def read_tracker_file(path: Path) -> TrackerFile:
     listed = _listed(path, read.value)
     entries = tuple(item for item in listed if isinstance(item, dict))
     items, twice, nameless = _by_id(entries)
-    problems = tuple(_problems(path, twice, nameless))
+    titles = (str(i.get("slug") or i.get("title") or "without a name")[:60] for i in nameless)
+    problems = (
+        *(f"two items of {path} have the id {name!r}; give each its own" for name in sorted(twice)),
+        *(f"the item {title!r} of {path} has no id; give it one" for title in titles),
+    )
     strays = tuple(non_object_entries(path, listed)) if len(entries) < len(listed) else ()
     return TrackerFile(read.text, read.digest, entries, items, twice, problems, strays)
 
 
 def read_listed(path: Path, decoder: json.JSONDecoder | None = None) -> tuple[str, list[Any]]:
-    """The SHA-256 of a tracker, and what is in its list, as a decoder of `strict_json` makes it.
-    Raises as `read_tracker_file`."""
+    """The SHA-256 of a tracker, and its list as a decoder of `strict_json` makes it.
+
+    Raises as `read_tracker_file`.
+    """
     read = read_json(path, *_IN_ERRORS, decoder)
     return read.digest, _listed(path, read.value)
 
@@ -77,9 +83,9 @@ def ids_twice(entries: Sequence[Item]) -> frozenset[str]:
 
 
 def _by_id(entries: Iterable[Item]) -> tuple[dict[str, Item], frozenset[str], list[Item]]:
-    """The items whose id is theirs alone, the ids that stand twice, the items without one.
+    """The items with an id of their own, the ids that stand twice, the items without one.
 
-    One pass and no list beside: of a long tracker this takes as long as a good part of parsing it.
+    One pass and no further list: on a long tracker this takes a good part of the time of parsing.
     """
     items: dict[str, Item] = {}
     twice: set[str] = set()
@@ -105,22 +111,22 @@ def rewritten(text: str, change_of: Callable[[Item], Change | None]) -> str:
     """The tracker's text with each item for which there is a change changed where it stands."""
     pieces, at = [], 0
     for item, start, end in item_spans(text, "items"):
-        if isinstance(item, dict) and (change := change_of(item)):
-            pieces += [text[at:start], _changed(text, start, end, item, change)]
-            at = end
+        if not (isinstance(item, dict) and (change := change_of(item))):
+            continue
+        if change.removed:
+            lead = text[len(text[:start].rstrip(" \t\r\n")) : start]
+            many_lines = "\n" in text[start:end]
+            written = object_text(text, change.applied(item), lead, many_lines=many_lines)
+        else:
+            written = object_with(text, start, end, change.set)
+        pieces += [text[at:start], written]
+        at = end
     return "".join([*pieces, text[at:]])
 
 
 def real_path(path: Path) -> Path:
-    """Where the file is: replacing a link would leave the file behind it stale."""
+    """The path without links: replacing a link would leave the file behind it stale."""
     return Path(os.path.realpath(path))
-
-
-def _changed(text: str, start: int, end: int, item: Item, change: Change) -> str:
-    if not change.removed:
-        return object_with(text, start, end, change.set)
-    lead = text[len(text[:start].rstrip(" \t\r\n")) : start]
-    return object_text(text, change.applied(item), lead, many_lines="\n" in text[start:end])
 
 
 def _listed(path: Path, document: Any) -> list[Any]:
@@ -135,15 +141,6 @@ def _listed(path: Path, document: Any) -> list[Any]:
             f'the tracker {path} has no list of items; write {{"items": [...]}}'
         )
     return document
-
-
-def _problems(path: Path, twice: frozenset[str], nameless: Sequence[Item]) -> Iterator[str]:
-    yield from (
-        f"two items of {path} have the id {name!r}; give each its own" for name in sorted(twice)
-    )
-    for item in nameless:
-        title = str(item.get("slug") or item.get("title") or "without a name")[:60]
-        yield f"the item {title!r} of {path} has no id; give it one"
 
 
 def non_object_entries(path: Path, entries: Sequence[Any]) -> Iterator[str]:

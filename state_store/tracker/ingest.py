@@ -1,7 +1,7 @@
-"""What people wrote into tracker.json goes into the store; what we did goes into the file.
+"""Syncs tracker.json and the store: people's changes go into the store, the store's into the file.
 
-Owns the order of the steps. Each may be repeated: whoever dies between them loses nothing, and the
-next run goes on. The decisions are `merge`'s. A file lock is taken before the store's, never after.
+Owns the order of the steps. Each may be repeated: a process that dies between them loses nothing,
+and the next run goes on. `merge` decides. A file lock is taken before the store's, never after.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TRIES = 3
 
 
 class HasStore(Protocol):
-    """A `StateAPI`, or whatever else has a store."""
+    """A `StateAPI`, or another object with a store."""
 
     @property
     def store(self) -> EventStore:
@@ -48,8 +48,8 @@ class HasStore(Protocol):
 class SyncReport:
     """`ingested` events went into the store, `exported` items were changed in or added to the file.
 
-    An item with a conflict is to be left alone until a person has settled it; `problems` are
-    entries that cannot be merged (no id, an id twice, no object), a sentence each.
+    An item with a conflict must be left alone until a person has settled it; `problems` has a
+    sentence for each entry that cannot be merged (no id, an id twice, no object).
     """
 
     ingested: int = 0
@@ -59,7 +59,7 @@ class SyncReport:
 
     @property
     def held_back(self) -> frozenset[str]:
-        """The ids of the items that a conflict stops."""
+        """The ids of the items that have a conflict."""
         return frozenset(conflict.item_id for conflict in self.conflicts)
 
 
@@ -87,7 +87,8 @@ def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration
             raise TrackerShapeError(file.strays)
         base = tracker_base.load_base(api.store, where)
         done = _ingest_once(api.store, file, base, actor, {})
-        _remember(api.store, where, base, _agreed(base, done, file, file.items), done.version)
+        met = _agreed(base, done, file, file.items)
+        tracker_base.save_base(api.store, where, done.version, met, base)
     return len(done.drafts)
 
 
@@ -103,22 +104,28 @@ def sync_tracker(
     `prefer` settles conflicts: item id to the side that counts, `merge.FILE` or `merge.STORE`.
     Raises InputError for a file that cannot be read, CannotRunError when it cannot be written.
     """
-    where = real_path(Path(path))
-    if _nothing_new(api.store, where):
+    where, store = real_path(Path(path)), api.store
+    seen = tracker_base.load_seen(store, where)
+    if (
+        seen is not None
+        and seen.version == store.head(names.TRACKER)[0]
+        and seen.digest == tracker_base.digest_of(where)
+    ):
         return SyncReport()
     with locked(where):
         if not where.exists():
             export_tracker(api, where, archived=False)
         while True:
             file = read_tracker_file(where)
-            report = _sync_once(api.store, where, file, actor, prefer or {})
+            report = _sync_once(store, where, file, actor, prefer or {})
             if report is not None:
                 return report
 
 
 def export_tracker(api: HasStore, out_path: Path | str, *, archived: bool = True) -> None:
-    """Write the tracker's view over whatever is at `out_path`; `sync_tracker` is the one that
-    keeps what people wrote there. Raises CannotRunError when it cannot be written.
+    """Write the tracker's view over the file at `out_path`; `sync_tracker` keeps people's changes.
+
+    Raises CannotRunError when it cannot be written.
     """
     where = real_path(Path(out_path))
     items = [i for i in api.store.items() if archived or i.get("status") != ARCHIVED]
@@ -127,36 +134,29 @@ def export_tracker(api: HasStore, out_path: Path | str, *, archived: bool = True
     tracker_base.save_base(api.store, where, version, _by_id(items))
 
 
-def _nothing_new(store: EventStore, path: Path) -> bool:
-    seen = tracker_base.load_seen(store, path)
-    return (
-        seen is not None
-        and seen.version == store.head(names.TRACKER)[0]
-        and seen.digest == tracker_base.digest_of(path)
-    )
-
-
 def _sync_once(
     store: EventStore, path: Path, file: TrackerFile, actor: str, prefer: Mapping[str, str]
 ) -> SyncReport | None:
-    """None when the file changed meanwhile; what the store took from it is not taken twice."""
+    """None when the file changed meanwhile; the next call does not ingest its items twice."""
     base = tracker_base.load_base(store, path)
     done = _ingest(store, file, base, actor, prefer)
     text = with_changes(file.text, done.merge.to_file, done.merge.added_to_file)
     if text != file.text:
         if done.drafts:
-            # What the store took from the file is agreed on from now on, whatever becomes of the
-            # file: an item that a person deletes before our swap would else look like our addition.
+            # What the store took from the file is agreed on from now on, even if the file cannot be
+            # written: an item that a person deletes before our swap would else look like our own.
             met = _agreed(base, done, file, file.items)
-            _remember(store, path, base, met, done.version)
+            tracker_base.save_base(store, path, done.version, met, base)
             base = met
         if not replace_unchanged(path, text.encode(), file.digest):
             return None
-    after = _file_after(file.items, done.merge)
-    _remember(store, path, base, _agreed(base, done, file, after), done.version)
+    to_file = done.merge.to_file
+    changed = {name: change.applied(file.items[name]) for name, change in to_file.items()}
+    after = {**file.items, **changed, **_by_id(done.merge.added_to_file)}
+    tracker_base.save_base(store, path, done.version, _agreed(base, done, file, after), base)
     report = SyncReport(
         ingested=len(done.drafts),
-        exported=len(done.merge.to_file) + len(done.merge.added_to_file),
+        exported=len(to_file) + len(done.merge.added_to_file),
         conflicts=done.merge.conflicts,
         problems=file.problems + file.strays,
     )
@@ -169,8 +169,8 @@ def _sync_once(
 def _ingest(
     store: EventStore, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
 ) -> _Merged:
-    """Merge and append. A large merge takes seconds, in which others can write: it is done anew
-    when they wrote to the tracker, and when they do not stop doing so, with the store held."""
+    """Merge and append. A large merge takes seconds, in which other processes may write: it is
+    repeated when they wrote to the tracker, and after `_TRIES` done with the store held."""
     for _ in range(_TRIES):
         with suppress(ConcurrencyConflict):
             return _ingest_once(store, file, base, actor, prefer)
@@ -181,7 +181,7 @@ def _ingest(
 def _ingest_once(
     store: EventStore, file: TrackerFile, base: Items | None, actor: str, prefer: Mapping[str, str]
 ) -> _Merged:
-    """Raises ConcurrencyConflict when somebody else wrote to the tracker meanwhile."""
+    """Merge and append; raises ConcurrencyConflict when another process wrote meanwhile."""
     version, _ = store.head(names.TRACKER)
     items = _by_id(store.items())
     out = file.ambiguous
@@ -211,21 +211,9 @@ def _drafts(found: Merge) -> Iterator[Draft]:
 def _agreed(
     base: Items | None, done: _Merged, file: TrackerFile, after: Items
 ) -> dict[str, dict[str, Any]]:
-    """Ids that stand in the file twice were not merged: what was agreed on them still is."""
+    """The new base. Ids that stand in the file twice were not merged and keep their old one."""
     held = {name: dict(item) for name, item in (base or {}).items() if name in file.ambiguous}
     return agreed(base, done.store_after, after) | held
-
-
-def _remember(
-    store: EventStore, path: Path, old: Items | None, new: dict[str, dict[str, Any]], version: int
-) -> None:
-    if new != old:
-        tracker_base.save_base(store, path, version, new)
-
-
-def _file_after(items: Items, found: Merge) -> Items:
-    changed = {name: change.applied(items[name]) for name, change in found.to_file.items()}
-    return {**items, **changed, **_by_id(found.added_to_file)}
 
 
 def _by_id(items: Any) -> dict[str, Item]:

@@ -1,7 +1,7 @@
-"""A tracker read for what is left to do: of items that are done only a few fields are held.
+"""The light read of a tracker: of items that are done it holds a few fields only.
 
-Most of a long tracker is done. Read like this it takes less memory than parsed whole; whoever
-changes the file reads it with `tracker_file`.
+Most of a long tracker is done, so this takes less memory than parsing it whole. `file` reads a
+tracker to change it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _PAST = (DONE, ARCHIVED)  # a tuple: a status may be anything, also what has no 
 
 @dataclass(frozen=True, slots=True)
 class TrackerSummary:
-    """A tracker's objects in order; one that is done or archived has its `id`, `slug`, `status`,
-    `repo` and `shipped`, None where it has none of it, and may lack all else. `digest`, `ambiguous`
-    and `strays` are those of `TrackerFile`."""
+    """A tracker's objects in order. One that is done or archived may have only its `id`, `slug`,
+    `status`, `repo` and `shipped`, None where it lacks them. The other fields are those of
+    `TrackerFile`.
+    """
 
     digest: str
     entries: Sequence[Item]
@@ -37,7 +38,7 @@ def read_summary(path: Path) -> TrackerSummary:
     digest, entries = read_listed(path, strict_json.decoder(cut.shortened))
     items = [entry for entry in entries if isinstance(entry, dict)]
     if cut.count != len([item for item in items if item.get("status") in _PAST]):
-        # Something within an item, or around them all, has a status as well.
+        # An object within an item, or around them all, has such a status as well.
         digest, entries = read_listed(path)
         items = [entry for entry in entries if isinstance(entry, dict)]
     strays = non_object_entries(path, entries) if len(items) < len(entries) else ()
@@ -45,7 +46,7 @@ def read_summary(path: Path) -> TrackerSummary:
 
 
 class _Cut:
-    """Shortens what looks like an item that is done, and counts how often."""
+    """Shortens each object that looks like an item that is done, and counts them."""
 
     def __init__(self) -> None:
         self.count = 0

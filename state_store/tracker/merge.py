@@ -1,13 +1,13 @@
-"""The three-way merge of backlog items: what people wrote, what we wrote, what both once agreed on.
+"""The three-way merge of backlog items: people's changes, the store's, and what both agreed on.
 
-Pure, and safe to repeat: applying half of a merge and merging again gives the same result. Where
-the three states come from and how a merge is written down is in `ingest`.
+Pure, and safe to repeat: applying half of a merge and merging again gives the same result.
+`ingest` reads the three states and writes the merge down.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -29,16 +29,16 @@ class Absent(Enum):
 
 ABSENT = Absent.ABSENT
 GROWING_TEXTS = frozenset({"notes"})
-# That a machine works on an item is no decision: it gives way to whatever a person says.
+# A claim is no decision: it gives way to any status that a person sets.
 PASSING = {"status": CLAIMED}
 FILE, STORE = "file", "store"
 
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict:
-    """One field that file and store changed to different values; neither is overwritten.
+    """A field that file and store changed to different values; neither is overwritten.
 
-    `base` is what both last agreed on. A value is `ABSENT` where the field is not there.
+    `base` is the agreed value. A value is `ABSENT` where the field is not there.
     """
 
     item_id: str
@@ -57,7 +57,7 @@ class MergeConflict:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What to do to one item: fields to set (a new value each) and fields to take away."""
+    """A change to one item: fields to set (a new value each) and fields to remove."""
 
     set: Item = field(default_factory=dict)
     removed: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ItemMerge:
-    """What the store and the file each still lack of one item, and what cannot be decided."""
+    """The changes that the store and the file still need for one item, and its conflicts."""
 
     to_store: Change
     to_file: Change
@@ -149,17 +149,13 @@ def merge_item(
 
 
 def agreed(base: Items | None, store: Items, file: Items) -> dict[str, dict[str, Any]]:
-    """The base from now on: fields that are the same on both sides, else what they were in `base`.
+    """The base from now on: fields that are the same on both sides, else as they were in `base`.
 
-    An item that only one side has is not agreed on, so an addition is never taken for a deletion.
+    An item that only one side has is not agreed on, so an addition never looks like a deletion.
     """
     known = base or {}
     return {
-        name: dict(
-            item
-            if same(store[name], item)
-            else _agreed_fields(known.get(name, {}), store[name], item)
-        )
+        name: _agreed_item(known.get(name, {}), store[name], item)
         for name, item in file.items()
         if name in store
     }
@@ -171,7 +167,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def _alike(left: Any, right: Any) -> bool:
-    """Whether values that are equal are of one type all through; a text is equal to texts only."""
+    """True when equal values are of one type all through; a text equals texts only."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
@@ -186,7 +182,7 @@ def _merge_one(
     name: str, base: Items | None, store: Item, file: Item, prefer: str | None
 ) -> ItemMerge:
     if base is not None and name not in base and _is_archived(store):
-        # Deleted from the file once, and a person has written it again: theirs is the new item.
+        # Deleted from the file once, and written again by a person: the file's is the new item.
         gone = tuple(key for key in store if key not in file)
         changed = {key: v for key, v in file.items() if not same(v, store.get(key, ABSENT))}
         return ItemMerge(Change(changed, gone), Change())
@@ -212,7 +208,7 @@ def _merged(key: str, base: Item | None, store: Any, file: Any) -> Any:
 
 
 def _grown(base: Any, store: Any, file: Any) -> Any:
-    """A text that we only ever add to: our addition goes behind what people made of the text."""
+    """Merge a text that the store only adds to: its addition goes behind people's version."""
     before = "" if base in (None, ABSENT) else base
     if not all(isinstance(text, str) for text in (before, store, file)):
         return _UNDECIDED
@@ -225,12 +221,17 @@ def _grown(base: Any, store: Any, file: Any) -> Any:
     return file + store[len(before) :]
 
 
-def _agreed_fields(base: Item, store: Item, file: Item) -> Iterator[tuple[str, Any]]:
-    for key in dict.fromkeys([*file, *store, *base]):
-        ours = store.get(key, ABSENT)
-        value = ours if same(ours, file.get(key, ABSENT)) else base.get(key, ABSENT)
-        if value is not ABSENT:
-            yield key, value
+def _agreed_item(base: Item, store: Item, file: Item) -> dict[str, Any]:
+    """The fields that both sides agree on, else those of `base`."""
+    if same(store, file):
+        return dict(file)
+    fields = {
+        key: store.get(key, ABSENT)
+        if same(store.get(key, ABSENT), file.get(key, ABSENT))
+        else base.get(key, ABSENT)
+        for key in dict.fromkeys([*file, *store, *base])
+    }
+    return {key: value for key, value in fields.items() if value is not ABSENT}
 
 
 def _change(fields: Mapping[str, Any]) -> Change:
