@@ -1,4 +1,4 @@
-"""What a wave remembers between processes and after a crash.
+"""The state that outlives a process: events, leases, items, journal entries, files.
 
 The names below are looked up when they are used: most programs need a file or an error class of
 this folder and no database.

@@ -1,14 +1,14 @@
-"""Leases: who may work on a resource, until when, and with which token.
+"""Leases: the holder of a resource, until when, and with which token.
 
-The rows decide; the events of stream `claims` tell the story and are never read to decide. Every
-function takes an `EventStore`, or anything that has one as its `store`.
+The rows decide; the events of stream `claims` are their history and never decide. Every function
+takes an `EventStore`, or an object that has one as its `store`.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from state_store.database.leases import Lease, LeaseLostError, LeaseRow, grant, required
@@ -25,10 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 def acquire(store: Any, resource: str, holder: str, ttl: float = DEFAULT_TTL_S) -> Lease | None:
-    """The lease for `ttl` seconds, or None while another holds it.
+    """Return the lease for `ttl` seconds, or None while another holds it.
 
-    Asked again by its holder in time it is the same grant with new time; every other grant has a
-    token higher than all before it. Raises ValueError for a ttl that is no positive number.
+    Its holder gets the same grant with new time; every other grant has a token higher than all
+    before it. Raises ValueError for a ttl that is no positive number.
     """
     return acquire_all(store, (resource,), holder, ttl).get(resource)
 
@@ -36,12 +36,21 @@ def acquire(store: Any, resource: str, holder: str, ttl: float = DEFAULT_TTL_S) 
 def acquire_all(
     store: Any, resources: Iterable[str], holder: str, ttl: float = DEFAULT_TTL_S
 ) -> dict[str, Lease]:
-    """`acquire` for many at once, in one transaction; those that others hold are not in it."""
+    """`acquire` for many at once, in one transaction, without those that others hold."""
     if not (math.isfinite(ttl) and ttl > 0):
         raise ValueError(f"a lease needs a positive time in seconds, not {ttl!r}")
+    acquired = {}
     with _store(store).transaction() as transaction:
-        taken = {name: _acquired(transaction, name, holder, ttl) for name in resources}
-    return {name: lease for name, lease in taken.items() if lease is not None}
+        for name in resources:
+            row = transaction.lease_row(name)
+            if row is None or not row.held_at(transaction.now):
+                new = _granted(transaction, row, name, holder, ttl)
+            elif row.holder == holder:
+                new = grant(name, row.token, holder, ttl, transaction.now)
+            else:
+                continue
+            acquired[name] = _kept(transaction, new)
+    return acquired
 
 
 def extend(store: Any, lease: Lease) -> Lease:
@@ -53,7 +62,7 @@ def extend(store: Any, lease: Lease) -> Lease:
 def check(store: Any, lease: Lease) -> None:
     """Raise LeaseLostError unless the token is the current one.
 
-    True at this moment only: effects belong into `store.transaction(lease=lease)`.
+    The answer holds for this moment only: effects belong into `store.transaction(lease=lease)`.
     """
     required(_store(store).lease_row(lease.resource), lease)
 
@@ -67,23 +76,19 @@ def give_back(store: Any, lease: Lease) -> None:
 def give_back_all(store: Any, leases: Iterable[Lease]) -> None:
     """End the grants, in one transaction; those that are over already are passed over."""
     with _store(store).transaction() as transaction:
-        for lease in leases:
-            row = transaction.lease_row(lease.resource)
-            if row is not None and row.is_of(lease):
-                _end(transaction, row, "released")
+        for row in _rows(transaction, leases):
+            _end(transaction, row, "released")
 
 
 def extend_all(store: Any, leases: Iterable[Lease]) -> None:
     """Give the grants their full time again, in one transaction; lost ones are passed over."""
     with _store(store).transaction() as transaction:
-        for lease in leases:
-            row = transaction.lease_row(lease.resource)
-            if row is not None and row.is_of(lease):
-                _kept(transaction, row.extended(transaction.now))
+        for row in _rows(transaction, leases):
+            _kept(transaction, row.extended(transaction.now))
 
 
 def try_claim(store: Any, resource: str, instance_id: str, ttl: float = DEFAULT_TTL_S) -> bool:
-    """Whether the instance holds the resource now; False also when the store cannot say."""
+    """Acquire and return True, False when another holds it or the store cannot be asked."""
     try:
         return acquire(store, resource, instance_id, ttl) is not None
     except (TidegateError, TypeError, ValueError) as error:
@@ -94,7 +99,7 @@ def try_claim(store: Any, resource: str, instance_id: str, ttl: float = DEFAULT_
 def renew(store: Any, resource: str, instance_id: str) -> bool:
     """Give a held lease its full time again; False when the instance does not hold it.
 
-    Past its time it can still be renewed as long as nobody else has taken it.
+    Past its time it can still be renewed as long as no other instance has taken it.
     """
     with _store(store).transaction() as transaction:
         row = transaction.lease_row(resource)
@@ -115,14 +120,14 @@ def release(store: Any, resource: str, instance_id: str) -> bool:
 
 
 def current_holder(store: Any, resource: str) -> str | None:
-    """Who holds the resource and is within its time."""
+    """The holder of the resource who is within its time; None without one."""
     events = _store(store)
     row = events.lease_row(resource)
     return row.holder if row is not None and row.held_at(events.clock.now()) else None
 
 
 def fold_claims(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Who holds what by the events alone: per resource the oldest claim not given back.
+    """The holder of each resource by the events alone: its oldest claim not given back.
 
     A lease that was taken over has a release in the events, so the new holder is found.
     """
@@ -140,30 +145,30 @@ def fold_claims(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {resource: held[0] for resource, held in claims.items() if held}
 
 
-def _acquired(transaction: Transaction, resource: str, holder: str, ttl: float) -> Lease | None:
-    row = transaction.lease_row(resource)
-    if row is None or not row.held_at(transaction.now):
-        return _granted(transaction, row, resource, holder, ttl)
-    if row.holder != holder:
-        return None
-    return _kept(transaction, grant(resource, row.token, holder, ttl, transaction.now))
+def _rows(transaction: Transaction, leases: Iterable[Lease]) -> Iterator[LeaseRow]:
+    """The rows of the leases that are not lost."""
+    for lease in leases:
+        row = transaction.lease_row(lease.resource)
+        if row is not None and row.is_of(lease):
+            yield row
 
 
 def _granted(
     transaction: Transaction, before: LeaseRow | None, resource: str, holder: str, ttl: float
-) -> Lease:
+) -> LeaseRow:
+    """A new grant, whose token rises; an expired holder's claim is released in the events."""
     if before is not None and before.holder is not None:
         _end(transaction, before, "expired")
     row = grant(resource, before.token + 1 if before else 1, holder, ttl, transaction.now)
-    told = {"resource": resource, "instance_id": holder, "ttl": ttl, "token": row.token}
-    transaction.append(STREAM, REQUESTED, told, actor=holder)
-    return _kept(transaction, row)
+    claim = {"resource": resource, "instance_id": holder, "ttl": ttl, "token": row.token}
+    transaction.append(STREAM, REQUESTED, claim, actor=holder)
+    return row
 
 
 def _end(transaction: Transaction, row: LeaseRow, reason: str) -> None:
     assert row.holder is not None
-    told = {"resource": row.resource, "instance_id": row.holder, "token": row.token}
-    transaction.append(STREAM, RELEASED, told | {"reason": reason}, actor=row.holder)
+    claim = {"resource": row.resource, "instance_id": row.holder, "token": row.token}
+    transaction.append(STREAM, RELEASED, claim | {"reason": reason}, actor=row.holder)
     transaction.put_lease(grant(row.resource, row.token, None, row.ttl, transaction.now))
 
 

@@ -1,4 +1,4 @@
-"""Who this process is, in leases and events."""
+"""The name of this process in leases and events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache
 
 @cache
 def _name_of(pid: int) -> str:
-    # Keyed by pid, so that a forked child is somebody else.
+    # Keyed by pid, so that a forked child has a name of its own.
     alphabet = string.ascii_lowercase + string.digits
     return f"{socket.gethostname()}:{pid}:{''.join(secrets.choice(alphabet) for _ in range(6))}"
 

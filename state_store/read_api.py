@@ -1,4 +1,4 @@
-"""`ReadAPI`: the files of a state folder as values, for programs that only look.
+"""`ReadAPI`: the files of a state folder as values, for programs that only read.
 
 Never writes or makes anything, and answers with nothing where a file is missing or broken.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ class ReadAPI:
         return found if isinstance(found, dict) else {}
 
     def is_orchestrator_status_fresh(self, threshold_s: float = 300) -> bool:
-        """Whether the status was written within the last `threshold_s` seconds."""
+        """True when the status was written within the last `threshold_s` seconds."""
         stamp = self.read_orchestrator_status().get("updated_at")
         try:
             at = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
@@ -51,7 +50,7 @@ class ReadAPI:
         return _is_fresh((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp(), threshold_s)
 
     def check_heartbeat_fresh(self, name: str, threshold_s: float = 200) -> bool:
-        """Whether `heartbeats/<name>` has a time (first line, seconds since the epoch) as new."""
+        """True when `heartbeats/<name>` has a time (first line, seconds since the epoch) as new."""
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
             return False
         try:
@@ -66,7 +65,14 @@ class ReadAPI:
             text = read_text(self.state_dir / "ledger" / "OUTCOMES-LEDGER.md")
         except InputError:
             return []
-        return list(_ledger_rows(text))
+        rows = []
+        for line in text.splitlines():
+            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+            if len(cells) >= len(_LEDGER) and re.match(r"\d{4}-\d\d-\d\dT", cells[0]):
+                row: dict[str, Any] = dict.fromkeys(_LEDGER_COLUMNS)
+                row |= dict(zip(_LEDGER_COLUMNS, cells, strict=False))
+                rows.append(row | {key: _number(row[key]) for key in _NUMBERS})
+        return rows
 
     def _json(self, name: str) -> Any:
         try:
@@ -79,17 +85,8 @@ def _is_fresh(at: float, threshold_s: float) -> bool:
     return -_MAX_AHEAD_S <= time.time() - at <= threshold_s
 
 
-def _ledger_rows(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if len(cells) < len(_LEDGER) or not re.match(r"\d{4}-\d\d-\d\dT", cells[0]):
-            continue
-        row: dict[str, Any] = dict.fromkeys(_LEDGER_COLUMNS)
-        row |= dict(zip(_LEDGER_COLUMNS, cells, strict=False))
-        yield row | {key: _number(row[key]) for key in _NUMBERS}
-
-
 def _number(text: str | None) -> int | float | None:
+    """The number in a cell; None for a text or an empty cell."""
     for kind in (int, float):
         try:
             return kind(text or "")

@@ -1,8 +1,7 @@
 """`WriteAPI`: changes of single tracker items, in the store and in `<state>/tracker.json` at once.
 
-What people wrote into the file is taken into the store first and is never written over. The
-event comes before the file: when the file cannot follow, `WriteConflict` says so and the event
-stays.
+People's changes to the file go into the store first and are never written over. The event comes
+before the file: when the file cannot be written, `WriteConflict` says so and the event stays.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _CLOSED = (DONE, ARCHIVED)
 
 
 class WriteConflict(TidegateError):
-    """tracker.json does not say what it should, and only a person can tell what is right.
+    """tracker.json is not as the store expects, and only a person can settle it.
 
     The hashes are the SHA-256 of the file as last agreed on and as it is, None where unknown.
     """
@@ -89,7 +88,7 @@ class WriteAPI:
     def tracker_append_item(
         self, item_dict: Mapping[str, Any], actor: str = "api"
     ) -> dict[str, Any]:
-        """Add an item with all its fields, whatever they are, and return it with id and defaults.
+        """Add an item with all its fields, also unknown ones; return it with id and defaults.
 
         Raises ValueError without a title or when the id is taken, WriteConflict as the class says.
         """
@@ -105,7 +104,7 @@ class WriteAPI:
         return self._item(item["id"])
 
     def rebuild_projection(self) -> dict[str, Any]:
-        """Make the kept items what the events say, bring the file up to date, return the view.
+        """Rebuild the kept items from the events, bring the file up to date, return the view.
 
         Items that people wrote stay. Raises WriteConflict for a file that cannot be read.
         """
@@ -116,7 +115,7 @@ class WriteAPI:
         return tracker_document(self.store.items())
 
     def _take_in(self, actor: str) -> WriteConflict | None:
-        """Take in what people wrote; the fault, to be raised when the event is safe, if any."""
+        """Take in people's changes; return the fault, to be raised when the event is safe."""
         try:
             self._sync(actor)
         except WriteConflict as fault:

@@ -1,8 +1,8 @@
-"""Anchors: where a stream's head was, written down outside the database, so that loss is seen.
+"""Anchors: the head of a stream as it was once, written down outside the database to show loss.
 
-A chain of links cannot tell that its end is missing. Journal entries and commit trailers say how
-long a wave's stream was when they were written; a store that is shorter has lost what it once
-acknowledged. What a rebuild could not bring back is written down in the store, and told no more.
+A chain of links cannot show that its end is missing. Journal entries and commit trailers say how
+long a wave's stream was when they were written; a store that is shorter has lost acknowledged
+events. A rebuild writes down the anchors it could not bring back, and they are reported no more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from state_store.database.errors import rebuild_command
 from state_store.database.integrity import Head, Problem
@@ -32,7 +31,7 @@ class LostRowsError(CannotRunError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Anchor:
-    """A head as it was once; `link` is the start of the hash. Its text is `stream@version:link`."""
+    """A head; `link` is the start of the event's hash. Its text is `stream@version:link`."""
 
     stream: str
     version: int
@@ -61,16 +60,20 @@ def in_journal(state_dir: Path) -> set[Anchor]:
 
 
 def parsed(texts: Iterable[object]) -> Iterator[Anchor]:
-    """Those of `texts` that are anchors."""
+    """The anchors among `texts`."""
     return filter(None, map(Anchor.parse, texts))
 
 
 def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
-    """What is wrong with each anchor that does not hold and that no rebuild has given up.
+    """The fault of each anchor that does not hold and that no rebuild has given up.
 
     A stream is given up whole: a commit may know of a later head of it than the journal did.
     """
-    given_up = {anchor.stream for anchor in _given_up(store)}
+    given_up: set[str] = set()
+    for event in store.scan(REBUILDS):
+        payload: Any = event["payload"]
+        if event["type"] == STORE_REBUILT and isinstance(payload, dict):
+            given_up |= {anchor.stream for anchor in parsed(payload.get("lost") or ())}
     found: dict[Anchor, Problem] = {}
     for anchor in sorted(known for known in set(anchors) if known.stream not in given_up):
         for problem in store.check_anchor({anchor.stream: (anchor.version, anchor.link)}):
@@ -79,8 +82,10 @@ def lost(store: EventStore, anchors: Iterable[Anchor]) -> dict[Anchor, Problem]:
 
 
 def check_kept(store: EventStore, state_dir: Path) -> None:
-    """Raise LostRowsError when the journal knows of events that the store does not hold (any
-    more): before anything is done, for nobody would see the gap afterwards."""
+    """Raise LostRowsError when the journal names events that the store does not hold.
+
+    Called before anything is done: new events would hide the gap.
+    """
     missing = lost(store, in_journal(state_dir))
     if not missing:
         return
@@ -93,13 +98,6 @@ def check_kept(store: EventStore, state_dir: Path) -> None:
 
 
 def rebuild_hint(state_dir: Path, repo: Path | None = None) -> str:
-    """How to go on without what is lost; what only commits tell of is given up with `repo`."""
+    """The remedy for lost events; `repo` gives up those that only its commits name, too."""
     there = f" --repo {repo}" if repo else ""
     return f"rebuild it: {rebuild_command(state_dir)}{there}"
-
-
-def _given_up(store: EventStore) -> Iterator[Anchor]:
-    for event in store.scan(REBUILDS):
-        payload: Any = event["payload"]
-        if event["type"] == STORE_REBUILT and isinstance(payload, dict):
-            yield from parsed(payload.get("lost") or ())

@@ -1,12 +1,12 @@
 """STATE.md and BUILDLOG.md, for people: rendered from views by pure functions, written whole.
 
-The same state gives the same bytes. tracker.json, which people edit, is `ingest`'s.
+The same state gives the same bytes. `ingest` writes tracker.json, which people edit.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ __all__ = [
 View = Mapping[str, Any]
 
 _KEPT = "view:buildlog"  # the snapshot that has the sections
-_FORMAT = 1  # to be raised with every change of what a section says
+_FORMAT = 1  # to be raised with every change of the text of a section
 
 _STATUS_ORDER = (CLAIMED, IN_PROGRESS, TODO, "failed", BLOCKED, DONE, ARCHIVED)
 
@@ -54,25 +54,21 @@ def buildlog(api: StateAPI) -> str:
 
     Only waves with events since the last time are folded; the other sections were kept.
     """
-    known, kept = _kept_sections(api), {}
+    # By stream the link of its last event, and the section as it was then.
+    _, snapshot, _ = api.store.read_snapshot(_KEPT) or (0, {}, "")
+    known = snapshot["sections"] if snapshot.get("format") == _FORMAT else {}
+    kept = {}
     for stream, (_, link) in api.store.heads().items():
-        if stream.startswith(WAVE_PREFIX):
-            old = known.get(stream)
-            kept[stream] = old if old and old[0] == link else [link, *_exported(api, stream)]
+        if not stream.startswith(WAVE_PREFIX):
+            continue
+        kept[stream] = known.get(stream) or [""]
+        if kept[stream][0] != link:
+            view = api.project(stream)
+            wave_id = view["wave_id"] or stream.removeprefix(WAVE_PREFIX)
+            kept[stream] = [link, *_dated({**view, "wave_id": wave_id})]
     if kept != known:
         api.store.save_snapshot(_KEPT, len(kept), {"format": _FORMAT, "sections": kept})
     return _buildlog(section for _, *section in kept.values())
-
-
-def _kept_sections(api: StateAPI) -> dict[str, list[str]]:
-    """By stream the link of its last event, and the section as it was then."""
-    _, kept, _ = api.store.read_snapshot(_KEPT) or (0, {}, "")
-    return kept["sections"] if kept.get("format") == _FORMAT else {}
-
-
-def _exported(api: StateAPI, stream: str) -> list[str]:
-    view = api.project(stream)
-    return _dated({**view, "wave_id": view["wave_id"] or stream.removeprefix(WAVE_PREFIX)})
 
 
 def render_state_md(status: View, tracker: View) -> str:
@@ -85,11 +81,19 @@ def render_state_md(status: View, tracker: View) -> str:
         ran = f"Newest cycle: {_line(cycle['phase'])} since {cycle['since']}"
         parts.append([f"{ran}, wave {_line(cycle['wave_id'])}."])
     parts += [
-        _section("Decisions", [_decision(found) for found in status["decisions"]]),
-        _section("Next steps", [_said(step) for step in status["next_steps"]]),
-        _section("Findings", [_finding(found) for found in status["findings"]]),
-        *_items_by_status(tracker["items"]),
+        _section("Decisions", map(_decision, status["decisions"])),
+        _section("Next steps", map(_value, status["next_steps"])),
+        _section("Findings", map(_finding, status["findings"])),
     ]
+    by_status: dict[str, list[str]] = {}
+    for item in tracker["items"]:
+        title = _line(item.get("title") or item.get("slug") or "")
+        priority = f" [{_line(item['priority'])}]" if item.get("priority") else ""
+        lines = by_status.setdefault(_line(item.get("status") or "without status"), [])
+        lines.append(f"{_line(item['id'])}{priority} {title}".rstrip())
+    known = [state for state in _STATUS_ORDER if state in by_status]
+    for state in [*known, *sorted(by_status.keys() - set(known))]:
+        parts.append(_section(f"Items: {state} ({len(by_status[state])})", by_status[state]))
     return _text(parts)
 
 
@@ -99,7 +103,7 @@ def render_buildlog(waves: Iterable[View]) -> str:
 
 
 def _buildlog(sections: Iterable[Sequence[str]]) -> str:
-    """Of sections as `_dated` gives them."""
+    """BUILDLOG.md of sections of `_dated`."""
     newest = sorted(sections, key=lambda section: section[1])
     newest.sort(key=lambda section: section[0], reverse=True)
     return _text([["# Build log"], *([text] for _, _, text in newest)])
@@ -121,15 +125,13 @@ def _wave(wave: View) -> list[str]:
     if wave["aborted"]:
         lines.append(f"Aborted: {_line(wave['abort_reason'] or 'no reason given')}.")
     lines += [""] if items else []
-    return lines + [line for item in items for line in _wave_item(item)]
-
-
-def _wave_item(item: View) -> Iterator[str]:
-    commit = f", commit {_line(item['commit'])[:12]}" if item["commit"] else ""
-    commit += f" on {_line(item['branch'])}" if item.get("branch") else ""
-    yield f"- {_line(item['slug'])}: {_verdict(item)}{commit}"
-    for attempt in reversed(item["attempts"]):
-        yield f"  - attempt {attempt.get('number') or '?'}: {_verdict(attempt)}"
+    for item in items:
+        commit = f", commit {_line(item['commit'])[:12]}" if item["commit"] else ""
+        commit += f" on {_line(item['branch'])}" if item.get("branch") else ""
+        lines.append(f"- {_line(item['slug'])}: {_verdict(item)}{commit}")
+        for attempt in reversed(item["attempts"]):
+            lines.append(f"  - attempt {attempt.get('number') or '?'}: {_verdict(attempt)}")
+    return lines
 
 
 def _verdict(judged: View) -> str:
@@ -139,39 +141,25 @@ def _verdict(judged: View) -> str:
     )
 
 
-def _items_by_status(items: Sequence[View]) -> Iterator[list[str]]:
-    found: dict[str, list[str]] = {}
-    for item in items:
-        found.setdefault(_line(item.get("status") or "without status"), []).append(_item(item))
-    known = [status for status in _STATUS_ORDER if status in found]
-    for status in [*known, *sorted(found.keys() - set(known))]:
-        yield _section(f"Items: {status} ({len(found[status])})", found[status])
-
-
-def _item(item: View) -> str:
-    title = _line(item.get("title") or item.get("slug") or "")
-    priority = f" [{_line(item['priority'])}]" if item.get("priority") else ""
-    return f"{_line(item['id'])}{priority} {title}".rstrip()
-
-
 def _decision(found: View) -> str:
     rest = {key: value for key, value in found.items() if key not in ("decision", "at")}
-    return f"{found['at']} {_said(found.get('decision', rest))}"
+    return f"{found['at']} {_value(found.get('decision', rest))}"
 
 
 def _finding(found: View) -> str:
     finding = found["finding"]
     if isinstance(finding, Mapping) and isinstance(finding.get("text"), str):
         finding = f"{finding.get('kind') or 'finding'}: {finding['text']}"
-    return f"{found['at']} {_said(finding)}"
+    return f"{found['at']} {_value(finding)}"
 
 
-def _said(value: Any) -> str:
+def _value(value: Any) -> str:
     return _line(value if isinstance(value, str) else json.dumps(value, sort_keys=True))
 
 
-def _section(title: str, lines: Sequence[str]) -> list[str]:
-    return [f"## {title}", "", *(f"- {line}" for line in lines)] if lines else []
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    entries = [f"- {line}" for line in lines]
+    return [f"## {title}", "", *entries] if entries else []
 
 
 def _text(parts: Iterable[Sequence[str]]) -> str:
@@ -179,5 +167,5 @@ def _text(parts: Iterable[Sequence[str]]) -> str:
 
 
 def _line(value: Any) -> str:
-    """One line of a list whatever is in it: nobody's title makes a heading of its own."""
+    """The value on one line, so that no title of an item makes a heading."""
     return " ".join(str(value).split())

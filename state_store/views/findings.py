@@ -1,7 +1,6 @@
-"""The findings of audits that still hold: each recorded once, and told when it is gone.
+"""The findings of audits that still hold: each recorded once, and once more when it is gone.
 
-What a finding is about is the auditor's business. The names of its findings begin with `PREFIX`;
-whatever else people record as findings is theirs and stays.
+The audit names its findings with `PREFIX`; findings that people record stay as they are.
 """
 
 from __future__ import annotations
@@ -33,28 +32,21 @@ def apply_findings(holding: Findings, event: Mapping[str, Any]) -> dict[str, Fin
 def record_findings(
     api: StateAPI, found: Findings, cycle: str
 ) -> tuple[list[Finding], list[Finding]]:
-    """Write down which of `found` are new and which known ones are not found any more: both, as
-    they were recorded.
+    """Record the new ones of `found` and the known ones that are gone; return both as recorded.
 
-    One event where there is any, none where all is as it was. Only what was recorded since the last
-    time is read.
+    Appends one event when there is any change. Reads only the events since the last time.
     """
     with api.store.transaction():
-        version, kept = _holding(api)
+        version, snapshot, _ = api.store.read_snapshot(_KEPT) or (0, {"holding": {}}, "")
+        kept: dict[str, Finding] = snapshot["holding"]
+        for event in api.store.scan(names.ORCHESTRATOR_STATUS, version):
+            kept, version = apply_findings(kept, event), event["version"]
         new = [one for name, one in found.items() if name not in kept]
         gone = [name for name in kept if name not in found]
         if new or gone:
-            told = {"findings": [dict(one) for one in new], "gone": gone, "cycle": cycle}
+            change = {"findings": [dict(one) for one in new], "gone": gone, "cycle": cycle}
             kind = names.AUDIT_FINDINGS_RECORDED
-            version = api.append(names.ORCHESTRATOR_STATUS, kind, told, "audit")
+            version = api.append(names.ORCHESTRATOR_STATUS, kind, change, "audit")
         holding = {name: kept.get(name, one) for name, one in found.items()}
         api.store.save_snapshot(_KEPT, version, {"holding": holding})
     return new, [kept[name] for name in gone]
-
-
-def _holding(api: StateAPI) -> tuple[int, dict[str, Finding]]:
-    version, kept, _ = api.store.read_snapshot(_KEPT) or (0, {"holding": {}}, "")
-    holding: dict[str, Finding] = kept["holding"]
-    for event in api.store.scan(names.ORCHESTRATOR_STATUS, version):
-        holding, version = apply_findings(holding, event), event["version"]
-    return version, holding

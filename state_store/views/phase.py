@@ -1,6 +1,6 @@
-"""The phase we are in, as STATE.md (kept in git) and the store tell it, and bringing them together.
+"""The present phase in STATE.md (kept in git) and in the store, compared and brought together.
 
-Git wins unless told otherwise. Looking never makes a database.
+Git is the authority by default. Reading never makes a database.
 """
 
 from __future__ import annotations
@@ -78,12 +78,8 @@ def resolve_drift(state_md: str | Path, db: str | Path, authority: str = GIT) ->
     if target == STORE:
         write_store_phase(db, value)
         return {**found, "action": RESOLVED}
-    return {**found, "action": _write_git_phase(Path(state_md), value)}
-
-
-def _write_git_phase(state_md: Path, phase: str) -> str:
-    text = read_text(state_md)
-    if not _HEADING.search(text) or not _HEADING.fullmatch(f"## Phase: `{phase}`"):
-        return UNSUPPORTED
-    write_text_atomic(state_md, _HEADING.sub(lambda _: f"## Phase: `{phase}`", text, count=1))
-    return RESOLVED
+    text, heading = read_text(Path(state_md)), f"## Phase: `{value}`"
+    if not _HEADING.search(text) or not _HEADING.fullmatch(heading):
+        return {**found, "action": UNSUPPORTED}
+    write_text_atomic(Path(state_md), _HEADING.sub(lambda _: heading, text, count=1))
+    return {**found, "action": RESOLVED}

@@ -1,13 +1,13 @@
-"""Mend a store from what lies beside it: the journal, tracker.json, and what can be read of it.
+"""Rebuild a store from the journal, tracker.json and its own readable events.
 
-Nothing is thrown away: a database that cannot be used is set aside under another name. What is
-given up for lost is written into the mended store, so it is told once and not for ever.
+Nothing is thrown away: an unusable database is set aside under another name. Anchors that are
+given up are written into the new store, so they are reported once.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,15 @@ from state_store.tracker.file import read_tracker_file
 from state_store.tracker.ingest import ingest_tracker_json
 from state_store.views.anchors import REBUILDS, STORE_REBUILT, Anchor, in_journal, lost
 
-_BESIDE = ("", "-wal", "-shm", "-journal")
+_SUFFIXES = ("", "-wal", "-shm", "-journal")
 ACTOR = "rebuild"
-_MAX_TOLD = 100
+_MOST_REASONS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is wrong with a store: `damage` when it cannot be opened, `missing` when there is none
-    where one has been, `problems` within it, and the anchors that do not hold."""
+    """The faults of a store: `damage` when it cannot be opened, `missing` when the database is
+    gone, `problems` within it, and the `lost` anchors that do not hold."""
 
     damage: str = ""
     missing: str = ""
@@ -45,15 +45,15 @@ class Health:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All that is wrong, a sentence each."""
-        told = list(filter(None, (self.damage, self.missing)))
+        """A sentence for each fault."""
+        unusable = filter(None, (self.damage, self.missing))
         anchors = [f"anchor {anchor}: {why.why}" for anchor, why in (self.lost or {}).items()]
-        return (*told, *map(str, self.problems), *anchors)
+        return (*unusable, *map(str, self.problems), *anchors)
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was done: the file set aside, if any, and how much came from where."""
+    """The result of a rebuild: the file set aside, if any, and the events from each source."""
 
     set_aside: Path | None
     journal_entries: int
@@ -61,7 +61,7 @@ class Rebuilt:
     given_up: tuple[Anchor, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As programs get it, and as the store keeps it."""
+        """The result as programs get it and the store keeps it."""
         return {
             "set_aside": self.set_aside.name if self.set_aside else None,
             "lost": [str(anchor) for anchor in self.given_up],
@@ -78,7 +78,7 @@ class Rebuilt:
 
 
 def examine(database: Path, anchors: Iterable[Anchor]) -> Health:
-    """Look at everything and change nothing; a database that is not there is not made."""
+    """Find the faults of a store. Changes nothing and makes no database."""
     if not database.exists():
         been_here = lock_path(database).exists() or any(True for _ in anchors)
         return Health(missing=f"{database} is missing" if been_here else "")
@@ -92,30 +92,30 @@ def examine(database: Path, anchors: Iterable[Anchor]) -> Health:
 def rebuild(
     database: Path, health: Health, tracker: Path | None, anchors: Iterable[Anchor]
 ) -> Rebuilt:
-    """Make the store usable again; `health` is what `examine` said.
+    """Make the store usable again; `health` is the result of `examine`.
 
-    A store that is whole but for its end, or for items kept beside their events, is mended where
-    it is. Raises CannotRunError when the disk says no, InputError for a tracker that is none; the
-    tracker is read first, so nothing has been set aside then.
+    A store that only lost its end, or whose kept items are wrong, is mended in its file. Raises
+    CannotRunError when the disk cannot take it, InputError for a tracker that is none; the tracker
+    is read first, so nothing has been set aside then.
     """
     if tracker and tracker.exists():
         read_tracker_file(tracker)
-    mendable = not (health.damage or health.missing) and _only_items(health.problems)
+    in_place = not (health.damage or health.missing)
+    mendable = in_place and all(problem.kind == "items" for problem in health.problems)
     aside = None if mendable else _set_aside(database)
     entries, _ = journal.load_entries(database.parent)
     with StateAPI(database) as api:
         api.store.rebuild_items()
         gone = tuple(lost(api.store, {*anchors, *in_journal(database.parent)}))
-        told = _tell(api, _worth_telling(entries.values(), gone, all_of_them=not mendable))
+        streams = {anchor.stream for anchor in gone}  # of a mended store only these lack events
+        lacking = [e for e in entries.values() if not mendable or _stream(e) in streams]
+        for entry in sorted(lacking, key=lambda e: float(e["timestamp"])):
+            api.append(_stream(entry), *_event(entry), actor=ACTOR)
         items = ingest_tracker_json(api, tracker, ACTOR) if tracker and tracker.exists() else 0
-        done = Rebuilt(aside, told, items, gone)
-        why = list(health.sentences)[:_MAX_TOLD]
+        done = Rebuilt(aside, len(lacking), items, gone)
+        why = list(health.sentences)[:_MOST_REASONS]
         api.append(REBUILDS, STORE_REBUILT, {**done.to_json(), "why": why}, ACTOR)
     return done
-
-
-def _only_items(problems: Sequence[Problem]) -> bool:
-    return all(problem.kind == "items" for problem in problems)
 
 
 def _set_aside(database: Path) -> Path | None:
@@ -124,8 +124,8 @@ def _set_aside(database: Path) -> Path | None:
     aside = database.with_name(f"{database.name}.damaged-{stamp}")
     found = None
     try:
-        # What belongs to it first: left behind, it would be taken for the new one's.
-        for end in reversed(_BESIDE):
+        # Its log and journal first: left behind, they would count for the new database.
+        for end in reversed(_SUFFIXES):
             path = database.with_name(database.name + end)
             if path.exists():
                 found = path.rename(aside.with_name(aside.name + end))
@@ -135,29 +135,12 @@ def _set_aside(database: Path) -> Path | None:
     return found and aside
 
 
-def _worth_telling(
-    entries: Iterable[Mapping[str, Any]], gone: Iterable[Anchor], *, all_of_them: bool
-) -> list[Mapping[str, Any]]:
-    """The entries whose events the store does not hold."""
-    streams = {anchor.stream for anchor in gone}
-    return [e for e in entries if all_of_them or _stream(e) in streams]
-
-
-def _tell(api: StateAPI, entries: Iterable[Mapping[str, Any]]) -> int:
-    """One event for each entry; how many there were."""
-    told = 0
-    for entry in sorted(entries, key=lambda e: float(e["timestamp"])):
-        api.append(_stream(entry), *_event(entry), actor=ACTOR)
-        told += 1
-    return told
-
-
 def _stream(entry: Mapping[str, Any]) -> str:
     return events.wave_stream(str(entry.get("waveId") or "unknown"))
 
 
 def _event(entry: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What an entry says, as the event that says the same."""
+    """The event, as type and payload, that stands for a journal entry."""
     slug, known = entry["slug"], {"at": entry["timestamp"], "source": "journal"}
     if entry.get("shipped") is True:
         return events.ITEM_SHIPPED, {"slug": slug, "commit": entry.get("commit"), **known}

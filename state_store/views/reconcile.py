@@ -1,15 +1,14 @@
-"""Two records of one thing that went apart: two stores, or the phase in STATE.md and in the store.
+"""Merges the events of two stores that ran apart.
 
-Events keep their identity wherever they are copied to: the link they had in the chain of the store
-that recorded them first, written down in stream `reconcile` when another store adopts them. Leases
-belong to one store, so claims are not carried over.
+An event keeps its identity in every store: the link it had in the chain of the store that recorded
+it first, written down in stream `reconcile` when another store adopts it. Leases belong to one
+store, so claims are not carried over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from state_store.database import events as names
 from state_store.database.events import Event
@@ -72,23 +71,16 @@ def merge_events(left: Sequence[Event], right: Sequence[Event]) -> tuple[Event, 
 
 def identified(store: EventStore, stream: str) -> tuple[Event, ...]:
     """The events of a stream with their identity, and their time in the store they come from."""
-    origins = dict(_origins(store, stream))
-    links = store.links(stream)
-    return tuple(
-        _event(row, *origins.get(row["version"], (links[row["version"]], row["ts"])))
-        for row in store.scan(stream)
-    )
-
-
-def _event(row: Mapping[str, Any], uid: str, ts: float) -> Event:
-    return Event.from_row({**row, "uid": uid, "ts": ts})
-
-
-def _origins(store: EventStore, stream: str) -> Iterator[tuple[int, tuple[str, float]]]:
+    origins: dict[int, tuple[str, float]] = {}
     for event in store.scan(STREAM):
-        told = event["payload"]
-        if told["stream"] == stream:
-            yield from enumerate(told["origins"], start=told["after"] + 1)
+        adopted = event["payload"]
+        if adopted["stream"] == stream:
+            origins |= enumerate(adopted["origins"], start=adopted["after"] + 1)
+    links, found = store.links(stream), []
+    for row in store.scan(stream):
+        uid, ts = origins.get(row["version"], (links[row["version"]], row["ts"]))
+        found.append(Event.from_row({**row, "uid": uid, "ts": ts}))
+    return tuple(found)
 
 
 def _adopt(store: EventStore, stream: str, ours: Sequence[Event], theirs: Sequence[Event]) -> int:
@@ -96,15 +88,15 @@ def _adopt(store: EventStore, stream: str, ours: Sequence[Event], theirs: Sequen
     missing = [event for event in theirs if event.uid not in known]
     if missing:
         origins = [[event.uid, event.ts] for event in missing]
-        told = {"stream": stream, "after": store.head(stream)[0], "origins": origins}
-        store.append(STREAM, EVENTS_ADOPTED, told, "reconcile")
+        adopted = {"stream": stream, "after": store.head(stream)[0], "origins": origins}
+        store.append(STREAM, EVENTS_ADOPTED, adopted, "reconcile")
     for event in missing:
         store.append(stream, event.type, event.payload, event.actor)
     return len(missing)
 
 
 def _settle_items(store: EventStore, merged: Sequence[Event]) -> None:
-    """Ours came first and theirs after: bring the items to what the order of time makes of them."""
+    """Bring the items to the state that their events give in the order of time."""
     wanted = _items(merged)
     for item in store.items():
         name = id_of(item) or ""
@@ -114,8 +106,8 @@ def _settle_items(store: EventStore, merged: Sequence[Event]) -> None:
         if fields:
             store.append(names.TRACKER, names.ITEM_UPDATED, {**fields, "id": name}, "reconcile")
         if gone:
-            told = {"id": name, "fields": gone}
-            store.append(names.TRACKER, names.ITEM_FIELDS_REMOVED, told, "reconcile")
+            removed = {"id": name, "fields": gone}
+            store.append(names.TRACKER, names.ITEM_FIELDS_REMOVED, removed, "reconcile")
 
 
 def _conflicts(ours: Sequence[Event], theirs: Sequence[Event]) -> tuple[MergeConflict, ...]:

@@ -21,18 +21,12 @@ def save_snapshot(
 
 
 def project_tracker_with_snapshot(store: EventStore, stream: str, events: Sequence[Row]) -> View:
-    """What `project_tracker(events)` gives; events that the newest snapshot covers are skipped."""
-    version, items = _newest(store, stream)
-    if version > (events[-1]["version"] if events else 0):  # of a longer past than we were given
-        version, items = 0, {}
-    tail = (event for event in events if event["version"] > version)
-    return tracker_document(project_items(tail, items).values())
-
-
-def _newest(store: EventStore, stream: str) -> tuple[int, dict[str, View]]:
-    found = store.read_snapshot(stream)
-    items = found[1].get("items") if found and isinstance(found[1], Mapping) else None
-    if not found or not isinstance(items, list):
-        return 0, {}
+    """`project_tracker(events)`, but events that the newest snapshot covers are skipped."""
+    version, view, _ = store.read_snapshot(stream) or (0, None, "")
+    items = view.get("items") if isinstance(view, Mapping) else None
+    if not isinstance(items, list) or version > (events[-1]["version"] if events else 0):
+        version, items = 0, []  # no snapshot, or of a longer past than `events`
     named = ((id_of(item), item) for item in items if isinstance(item, Mapping))
-    return found[0], {name: dict(item) for name, item in named if name is not None}
+    known = {name: dict(item) for name, item in named if name is not None}
+    tail = (event for event in events if event["version"] > version)
+    return tracker_document(project_items(tail, known).values())
