@@ -17,7 +17,7 @@ from driver.domain.reviews import Review
 from driver.run_state.leases import LeaseManager
 from state_store.api import StateAPI
 from state_store.database import events
-from state_store.database.store import OnCommit as Note
+from state_store.database.store import Note
 from state_store.views.anchors import Anchor
 
 

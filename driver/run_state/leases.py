@@ -16,8 +16,7 @@ from driver.execution.process_identity import holder_name, is_gone
 from driver.execution.worker_pool import repeating
 from state_store import coordination
 from state_store.database.leases import Lease, LeaseLostError
-from state_store.database.store import EventStore, Transaction
-from state_store.database.store import OnCommit as Note
+from state_store.database.store import EventStore, Note, Transaction
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
 
 

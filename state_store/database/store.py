@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-OnCommit = Callable[[], Path | None]
+Note = Callable[[], Path | None]
 _FOLDS: Mapping[str, Fold] = {
     TRACKER: Fold(apply_tracker, merges=ITEM_UPDATED, creates=ITEM_CREATED)
 }
@@ -122,11 +122,11 @@ class EventStore:
         events: Sequence[tuple[str, str, Any]],
         leases: Sequence[Lease],
         actor: str = "system",
-        on_commit: OnCommit = lambda: None,
+        note: Note = lambda: None,
     ) -> None:
         """Append (stream, type, payload) events, all or none, and only while all `leases` hold.
 
-        Shares its commit with other threads, which a `transaction` does not. `on_commit` is called
+        Shares its commit with other threads, which a `transaction` does not. `note` is called
         after the leases were checked and before anything is written; its TidegateError keeps the
         events out. The folder it returns is flushed before the commit, once for all callers that
         return it. No other process writes meanwhile, so it must be quick. Raises LeaseLostError.
@@ -136,7 +136,7 @@ class EventStore:
         def job(transaction: Transaction) -> int:
             for lease in leases:
                 transaction.require(lease)
-            transaction.flush_at_end(on_commit())
+            transaction.flush_at_end(note())
             for stream, draft in drafts:
                 transaction.append_drafts(stream, draft, actor, None)
             return 0

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from state_store.database.errors import rebuild_command
 from state_store.database.integrity import Head, Problem

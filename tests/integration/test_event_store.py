@@ -246,9 +246,9 @@ def test_what_a_note_put_in_place_is_flushed_or_the_events_are_kept_out(
     store: EventStore, tmp_path: Path
 ) -> None:
     events: list[tuple[str, str, dict[str, Any]]] = [("s", "t", {})]
-    store.append_held(events, [], on_commit=lambda: tmp_path)
+    store.append_held(events, [], note=lambda: tmp_path)
     with pytest.raises(CannotRunError, match="gone"):
-        store.append_held(events, [], on_commit=lambda: tmp_path / "gone")
+        store.append_held(events, [], note=lambda: tmp_path / "gone")
     assert len(store.read("s")) == 1
     store.append_held(events, [])
     assert [event["version"] for event in store.read("s")] == [1, 2]
