@@ -1,1 +1,1 @@
-"""What a backend is: contract, faults, throttle, models, usage."""
+"""The contract of a backend, with its faults, throttle, models and usage."""

@@ -1,8 +1,8 @@
-"""What a backend is: five operations and the data they exchange. No I/O here.
+"""The contract of a backend: five operations and the data they exchange. No I/O.
 
 A backend written elsewhere needs the five abstract operations only. The concrete methods below
 them have defaults that fall back to those five, so time limits, cancelling and readiness are
-extras that a backend may add, never things it must know.
+extras that a backend may add.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ EFFORT_NORMAL = "normal"
 EFFORT_THOROUGH = "thorough"
 EFFORT_LEVELS = (EFFORT_QUICK, EFFORT_NORMAL, EFFORT_THOROUGH)
 
-# Why a dispatch gave no usable work; "" when it did. Only COULD_NOT_RUN and CANCELLED are not
-# the agent's fault, so only they never cost a repair round.
+# The reason why a dispatch gave no usable work; "" when it did. Only COULD_NOT_RUN and CANCELLED
+# are not the agent's fault, so only they never cost a repair round.
 FAILURE_NONE = ""
 FAILURE_AGENT = "agent_failed"
 FAILURE_TIMED_OUT = "timed_out"
@@ -45,8 +45,8 @@ FAILURE_CANCELLED = "cancelled"
 
 @dataclass(frozen=True)
 class DriverCapabilities:
-    """What a backend can do, said honestly; the tier decides how much of its work is re-checked.
-    One that `replays` tells what was used once, and spends nothing."""
+    """The honest abilities of a backend; the tier decides how much of its work is checked again.
+    A backend that `replays` reports recorded usage and spends nothing."""
 
     name: str
     parallel_dispatch: bool = False
@@ -63,18 +63,15 @@ class DriverCapabilities:
     replays: bool = False
 
     def summary(self) -> str:
-        """One ASCII line for people."""
-        abilities = [
-            label
-            for label, present in (
-                ("parallel", self.parallel_dispatch),
-                ("files", self.worker_filesystem_access),
-                ("shell", self.worker_shell_access),
-                ("structured", self.structured_output),
-                ("cost", self.native_cost_tracking),
-            )
-            if present
-        ]
+        """Describe the abilities in one ASCII line for people."""
+        known = {
+            "parallel": self.parallel_dispatch,
+            "files": self.worker_filesystem_access,
+            "shell": self.worker_shell_access,
+            "structured": self.structured_output,
+            "cost": self.native_cost_tracking,
+        }
+        abilities = [label for label, present in known.items() if present]
         accuracy = f"accuracy {self.tool_use_accuracy:.2f}, " if self.tool_use_accuracy else ""
         models = f"models {', '.join(self.available_models)}, " if self.available_models else ""
         line = (
@@ -86,10 +83,10 @@ class DriverCapabilities:
 
 @dataclass(frozen=True)
 class Usage:
-    """What one dispatch was billed; None means unknown, which is never the same as zero.
+    """The billed use of a dispatch. None means unknown, which is never the same as zero.
 
-    `undivided_tokens` is the total of a backend that does not tell input from output.
-    `least_tokens` and `least_usd` are what is known of a use whose whole is not.
+    `undivided_tokens` is the total of a backend that does not separate input from output.
+    `least_tokens` and `least_usd` are the known part of a use whose whole is unknown.
     """
 
     input_tokens: int | None = None
@@ -108,14 +105,14 @@ class Usage:
 
     @property
     def known_tokens(self) -> int:
-        """The total, or as much of it as is known."""
+        """The total, or its known part."""
         if (total := self.total_tokens) is not None:
             return total
         return max(self.least_tokens, (self.input_tokens or 0) + (self.output_tokens or 0))
 
     @property
     def known_usd(self) -> float:
-        """The cost, or as much of it as is known."""
+        """The cost, or its known part."""
         return self.least_usd if self.cost_usd is None else self.cost_usd
 
     def to_json(self) -> dict[str, Any]:
@@ -135,11 +132,11 @@ class Usage:
 
 @dataclass
 class WorkerRequest:
-    """One dispatch. `owned_files` are relative to `workdir`, the agent's current directory.
+    """The request of a dispatch. `owned_files` are relative to `workdir`, the agent's own folder.
 
-    `scratch` is a folder outside the workspace for this dispatch's own files (full output, usage
-    file); `environment` holds what the engine tells the agent, such as TIDEGATE_ITEM; `timeout_s`
-    is a time limit of this dispatch's own, where the backend keeps one.
+    `scratch` is a folder outside the workspace for the files of this dispatch (full output, usage
+    file). `environment` are variables for the agent, such as TIDEGATE_ITEM. `timeout_s` is the time
+    limit of this dispatch, if the backend supports one.
     """
 
     prompt: str
@@ -158,10 +155,10 @@ class WorkerRequest:
 
 @dataclass
 class WorkerResult:
-    """What the backend says of one dispatch. `ok` never means that tests passed.
+    """The backend's report of a dispatch. `ok` never means that tests passed.
 
-    `fault` says why the provider gave no answer, where that is why there is no work; `survivors`
-    are processes, as `COMMAND (PID)`, that the agent left running.
+    `fault` is set if there is no work because the provider gave no answer. `survivors` are the
+    processes, as `COMMAND (PID)`, that the agent left running.
     """
 
     worker_id: str
@@ -182,7 +179,7 @@ class WorkerResult:
 
 @dataclass
 class WorkerStatus:
-    """Where a dispatch stands; `age_s` is the time since its last sign of life."""
+    """The state of a dispatch; `age_s` is the time since its last sign of life."""
 
     worker_id: str
     state: str = WORKER_UNKNOWN
@@ -193,10 +190,10 @@ class WorkerStatus:
 
 @dataclass
 class CommandResult:
-    """How a command ended. `could_not_run` and `timed_out` are not a red test.
+    """The end of a command. `could_not_run` and `timed_out` are not a red test.
 
-    `survivors` are processes, as `COMMAND (PID)`, that it left running when it came to its own end,
-    and that were ended then.
+    `survivors` are the processes, as `COMMAND (PID)`, that still ran when it ended by itself, and
+    that were ended then.
     """
 
     exit_code: int
@@ -212,12 +209,8 @@ class CommandResult:
     @property
     def ok(self) -> bool:
         """True only for exit code 0 of a command that ran to its end."""
-        return (
-            self.exit_code == 0
-            and not self.timed_out
-            and not self.cancelled
-            and not self.could_not_run
-        )
+        ended_early = self.timed_out or self.cancelled or bool(self.could_not_run)
+        return self.exit_code == 0 and not ended_early
 
 
 @dataclass(frozen=True)
@@ -230,21 +223,21 @@ class CommandLimits:
 
 
 class AgentDriver(ABC):
-    """A backend. The five abstract operations are all that one written elsewhere must have."""
+    """A backend. One that is written elsewhere needs the five abstract operations only."""
 
     name: str = "abstract"
 
     @abstractmethod
     def probe_capabilities(self) -> DriverCapabilities:
-        """What this backend can do, without contacting anything."""
+        """Describe the abilities of this backend, without contacting anything."""
 
     @abstractmethod
     def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
-        """Run one agent to its end and say how that went."""
+        """Run one agent to its end and report how it ended."""
 
     @abstractmethod
     def worker_status(self, worker_id: str) -> WorkerStatus:
-        """Where a dispatch stands; an unknown id has state "unknown"."""
+        """The state of a dispatch; an unknown id has the state "unknown"."""
 
     @abstractmethod
     def run_command(
@@ -261,11 +254,11 @@ class AgentDriver(ABC):
         return None
 
     def reports_cost(self) -> bool:
-        """Whether this backend itself tells what each dispatch cost in USD, whatever its model."""
+        """True if this backend reports the cost of each dispatch in USD, whatever its model."""
         return False
 
     def describe(self) -> str:
-        """One ASCII line for people."""
+        """Describe this backend in one ASCII line for people."""
         return self.probe_capabilities().summary()
 
     def run_bounded(self, command: Any, cwd: str, limits: CommandLimits) -> CommandResult:
@@ -274,15 +267,15 @@ class AgentDriver(ABC):
         return self.run_command(command, cwd=cwd)
 
     def command_line(self) -> tuple[str, ...]:
-        """What a dispatch would start, for people; empty when it starts no program."""
+        """The program that a dispatch starts, for people; empty when it starts none."""
         return ()
 
     def readiness_problems(self) -> tuple[str, ...]:
-        """What keeps this backend from running here, a sentence each; empty when ready."""
+        """The problems that keep this backend from running here, a sentence each."""
         return ()
 
     def examine(self) -> tuple[CheckResult, ...]:
-        """What can be seen of this backend without spending anything: program, login, endpoint.
+        """Examine this backend without spending anything: program, login, endpoint.
 
         By default its readiness problems. Names are single words such as "program" and "login".
         """
@@ -291,12 +284,12 @@ class AgentDriver(ABC):
         return found or (passed("ready", self.describe()),)
 
     def attend(self, say: Callable[[str], None], give_up_s: float) -> None:
-        """A wave begins: tell `say` when the provider takes no calls and when it does again, and
-        once it took none for `give_up_s` seconds answer with a fault of kind GIVEN_UP."""
+        """Begin a wave: call `say` when the provider stops taking calls and when it takes them
+        again. After `give_up_s` seconds without any, answer with a fault of kind GIVEN_UP."""
         del say, give_up_s
 
     def provider_load(self) -> ProviderLoad | None:
-        """How the provider answered since `attend`; None when this backend does not know."""
+        """The provider's load since `attend`; None when this backend does not know."""
         return None
 
     def cancel(self) -> None:

@@ -1,8 +1,8 @@
-"""Model names by role and public prices, as they were on `AS_OF`: the one table to change for them.
+"""The table of model names by role and of public prices, as they were on `AS_OF`.
 
-Prices are list prices in USD per 1M tokens, without cache writes, batches or priority, and serve
-only where a backend does not report its cost. A model that is not here has an unknown price, which
-is never zero.
+Prices are list prices in USD per 1M tokens, without cache writes, batches or priority. They are
+used only where a backend does not report its cost. A model that is not here has an unknown price,
+which is never zero.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ PRICES: Mapping[str, Price] = MappingProxyType(
     }
 )
 
-# These refuse any temperature but their own, so none is sent to them in the first place.
+# These models refuse any temperature but their own, so none is sent to them.
 _FIXED_TEMPERATURE = ("gpt-5", "gpt-6", "o1", "o3", "o4")
 
 
 def takes_temperature(model: str) -> bool:
-    """False for models known to refuse one; for all others the server is asked."""
+    """False for models known to refuse a temperature; others get one, and the server decides."""
     return not model.rpartition("/")[2].startswith(_FIXED_TEMPERATURE)
 
 
@@ -84,10 +84,10 @@ def cost_of(
     cached_tokens: int = 0,
     one_request: bool = False,
 ) -> float | None:
-    """What `usage` costs in USD, or None when the model's price or the use is unknown.
+    """The cost of `usage` in USD, or None when the model's price or the use is unknown.
 
     `usage.input_tokens` includes the `cached_tokens` read from a cache. With `one_request` the
-    price of long requests is known to apply; a sum over many is priced as short ones.
+    price of long requests may apply; a sum over many requests is priced as short ones.
     """
     price = overrides.get(model) or PRICES.get(model)
     if price is None or usage.input_tokens is None or usage.output_tokens is None:

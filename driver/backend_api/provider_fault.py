@@ -1,7 +1,7 @@
-"""Why a provider or its CLI gave no answer, in words that every backend shares. Pure data.
+"""Faults: reasons why a provider or its CLI gave no answer, the same for every backend. No I/O.
 
-A fault is never the agent's work going wrong, so it never costs a repair round. What is done about
-one (wait, try again, park the wave, stop) is decided by those who read it.
+A fault is never an error in the agent's work, so it never costs a repair round. The caller decides
+what follows: wait, try again, park the wave or stop.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class FaultKind(StrEnum):
-    """What kept the answer away."""
+    """The reason of a fault."""
 
     BAD_KEY = "bad_key"
     BAD_REQUEST = "bad_request"
@@ -27,7 +27,7 @@ class FaultKind(StrEnum):
     GIVEN_UP = "given_up"
 
 
-# Another try of the same request may work; for all others it is money or time for nothing.
+# Another try of the same request may work; for all other kinds it only costs money or time.
 TRANSIENT = frozenset(
     {
         FaultKind.RATE_LIMITED,
@@ -38,7 +38,7 @@ TRANSIENT = frozenset(
     }
 )
 
-# The whole backend is of no use for now, whatever the item: the next request meets the same.
+# The whole backend is of no use for now: the request of any other item meets the same fault.
 LASTING = frozenset(
     {
         FaultKind.BAD_KEY,
@@ -49,16 +49,16 @@ LASTING = frozenset(
     }
 )
 
-# Time alone helps: the wave is parked, and a later run goes on.
+# Only time helps: the wave is parked, and a later run resumes it.
 PARKING = frozenset({FaultKind.USAGE_LIMIT, FaultKind.GIVEN_UP})
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderFault:
-    """One fault, and the sentence for people.
+    """A fault with its message for people.
 
-    `status` is the HTTP status where there was one; `retry_after_s` what the provider asked for,
-    in seconds from now; `resets_at` when a used-up plan works again, in seconds since the epoch.
+    `status` is the HTTP status, if any. `retry_after_s` is the provider's own request, in seconds
+    from now. `resets_at` is when a used-up plan works again, in seconds since the epoch.
     """
 
     kind: FaultKind
@@ -80,8 +80,8 @@ class ProviderFault:
 
 @dataclass(frozen=True, slots=True)
 class ProviderLoad:
-    """How often and how long (in seconds) nobody was let through to a provider, and how few were
-    let through at once after that; None when that was never limited."""
+    """The load of a provider: how often and how long (in seconds) its gate was closed, and how few
+    calls it let through at once after that; None when that was never limited."""
 
     closings: int = 0
     closed_s: float = 0.0
@@ -90,8 +90,8 @@ class ProviderLoad:
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """A gate at one moment: closed until when (None: open), by how many faults in a row, and how
-    many it lets through at once when it is open."""
+    """A gate at one moment: when it opens (None: it is open), how many faults in a row closed it,
+    and how many calls it lets through at once when open."""
 
     closed_until: float | None
     strikes: int
@@ -99,7 +99,7 @@ class GateState:
 
 
 class GateLog:
-    """Not thread safe."""
+    """The history of a gate: its messages for people and its load. Not thread safe."""
 
     def __init__(self) -> None:
         self._closings, self._closed_s, self._least = 0, 0.0, math.inf
@@ -107,10 +107,11 @@ class GateLog:
         self._strikes = 0
 
     def line(self, state: GateState, now: float, fault: ProviderFault | None = None) -> str:
-        """What to tell of the gate's way to `state`, which `fault` may have caused; "" for none."""
+        """The message about the gate's change to `state`, which `fault` may have caused; "" for
+        none."""
         worse, self._strikes = state.strikes > self._strikes, state.strikes
         if state.closed_until is None:
-            return self._opened(state.limit, now)
+            return "" if self._closed_at is None else self._opened(state.limit, now)
         if self._closed_at is None:
             self._closings, self._closed_at = self._closings + 1, now
         if not worse or fault is None:
@@ -125,6 +126,7 @@ class GateLog:
         return ProviderLoad(self._closings, closed_s, least)
 
     def _opened(self, limit: float, now: float) -> str:
+        """The message about the end of an outage; "" if the gate was open already."""
         if self._closed_at is None:
             return ""
         self._closed_s += now - self._closed_at

@@ -1,8 +1,8 @@
-"""One gate before a provider, shared by all worker threads of one backend.
+"""The gate before a provider, shared by all worker threads of a backend.
 
-After a transient fault nobody starts for a while; then one call goes as a probe and the others
-wait for its outcome. `Gate` decides and knows no threads; `Throttle` waits. What a fault is, and
-what becomes of an answer, is the caller's business.
+After a transient fault no call starts for a while; then one call goes as a probe and the others
+wait for its outcome. `Gate` decides and knows no threads; `Throttle` waits. The caller defines what
+a fault is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from driver.backend_api.provider_fault import GateLog, GateState, ProviderFault,
 
 FIRST_S = 1.0
 DEFAULT_CAP_S = 120.0
-_SPREAD = 0.1  # of what a provider asked for, so that runs it turned away do not return together
+_SPREAD = 0.1  # of the time a provider asks for, so that rejected runs do not return together
 
 
 def backoff_s(strikes: int, chance: float, cap_s: float = DEFAULT_CAP_S) -> float:
@@ -34,13 +34,13 @@ def backoff_s(strikes: int, chance: float, cap_s: float = DEFAULT_CAP_S) -> floa
 def stay_away_s(
     strikes: int, retry_after_s: float | None, chance: float, cap_s: float = DEFAULT_CAP_S
 ) -> float:
-    """What the provider asked for, however often, else the back-off; never over `cap_s`."""
+    """Seconds that the provider asked for, else the back-off; never more than `cap_s`."""
     if retry_after_s is None or retry_after_s <= 0:
         return backoff_s(strikes, chance, cap_s)
     return min(cap_s, retry_after_s * (1 + _SPREAD * chance))
 
 
-RAMP_S = 10.0  # after an outage, one more call at a time is let in this often
+RAMP_S = 10.0  # after an outage, the limit of calls rises by one this often
 POLL_S = 0.1  # how late a cancelled wait may end
 
 T = TypeVar("T")
@@ -54,15 +54,16 @@ class Pass:
 
 
 class Gate:
-    """Who may start now. Not thread safe; times are seconds of one clock.
+    """Decides when a call may start. Not thread safe; times are seconds of one clock.
 
-    Open: up to `limit` calls run (without limit until the first fault). Closed: none starts until
-    a moment, and then only one, the probe; its fault closes the gate for longer, anything else
-    opens it with a lowered limit, which rises with every success and with time.
+    An open gate lets up to `limit` calls run (without limit until the first fault). A closed gate
+    lets none start until its time is over, and then only one, the probe. A fault of the probe
+    closes the gate for longer; anything else opens it with a lowered limit, which rises with every
+    success and with time.
     """
 
     def __init__(self, *, cap_s: float, probe_s: float, chance: Callable[[], float]) -> None:
-        """A probe that runs for `probe_s` without a fault is taken for a success."""
+        """A probe that runs for `probe_s` seconds without a fault counts as a success."""
         self._cap_s, self._probe_s, self._chance = cap_s, probe_s, chance
         self._closed_until: float | None = None
         self._closed_since: float | None = None
@@ -74,7 +75,10 @@ class Gate:
 
     def wait_s(self, now: float) -> float:
         """0 when a call may start now, else when to ask again (infinite: after the next end)."""
-        self._let_time_work(now)
+        if self._probe is not None and now - self._probe.started >= self._probe_s:
+            self._open(now)
+        if self._closed_until is None and now - self._raised_at >= RAMP_S:
+            self._raise_limit(int((now - self._raised_at) // RAMP_S), now)
         if self._closed_until is None:
             return 0.0 if self._running < self._limit else self._raised_at + RAMP_S - now
         if self._probe is None:
@@ -83,22 +87,22 @@ class Gate:
 
     @property
     def closed_since(self) -> float | None:
-        """Since when no call got through; None when the last one did."""
+        """The time since which no call got through; None when the last one did."""
         return self._closed_since
 
     @property
     def is_probing(self) -> bool:
-        """Whether a call is under way whose outcome decides."""
+        """True while a probe runs."""
         return self._probe is not None
 
     @property
     def state(self) -> GateState:
-        """What there is to tell of it."""
+        """The gate as its log sees it."""
         return GateState(self._closed_until, self._strikes, self._limit)
 
     @property
     def closed_until(self) -> float:
-        """Before this nobody starts, whatever becomes of the calls under way."""
+        """The time before which no call starts, whatever running calls come to."""
         if self._closed_until is None or self._probe is not None:
             return -math.inf
         return self._closed_until
@@ -112,7 +116,7 @@ class Gate:
         return started
 
     def answered(self, started: Pass, now: float) -> None:
-        """That call got through, whatever the answer was."""
+        """End a call that got through, whatever its answer was."""
         self._running -= 1
         if started is self._probe:
             self._open(now)
@@ -120,11 +124,11 @@ class Gate:
             self._raise_limit(1, now)
 
     def failed(self, started: Pass, now: float, fault: ProviderFault) -> None:
-        """That call met a transient fault."""
+        """End a call that met a transient fault."""
         together, closed = self._running, self._closed_until
         self._running -= 1
         if closed is not None and started is not self._probe:
-            # It left before the gate closed: the same storm, no news of how long it lasts.
+            # It started before the gate closed, so its fault says nothing new about the outage.
             asked = min(self._cap_s, fault.retry_after_s or 0.0)
             self._closed_until = max(closed, now + asked)
             return
@@ -138,16 +142,10 @@ class Gate:
             self._closed_since = now
 
     def broke(self, started: Pass) -> None:
-        """That call ended in an error of our own, which says nothing of the provider."""
+        """End a call by an error of our own, which says nothing about the provider."""
         self._running -= 1
         if started is self._probe:
             self._probe = None
-
-    def _let_time_work(self, now: float) -> None:
-        if self._probe is not None and now - self._probe.started >= self._probe_s:
-            self._open(now)
-        if self._closed_until is None and now - self._raised_at >= RAMP_S:
-            self._raise_limit(int((now - self._raised_at) // RAMP_S), now)
 
     def _open(self, now: float) -> None:
         self._closed_until = self._closed_since = self._probe = None
@@ -158,10 +156,6 @@ class Gate:
         self._limit += steps
         if self._limit >= self._peak:
             self._limit, self._strikes = math.inf, 0
-
-
-def _keep_quiet(_line: str) -> None:
-    """Where nobody attends."""
 
 
 def _wait(changed: threading.Condition, seconds: float) -> object:
@@ -183,26 +177,26 @@ class Throttle:
     ) -> None:
         """`retries` further tries of each call; no wait after a fault is longer than `cap_s`.
 
-        `probe_s`: calls that last long (an agent's whole session) prove the provider well when
-        they have not failed after this many seconds.
+        `probe_s`: long calls (an agent's whole session) prove the provider well if they have not
+        failed after this many seconds.
         """
         self._retries = retries
         self._clock, self._sleep = clock, wait
         self._gate = Gate(cap_s=cap_s, probe_s=probe_s, chance=chance)
         self._changed = threading.Condition()
         self._log, self._lines = GateLog(), list[str]()
-        self._say: Callable[[str], None] = _keep_quiet
+        self._say: Callable[[str], object] = str  # until a wave attends
         self._give_up_s, self._attended = math.inf, -math.inf
 
     def attend(self, say: Callable[[str], None], give_up_s: float) -> None:
-        """Tell `say` of closing and opening, count anew, and let no call wait any longer when the
-        gate has been closed for `give_up_s` seconds from now on."""
+        """Begin a wave: report closing and opening to `say`, restart the load, and give up the
+        provider once the gate has been closed for `give_up_s` seconds from now on."""
         with self._changed:
             self._log = GateLog()
             self._say, self._give_up_s, self._attended = say, give_up_s, self._clock()
 
     def load(self) -> ProviderLoad:
-        """What became of the calls since `attend`."""
+        """The load since `attend`."""
         with self._changed:
             now = self._clock()
             self._gate.wait_s(now)
@@ -211,7 +205,7 @@ class Throttle:
 
     @property
     def given_up(self) -> bool:
-        """Whether the gate has been closed for so long that to wait on is of no use."""
+        """True once the gate has been closed for so long that waiting is of no use."""
         with self._changed:
             since = self._gate.closed_since
             away_s = 0.0 if since is None else self._clock() - max(since, self._attended)
@@ -225,19 +219,19 @@ class Throttle:
         *,
         until: float | None = None,
     ) -> T | None:
-        """The first answer without a transient fault, or the last one when tries or time are over.
+        """The first answer without a transient fault, else the last one.
 
-        No try starts after `cancelled` is set, when it could not start before `until` (seconds of
-        the clock), or when the provider is given up; None when therefore none was made at all.
+        No try starts after `cancelled` is set, if it could not start before `until` (seconds of
+        the clock), or once the provider is given up. None if there was no try at all.
         """
         answer: T | None = None
         for _ in range(self._retries + 1):
             started = self._enter(cancelled, until)
-            self._tell()
+            self._report()
             if started is None:
                 break
             got, may_pass = self._try(attempt, fault_of, started)
-            self._tell()
+            self._report()
             answer = got
             if not may_pass:
                 break
@@ -287,8 +281,8 @@ class Throttle:
         if line := self._log.line(self._gate.state, now, fault):
             self._lines.append(line)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         with self._changed:
             lines, self._lines = self._lines, []
-        for line in lines:  # without the lock: whoever reads it may be slow
+        for line in lines:  # without the lock, since `say` may be slow
             self._say(line)

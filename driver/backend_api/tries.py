@@ -1,4 +1,4 @@
-"""The tries of one dispatch: what each is asked, what they used together, which answer counts."""
+"""The tries of a dispatch: the request of each, their common use, and the answer that counts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from driver.backend_api.driver import Usage, WorkerRequest, WorkerResult
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.usage import total_of
 
-# A stalled agent has taken long already: it is started once more and no oftener.
+# A stalled agent has taken long already, so it is started only once more.
 _TRIES_WHEN_SILENT = 2
 
 
 class Tries:
-    """One dispatch under way; used by one thread."""
+    """The tries of one running dispatch; used by one thread."""
 
     def __init__(self, request: WorkerRequest) -> None:
         self.result: WorkerResult | None = None
@@ -24,11 +24,11 @@ class Tries:
 
     @property
     def timeout_s(self) -> float | None:
-        """The time limit that the dispatch brings with it."""
+        """The time limit of the dispatch."""
         return self._request.timeout_s
 
     def next_request(self) -> WorkerRequest:
-        """The request; every try after the first has a scratch folder of its own in the first's."""
+        """The request of the next try; after the first, each has its own folder below `scratch`."""
         self._begun += 1
         scratch = self._request.scratch
         if self._begun == 1 or scratch is None:
@@ -36,13 +36,13 @@ class Tries:
         return replace(self._request, scratch=scratch / f"try-{self._begun}")
 
     def add(self, result: WorkerResult) -> None:
-        """A try is over; its answer counts from now on, with what all of them used."""
+        """End a try: its answer counts from now on, with the use of all tries."""
         if self.result is not None:
             result.usage = total_of((self.result.usage, result.usage))
         self.result = result
 
     def fault_to_wait_for(self, result: WorkerResult) -> ProviderFault | None:
-        """The fault that kept this try from its answer, None when another one is not worth it."""
+        """The fault of this try, None if another try is not worth it."""
         fault = result.fault
         if fault is not None and fault.kind is FaultKind.SILENT:
             self._silent += 1
@@ -52,7 +52,7 @@ class Tries:
 
 
 class TokenMeter:
-    """Adds up what dispatches used; safe to use from many threads."""
+    """Adds up the use of dispatches; safe to use from many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -75,6 +75,6 @@ class TokenMeter:
 
     @property
     def unmetered(self) -> int:
-        """How many dispatches had an unknown use."""
+        """The number of dispatches of unknown use."""
         with self._lock:
             return self._unmetered

@@ -1,4 +1,4 @@
-"""What a backend says it used: read strictly, and added up. Pure; an unknown is never a zero."""
+"""Reads and adds up reported usage strictly: an unknown number is never a zero. No I/O."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from state_store.documents import strict_json
 
 MAX_USAGE_BYTES = 65_536
 NOTHING_SPENT = Usage(0, 0, 0.0)
-_MOST = 10**12  # nobody uses so much, and sums of longer numbers cannot be written down
+_MOST = 10**12  # no use is so large, and sums of longer numbers cannot be stored
 
 
 class BadUsageError(ValueError):
-    """A use that cannot be believed; `known` is what is left of it."""
+    """A reported use that cannot be believed; `known` is its credible part."""
 
     def __init__(self, why: str, known: Usage) -> None:
         self.known = known
@@ -26,8 +26,8 @@ class BadUsageError(ValueError):
 def parse_usage(content: bytes) -> Usage:
     """Usage from `{"input_tokens": n, "output_tokens": n, "cost_usd": x}`; null is unknown.
 
-    Raises ValueError saying what is wrong, also for bad JSON and bad UTF-8, and BadUsageError where
-    some of it can be believed.
+    Raises ValueError saying what is wrong, also for bad JSON and bad UTF-8, and BadUsageError if a
+    part of it can be believed.
     """
     if len(content) > MAX_USAGE_BYTES:
         raise ValueError(f"it is larger than {MAX_USAGE_BYTES} bytes")
@@ -52,8 +52,8 @@ def usage_from(record: Mapping[str, Any]) -> Usage:
 
 
 def count(record: Mapping[str, Any], key: str) -> int | None:
-    """A non-negative whole number, or None when absent. Raises ValueError for anything else, and
-    for one that nobody can have used."""
+    """A non-negative whole number, or None when absent. Raises ValueError for anything else, also
+    for a number too large to be a use."""
     value = record.get(key)
     if value is None:
         return None
@@ -95,7 +95,7 @@ def total_of(uses: Iterable[Usage]) -> Usage:
 
 
 def with_least(whole: Usage, parts: Iterable[Usage]) -> Usage:
-    """`whole`, and where a sum in it is unknown the sum of what is known of its `parts`."""
+    """`whole` with a lower bound, from the known `parts`, for each sum in it that is unknown."""
     known = list(parts)
     tokens = sum(one.known_tokens for one in known) if whole.total_tokens is None else 0
     usd = math.fsum(one.known_usd for one in known) if whole.cost_usd is None else 0.0

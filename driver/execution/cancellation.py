@@ -1,7 +1,7 @@
-"""One switch that ends a wave: a signal or a halt sets it, everything that starts work asks it.
+"""The cancellation token of a wave: a signal or a halt sets it, and all work checks it first.
 
-Setting it runs the callbacks that end running processes. It is set from signal handlers, so it
-takes no lock that the interrupted thread could hold.
+Setting it runs the callbacks that end running processes. Signal handlers set it, so it takes no
+lock that the interrupted thread could hold.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from state_store.documents.errors import ExitCode, StoppedByPolicyError
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-SIGNAL_GRACE_S = 1.6  # whoever pressed Ctrl-C is waiting
+SIGNAL_GRACE_S = 1.6  # the user who pressed Ctrl-C is waiting
 
 
 class InterruptedWaveError(StoppedByPolicyError):
-    """A signal asked the wave to end; what was finished before stays finished."""
+    """A signal ends the wave; finished work stays finished."""
 
     def __init__(self, signal_number: int) -> None:
         self.exit_code = exit_code_of(signal_number)
@@ -35,7 +35,7 @@ def exit_code_of(signal_number: int) -> ExitCode:
 
 
 class CancellationToken:
-    """Set by the first signal, or closed by whoever watches a gate; a signal has the last word."""
+    """Ends a wave. The first signal sets it, or a gate closes it; a signal comes first as cause."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
@@ -52,30 +52,30 @@ class CancellationToken:
 
     @property
     def cause(self) -> StoppedByPolicyError | None:
-        """Why the wave is to end; None while it is not."""
+        """The reason for the end of the wave; None while it goes on."""
         if self.signal_number is not None:
             return InterruptedWaveError(self.signal_number)
         return self._closed
 
     @property
     def grace_s(self) -> float:
-        """How long whoever works may take to end; they are ended by force when half is over."""
+        """Seconds that running work may take to end. After half of them it is ended by force."""
         return SIGNAL_GRACE_S if self.signal_number is not None else self._grace_s
 
     def on_set(self, callback: Callable[[], None], *, only_by_signal: bool = False) -> None:
-        """Have `callback` called when the switch is set; at once if it already is."""
+        """Have `callback` called when the token is set; at once if it already is."""
         self._callbacks.append((callback, only_by_signal))
-        if self.is_set and self._concerns(only_by_signal=only_by_signal):
+        if self.signal_number is not None or (self._closed is not None and not only_by_signal):
             callback()
 
     def on_set_patiently(self, callback: Callable[[], None], patience_s: float) -> None:
-        """The same for what may still end by itself: closing the switch calls it only when it has
-        been closed for so long, as `remind` finds; a signal at once."""
+        """The same for work that may still end by itself: a signal calls `callback` at once, a
+        closed token after `patience_s` seconds, by `check_deadlines`."""
         self._patient.append((callback, patience_s))
         self.on_set(callback, only_by_signal=True)
 
-    def remind(self) -> None:
-        """Run the callbacks whose patience is over by now; for whoever watches the gate."""
+    def check_deadlines(self) -> None:
+        """Run the callbacks whose patience is over by now."""
         if self._closed is None:
             return
         waited_s = time.monotonic() - self._closed_at
@@ -88,19 +88,19 @@ class CancellationToken:
         """End the wave. Only the first signal counts."""
         if self.signal_number is None:
             self.signal_number = signal_number
-            self.insist()
+            self.force()
 
     def close(self, why: StoppedByPolicyError, grace_s: float) -> None:
         """End the wave for another reason than a signal. Only the first call counts."""
         if self._closed is None:
             self._grace_s, self._closed_at = grace_s, time.monotonic()
             self._closed = why
-            self.insist()
+            self.force()
 
-    def insist(self) -> None:
-        """Run the callbacks again: what was asked to end is then ended without any grace."""
+    def force(self) -> None:
+        """Run the callbacks again: work that was asked to end is then ended without any grace."""
         for callback, only_by_signal in tuple(self._callbacks):
-            if self._concerns(only_by_signal=only_by_signal):
+            if self.signal_number is not None or not only_by_signal:
                 callback()
 
     def check(self) -> None:
@@ -108,17 +108,14 @@ class CancellationToken:
         if (cause := self.cause) is not None:
             raise cause.with_traceback(None)  # one object, raised by many threads
 
-    def _concerns(self, *, only_by_signal: bool) -> bool:
-        return self.signal_number is not None or not only_by_signal
-
 
 @contextmanager
 def listening(stop: CancellationToken) -> Iterator[CancellationToken]:
-    """Route the ending signals into `stop`; a second signal leaves at once.
+    """Route the ending signals into `stop`; a second signal ends this process at once.
 
-    A signal that was ignored when we were started, by `nohup` say, stays ignored. Leaving at once
-    is safe: every running tree has a supervisor that ends it when this process is gone, and
-    everything remembered is written atomically.
+    A signal that was ignored when this process started, by `nohup` say, stays ignored. Ending at
+    once is safe: every running tree has a supervisor that ends it then, and all state is written
+    atomically.
     """
 
     def handle(number: int, _frame: FrameType | None) -> None:

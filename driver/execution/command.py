@@ -1,6 +1,6 @@
-"""What a run is and how it ended, as frozen data, with the sentences that explain it. No I/O.
+"""Commands and their ends as frozen data, with messages that explain them. No I/O.
 
-Also what a child may see of our environment. Running is the business of `driver.process`.
+Also defines the environment of a child. `driver.execution.processes` runs commands.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _PASSED_ON_WINDOWS = (
     *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP"),
     *("USERPROFILE", "APPDATA", "LOCALAPPDATA"),
 )
-# With one of these a git in the child works on another repository than the one it stands in; the
-# last makes a program of ours die on purpose, and is meant for us alone.
+# With one of these, git in a child works on another repository than the one it stands in. The last
+# one makes a program of ours die on purpose, and is meant for this process only.
 _NEVER_PASSED = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"),
     *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES"),
@@ -33,7 +33,7 @@ _NEVER_PASSED = (
 
 
 class Ending(StrEnum):
-    """How a run ended; only EXITED has an exit code."""
+    """The ways in which a run ends; only EXITED has an exit code."""
 
     EXITED = "exited"
     TIMED_OUT = "timed_out"
@@ -45,13 +45,13 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run. A string `argv` is run by a shell (`shell_argv`).
+    """A command to run. A shell runs a string `argv` (`shell_argv`).
 
     `env` is the complete environment. `output` is a path prefix: the whole text stays in
-    `<output>.out` and `<output>.err`. On time-out, on cancel or when it has printed nothing for
-    `silence_s` seconds the tree gets `first_signal`, then after `grace_s` seconds KILL.
-    `keep_bytes` of each stream, half head and half tail, come back.
-    The streams are files: a command that opens `/dev/stdout` to write, not to append, empties it.
+    `<output>.out` and `<output>.err`. On time-out, on cancel, or after `silence_s` seconds without
+    output the tree gets `first_signal`, and KILL after `grace_s` more seconds. `keep_bytes` of each
+    stream are returned, half head and half tail. The streams are files: a command that opens
+    `/dev/stdout` to write, not to append, empties it.
     """
 
     argv: tuple[str, ...] | str
@@ -68,11 +68,11 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a run ended. `exit_code` is negative for a signal and None unless `ending` is EXITED.
+    """The end of a run. `exit_code` is negative for a signal and None unless `ending` is EXITED.
 
     `survivors` counts the processes that outlived the leader (on time-out or cancel: the grace)
-    and had to be killed, `survivors_named` says `COMMAND (PID)` of the first of them. `reason` is
-    one sentence for every ending that has no exit code.
+    and had to be killed; `survivors_named` has `COMMAND (PID)` of the first ones. `reason` is a
+    sentence for every ending that has no exit code.
     """
 
     ending: Ending
@@ -89,7 +89,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A tree that runs now; `pid` is its leader, `last_output_age_s` the time since it printed."""
+    """A running tree; `pid` is its leader, `last_output_age_s` the time since its last output."""
 
     name: str
     pid: int
@@ -98,7 +98,7 @@ class Running:
 
 
 def unusable(command: Command) -> str:
-    """What no system could run, as a sentence; "" when there is nothing of the kind."""
+    """The reason why no system could run a command, as a sentence; "" if there is none."""
     if not command.argv:
         return "the command is empty"
     argv = (command.argv,) if isinstance(command.argv, str) else command.argv
@@ -114,7 +114,7 @@ def unusable(command: Command) -> str:
 
 
 def why_not(program: str, problem: OSError) -> str:
-    """Why a program could not be started, as a sentence with the remedy where one is known."""
+    """The reason why a program did not start, as a sentence, with a remedy if one is known."""
     known = {
         errno.ENOENT: "it was not found; install it or correct the name or PATH",
         errno.EACCES: "it may not be executed; check its permissions",
@@ -124,19 +124,19 @@ def why_not(program: str, problem: OSError) -> str:
     }
     where = "" if problem.filename in (None, program) else f" ({problem.filename})"
     system = problem.strerror or os.strerror(problem.errno or 0)
-    said = system if where else known.get(problem.errno or 0, system)
-    return f"cannot start {program}: {said}{where}"
+    reason = system if where else known.get(problem.errno or 0, system)
+    return f"cannot start {program}: {reason}{where}"
 
 
 def could_not_run_reason(finished: Finished) -> str:
-    """Why this run says nothing about the work, as a sentence; "" when it does."""
+    """The reason why a run says nothing about the work, as a sentence; "" when it does."""
     if finished.ending in (Ending.COULD_NOT_START, Ending.LOST):
         return finished.reason
     if finished.exit_code not in (NOT_FOUND, NOT_EXECUTABLE):
         return ""
     fault = "not found" if finished.exit_code == NOT_FOUND else "not executable"
-    said = finished.stderr.strip().rpartition("\n")[2]
-    return f"a command was {fault} (exit {finished.exit_code}){': ' if said else ''}{said}"
+    line = finished.stderr.strip().rpartition("\n")[2]
+    return f"a command was {fault} (exit {finished.exit_code}){': ' if line else ''}{line}"
 
 
 def child_environment(
@@ -144,10 +144,10 @@ def child_environment(
     names: Iterable[str] = (),
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The complete environment of a child: a short list, `names` of `parent`, and `extra`.
+    """The complete environment of a child: a short list and `names` of `parent`, and `extra`.
 
-    A name that ends in `*` is a prefix. What would point a git elsewhere never comes from `parent`;
-    `extra` is the engine's own word and passes as it is.
+    A name that ends in `*` is a prefix. Variables that would point git elsewhere are never taken
+    from `parent`; `extra` comes from the engine and passes unchanged.
     """
     wanted = (*_PASSED, *(_PASSED_ON_WINDOWS if os.name == "nt" else ()), *names)
     passes, never = _Names(wanted), _Names(_NEVER_PASSED)
@@ -156,7 +156,7 @@ def child_environment(
 
 
 class _Names:
-    """The names that fit one of several patterns, which every variable of every child is asked."""
+    """A set of names given by patterns; fast, because every variable of every child is tested."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         whole, begun = list[str](), list[str]()

@@ -1,8 +1,8 @@
-"""The program that starts supervisors: a fork of it costs a fifth of a Python started afresh.
+"""The program that starts supervisors: a fork of it costs a fifth of starting a new Python.
 
-`driver.supervised` starts one per owner, with `python -I -S`. It owns the start of supervisors and
-the word on how each ended, for nobody else can tell that a supervisor came to its own end. It does
-not read orders: they go from the orchestrator to the supervisor past it.
+`supervised` starts one per owner, with `python -I -S`. It starts the supervisors and reports how
+each ended, because only their parent knows that a supervisor ended by itself. It does not read
+orders: they go from the orchestrator straight to the supervisor.
 
 stdin, a socket: one byte for each run, which carries the run's own socket and its three streams;
 end-of-file when no more runs will come. To the run's socket, of which it keeps a copy until then:
@@ -32,19 +32,19 @@ STOP_LIMIT_S = 1.0
 
 
 class Supervisors:
-    """The supervisors that run, each with our copy of its socket."""
+    """The running supervisors, each with this program's copy of its socket."""
 
     def __init__(self, adopt: Callable[[], bool]) -> None:
         self._adopt = adopt
-        adopt()  # what a supervisor leaves that was killed
+        adopt()  # processes of a supervisor that was killed
         self._requests = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, 0)
         self._signals = supervisor.wake_on(signal.SIGCHLD, signal.SIGCONT)
-        # Nobody writes here: a supervisor reads the end of `life` when we are gone.
+        # Nothing is written here: a supervisor reads the end of `life` when this program is gone.
         self._life, self._alive = (end.detach() for end in _socket.socketpair())
         self._channels: dict[int, int] = {}
 
     def serve(self) -> None:
-        """Start what is asked for, until nobody can ask any more and everything has ended."""
+        """Start supervisors on request, until no more requests can come and all have ended."""
         sources = [self._signals, 0]
         while 0 in sources or self._channels:
             ready = select.select(sources, [], [])[0]
@@ -55,7 +55,7 @@ class Supervisors:
                 sources.remove(0)
 
     def _take(self) -> bool:
-        """Start one run; False when there is none any more."""
+        """Start one run; False when no more requests come."""
         room, on_exec = _socket.CMSG_SPACE(GIVEN * FD_SIZE), getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
         try:
             request, attached, _, _ = self._requests.recvmsg(1, room, on_exec)
@@ -69,7 +69,7 @@ class Supervisors:
         if len(fds) == GIVEN:
             self._start(fds[0], fds[1:])
             fds = fds[1:]
-        for fd in fds:  # too few, when we may open no more: the run ends without a word
+        for fd in fds:  # too few, because no more can be opened: the run ends without a report
             os.close(fd)
         return bool(request)
 
@@ -77,7 +77,7 @@ class Supervisors:
         try:
             pid = os.fork()
         except OSError as problem:
-            told(channel, f"could_not_start {problem.errno}\nreaped 0\n")
+            report(channel, f"could_not_start {problem.errno}\nreaped 0\n")
             os.close(channel)
             return
         if pid == 0:
@@ -93,24 +93,24 @@ class Supervisors:
         os.setsid()
         signal.signal(signal.SIGCONT, signal.SIG_DFL)
         supervisor.main(streams, self._life, self._adopt)
-        os._exit(0)  # nothing to clean up, and the orchestrator is waiting for our end
+        os._exit(0)  # nothing to clean up, and the orchestrator waits for this end
 
     def _collect(self) -> None:
-        """Collect the dead, tell how the supervisors among them ended, and end their orphans."""
+        """Collect dead children, report how supervisors among them ended, and end their orphans."""
         try:
             while (dead := os.waitpid(-1, os.WNOHANG)) != (0, 0):
                 channel = self._channels.pop(dead[0], None)
                 if channel is not None:
-                    told(channel, f"reaped {os.waitstatus_to_exitcode(dead[1])}\n")
+                    report(channel, f"reaped {os.waitstatus_to_exitcode(dead[1])}\n")
                     os.close(channel)
         except ChildProcessError:
             return
-        for pid in stop_all(self._strays, time.monotonic() + STOP_LIMIT_S):
+        for pid in stop_all(self._orphans, time.monotonic() + STOP_LIMIT_S):
             send(pid, signal.SIGKILL)
 
-    def _strays(self) -> list[int]:
-        strays = [pid for pid in children(os.getpid()) if pid not in self._channels]
-        return strays + [below for pid in strays for below in descendants(pid)]
+    def _orphans(self) -> list[int]:
+        orphans = [pid for pid in children(os.getpid()) if pid not in self._channels]
+        return orphans + [below for pid in orphans for below in descendants(pid)]
 
 
 def fds_in(data: bytes) -> list[int]:
@@ -119,7 +119,7 @@ def fds_in(data: bytes) -> list[int]:
     return [int.from_bytes(data[at : at + FD_SIZE], sys.byteorder) for at in starts]
 
 
-def told(channel: int, text: str) -> None:
+def report(channel: int, text: str) -> None:
     """Write to an orchestrator that may be gone."""
     try:
         os.write(channel, text.encode())

@@ -1,6 +1,6 @@
-"""Who runs on this machine, from Linux's /proc or from `ps`, and signals to those that may be gone.
+"""Lists the processes of this machine, from Linux's /proc or from `ps`, and signals them.
 
-It decides nothing: whom to end is the business of `driver.supervisor` and of who starts it.
+A signalled process may be gone. The supervisor and its caller decide which processes to end.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def is_zombie(pid: int) -> bool:
 
 
 def name_of(pid: int) -> bytes:
-    """The start of a process's command line; b"" where this system does not tell."""
+    """The start of a process's command line; b"" where this system does not have it."""
     for source in ("cmdline", "comm"):  # the first is empty where the process wiped it
         try:
-            with open(f"/proc/{pid}/{source}", "rb") as told:  # noqa: PTH123
-                name = bytes(told.read(NAME_BYTES).replace(b"\0", b" ").strip())
+            with open(f"/proc/{pid}/{source}", "rb") as source_file:  # noqa: PTH123
+                name = bytes(source_file.read(NAME_BYTES).replace(b"\0", b" ").strip())
         except OSError:
             return b""
         if name:
@@ -56,7 +56,7 @@ def name_of(pid: int) -> bytes:
 
 
 def process_list() -> list[tuple[int, int, int]]:
-    """Process, parent and group of all that live, from `ps`; for systems without Linux's /proc."""
+    """Process, parent and group of all living processes, from `ps`; for systems without /proc."""
     reading, writing = os.pipe()
     argv = ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat="]
     to_pipe = [(os.POSIX_SPAWN_DUP2, writing, 1)]
@@ -71,7 +71,7 @@ def process_list() -> list[tuple[int, int, int]]:
 
 
 def listed_members(rows: list[tuple[int, int, int]], root: int, group: int) -> list[int]:
-    """Those below `root`, those of the process group, and all that is below them."""
+    """The processes below `root`, those of the process group, and all descendants of these."""
     found = {pid for pid, parent, its_group in rows if its_group == group or parent == root}
     while new := {pid for pid, parent, _ in rows if parent in found} - found:
         found |= new
@@ -105,7 +105,7 @@ def send_group(group: int, number: int) -> None:
 def stop_all(members: Callable[[], list[int]], deadline: float) -> set[int]:
     """Stop all members until no new one shows up, or `deadline` (monotonic) has passed.
 
-    A fork bomb outruns one sweep of kills; what is stopped cannot fork.
+    A fork bomb outruns one sweep of kills; a stopped process cannot fork.
     """
     stopped: set[int] = set()
     while (new := set(members()) - stopped) and time.monotonic() < deadline:

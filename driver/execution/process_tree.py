@@ -1,7 +1,7 @@
-"""One running command as the orchestrator sees it: its time limit, its end, what became of it.
+"""The process tree of a running command: its time limit, its end, and its result.
 
-How a tree is started and reached is its subclass's business (`driver.supervised`, and
-`driver.process` for systems without POSIX process control).
+A subclass starts the tree and reaches it: `supervised`, or the one in `processes` for systems
+without POSIX process control.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ POLL_S = 1.0  # how late a waiting thread may notice that its supervisor is stuc
 
 
 class ProcessTree(ABC):
-    """One running command: its time limit, its end, and what became known of it."""
+    """The process tree of a running command, with its limits and the facts known about it."""
 
     def __init__(self, command: Command, streams: Streams, name: str) -> None:
         self.command = command
@@ -34,7 +34,7 @@ class ProcessTree(ABC):
         self._open = True
         self._asked = False
         self._over_limit: Ending | None = None
-        self._said = ""
+        self._last_words = ""
         self._printed, self._printed_at = 0.0, self.started
         limit = command.timeout_s
         self._limit_at = math.inf if limit is None else self.started + limit
@@ -46,14 +46,14 @@ class ProcessTree(ABC):
 
     @abstractmethod
     def _ask(self, order: bytes) -> None:
-        """Have the tree ended, gently (`e`) or at once (`k`); returns at once."""
+        """Order the end of the tree, gently (`e`) or at once (`k`); returns without waiting."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Make sure that nothing runs any more, and give back what this tree held."""
+        """Make sure that nothing runs any more, and release the resources of this tree."""
 
     def follow(self) -> None:
-        """Wait for the end, and bring it about when the time limit has passed."""
+        """Wait for the end, and order it when a limit has passed."""
         while (now := time.monotonic()) < self._give_up_at:
             left = self._left(now)
             if left <= 0:
@@ -63,7 +63,7 @@ class ProcessTree(ABC):
                 break
 
     def _left(self, now: float) -> float:
-        """Seconds until a limit is reached, which is then noted; once one was, there is none."""
+        """Seconds until a limit is reached, which is then noted; infinite after that."""
         if self._over_limit or self._asked:
             return math.inf
         left, ending = self._limit_at - now, Ending.TIMED_OUT
@@ -81,7 +81,7 @@ class ProcessTree(ABC):
         return now - self._printed_at
 
     def end(self) -> None:
-        """Ask for the end; asked again, for the end at once. Safe in a signal handler."""
+        """Order the end; a second call orders it at once. Safe in a signal handler."""
         with self._lock:
             if not self._open:
                 return
@@ -91,13 +91,13 @@ class ProcessTree(ABC):
             self._give_up_at = min(self._give_up_at, limit)
 
     def close(self) -> None:
-        """Let go of the tree, which ends it if it still runs."""
+        """Release the tree, which ends it if it still runs."""
         with self._lock:
             self._open = False
         self._release()
 
     def seen(self) -> Running | None:
-        """This tree for `Processes.running`, None when it has no leader (any more)."""
+        """This tree for `Processes.running`; None before its leader started and after its end."""
         with self._lock:
             if not self._open or "started" not in self.facts:
                 return None
@@ -106,7 +106,7 @@ class ProcessTree(ABC):
         return Running(self._name, self.facts["started"], self.started, age)
 
     def finished(self) -> Finished:
-        """What is to be said about the run, without its duration."""
+        """The result of the run, without its duration."""
         ending, reason = self._ending()
         streams, keep = self._streams, self.command.keep_bytes
         return Finished(
@@ -125,34 +125,33 @@ class ProcessTree(ABC):
     def _ending(self) -> tuple[Ending, str]:
         left = self.facts.get("left", 0)
         also = f"; {left} of its processes could not be ended" if left else ""
-        if problem := self._start_problem():
+        problem = None
+        if number := self.facts.get("could_not_enter"):
+            problem = OSError(number, os.strerror(number), str(self.command.cwd))
+        elif number := self.facts.get("could_not_start"):
+            problem = OSError(number, "")
+        if problem:
             return Ending.COULD_NOT_START, why_not_started(self.command, problem)
         if "exit" in self.facts and "ending" not in self.facts:
             return Ending.EXITED, also.removeprefix("; ")
         if self._over_limit:
-            return self._over_limit, f"ended {self._why_ended()}{also}"
+            is_silent = self._over_limit is Ending.SILENT
+            limit_s = self.command.silence_s if is_silent else self.command.timeout_s
+            why = (
+                f"after {limit_s:g} s of silence" if is_silent else f"at its limit of {limit_s:g} s"
+            )
+            return self._over_limit, f"ended {why}{also}"
         if self._asked:
             return Ending.CANCELLED, f"cancelled{also}"
         if "ending" in self.facts:
             return Ending.LOST, "its supervisor was told to end it from elsewhere, or left alone"
         fault = "ended unexpectedly" if "supervisor" in self.facts else "did not start"
-        return Ending.LOST, f"its supervisor {fault}{': ' * bool(self._said)}{self._said}"
-
-    def _why_ended(self) -> str:
-        if self._over_limit is Ending.SILENT:
-            return f"after {self.command.silence_s:g} s of silence"
-        return f"at its limit of {self.command.timeout_s:g} s"
-
-    def _start_problem(self) -> OSError | None:
-        if number := self.facts.get("could_not_enter"):
-            return OSError(number, os.strerror(number), str(self.command.cwd))
-        if number := self.facts.get("could_not_start"):
-            return OSError(number, "")
-        return None
+        words = f": {self._last_words}" if self._last_words else ""
+        return Ending.LOST, f"its supervisor {fault}{words}"
 
 
 def why_not_started(command: Command, problem: OSError) -> str:
-    """Why a command did not start, as a sentence that names the program or the missing folder."""
+    """The reason why a command did not start, with the program or the missing folder."""
     # On POSIX a string has become the arguments of a shell before it comes here.
     program = "cmd.exe" if isinstance(command.argv, str) else command.argv[0]
     if not command.cwd.is_dir():

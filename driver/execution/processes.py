@@ -1,8 +1,8 @@
-"""The door to other programs; `driver.supervised`, behind it, starts the one that starts the rest.
+"""Runs other programs; all of them start here or, through the fork server, in `supervised`.
 
 `capture` is for short trusted helpers such as git. `Processes.run` is for agents and tests: it
-ends the whole tree on time-out, cancel or our own death, and never blocks on what the tree prints.
-What happens below the leader is the business of `supervisor`. Nothing here judges.
+ends the whole tree on time-out, on cancel and with this process, and never blocks on the output of
+the tree. `supervisor` handles the processes below the leader. Judges no result.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DRAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """How a short, trusted helper program ended; both streams whole, as bytes."""
+    """The end of a short, trusted helper program; both streams whole, as bytes."""
 
     argv: tuple[str, ...]
     exit_code: int
@@ -74,10 +74,10 @@ def capture(
     timeout_s: float,
     stdin: bytes = b"",
 ) -> Captured:
-    """Run a trusted program such as git and return what it printed.
+    """Run a trusted program such as git and return its output.
 
-    Raises FileNotFoundError when the program is missing. Agents and tests never come this way:
-    they go through `Processes.run`, which can end a whole tree.
+    Raises FileNotFoundError when the program is missing. Agents and tests are run by
+    `Processes.run`, which can end a whole tree.
     """
     with subprocess.Popen(
         list(argv),
@@ -106,9 +106,9 @@ def _drained(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
 
 
 def shell_argv(command: str) -> tuple[str, ...]:
-    """The arguments that run a string in a shell where a pipe is as red as its reddest part.
+    """The arguments that run a string in a shell where a pipe fails if any part of it fails.
 
-    Where no shell knows `pipefail` a plain `sh` runs it, and `cmd.exe` does on Windows.
+    Without a shell that knows `pipefail`, `sh` runs it; on Windows `cmd.exe` does.
     """
     return (*_shell(), command)
 
@@ -129,27 +129,31 @@ class Processes:
     """The running trees of one owner.
 
     Thread safe; `cancel` and `running` are safe in a signal handler: the only locks they take are
-    re-entrant, one per tree, and nobody waits while holding one. `supervised=False` is for systems
-    without POSIX process control: trees are ended, but survivors are neither found nor counted.
+    re-entrant, one per tree, and no thread waits while holding one. `supervised=False` is for
+    systems without POSIX process control: trees are ended, but survivors are not found.
     """
 
     def __init__(self, *, supervised: bool = not ON_WINDOWS) -> None:
-        self._nursery = ForkServer() if supervised else None
+        self._fork_server = ForkServer() if supervised else None
         self._trees: dict[int, ProcessTree] = {}
         self._cancelled = False
 
     def run(self, command: Command, *, name: str = "") -> Finished:
-        """Run a command to its end and return how that went; raises nothing for its faults."""
+        """Run a command to its end and return its result; its faults raise nothing."""
         began = time.monotonic()
         if self._cancelled:
             return _without_exit(Ending.CANCELLED, "cancelled before it was started")
         if wrong := unusable(command):
             return _without_exit(Ending.COULD_NOT_START, wrong)
-        command = _with_shell(command)
+        if isinstance(command.argv, str) and not ON_WINDOWS:
+            command = replace(command, argv=shell_argv(command.argv))
         try:
             failpoint("process.before_start")
             with open_streams(command) as streams:
-                tree = self._started(command, streams, name)
+                if self._fork_server is None:
+                    tree: ProcessTree = _Unsupervised(command, streams, name)
+                else:
+                    tree = Supervised(command, streams, name, self._fork_server)
                 self._follow(tree)
                 finished = replace(tree.finished(), duration_s=time.monotonic() - began)
             failpoint("process.after_finish")
@@ -158,30 +162,25 @@ class Processes:
             return _without_exit(Ending.COULD_NOT_START, why_not_started(command, problem))
 
     def make_ready(self) -> None:
-        """Have the next run start sooner, where there is other work to do until then."""
-        if self._nursery is not None and not self._cancelled:
-            self._nursery.make_ready()
-
-    def _started(self, command: Command, streams: Streams, name: str) -> ProcessTree:
-        if self._nursery is None:
-            return _Unsupervised(command, streams, name)
-        return Supervised(command, streams, name, self._nursery)
+        """Let the next run start sooner, if there is other work to do until then."""
+        if self._fork_server is not None and not self._cancelled:
+            self._fork_server.make_ready()
 
     def cancel(self) -> None:
-        """End every running tree and start no further one; called again, without any grace."""
+        """End every running tree and start no further one; a second call gives no grace."""
         self._cancelled = True
         for tree in tuple(self._trees.values()):
             tree.end()
 
     def running(self) -> tuple[Running, ...]:
-        """What runs at this moment, oldest first."""
+        """The trees that run at this moment, oldest first."""
         seen = [tree.seen() for tree in tuple(self._trees.values())]
         return tuple(running for running in seen if running is not None)
 
     def _follow(self, tree: ProcessTree) -> None:
         self._trees[id(tree)] = tree
         try:
-            if self._cancelled:  # since we looked above
+            if self._cancelled:  # since the check above
                 tree.end()
             tree.follow()
         finally:
@@ -190,7 +189,7 @@ class Processes:
 
 
 class _Unsupervised(ProcessTree):
-    """A tree that is our own child: all that is possible on Windows."""
+    """A tree whose leader is a child of this process: all that is possible on Windows."""
 
     def __init__(self, command: Command, streams: Streams, name: str) -> None:
         super().__init__(command, streams, name)
@@ -215,7 +214,7 @@ class _Unsupervised(ProcessTree):
         return "exit" in self.facts
 
     def _ask(self, order: bytes) -> None:
-        del order  # there is no gentle way here
+        del order  # Windows has no gentle way
         if self._child.returncode is None:
             self.facts["ending"] = 1
             _end_tree(self._child.pid)
@@ -238,12 +237,6 @@ def _kill_group(leader: int) -> None:
         _end_tree(leader)
     else:
         send_group(leader, signal.SIGKILL)
-
-
-def _with_shell(command: Command) -> Command:
-    if ON_WINDOWS or not isinstance(command.argv, str):
-        return command
-    return replace(command, argv=shell_argv(command.argv))
 
 
 def _without_exit(ending: Ending, reason: str) -> Finished:

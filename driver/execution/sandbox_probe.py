@@ -1,6 +1,6 @@
-"""What this machine can confine an agent with: the levels, the choice, and the probe.
+"""Finds out by which means this machine can confine an agent: the levels and the probe.
 
-Nothing is confined here. `look` finds the facts by trying them out, `choose` is pure.
+Confines nothing. `look` finds the facts by trying them out; `choose` does no I/O.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.execution.processes import Captured, capture
+from driver.execution.processes import capture
 from driver.filesystem.temporary import scratch_folder
 
 BWRAP = "bwrap"
@@ -45,8 +45,8 @@ except OSError:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What was found. `bwrap` is the program that passed its trial, "" when none did, and then
-    `bwrap_problem` says why; `landlock_abi` is 0 where the kernel has none."""
+    """The facts of a probe. `bwrap` is the program that passed its trial, "" when none did, and
+    then `bwrap_problem` says why; `landlock_abi` is 0 where the kernel has none."""
 
     bwrap: str = ""
     bwrap_problem: str = ""
@@ -65,8 +65,8 @@ def choose(facts: Facts) -> str:
 
 
 def look(environ: Mapping[str, str], avoid: Iterable[Path] = ()) -> Facts:
-    """Find out, by running bwrap and asking the kernel; `avoid` are folders agents can write,
-    whose programs do not count."""
+    """Find the facts by running bwrap and asking the kernel. Programs in `avoid`, folders that
+    agents can write, do not count."""
     program, problem = "", "it is a program for Linux"
     if sys.platform == "linux":
         program = program_outside(BWRAP, environ.get("PATH", os.defpath), avoid) or ""
@@ -101,7 +101,9 @@ def bwrap_argv(program: str, writable: Path, inner: Iterable[str]) -> tuple[str,
 
 
 def _why_not_confining(program: str, environ: Mapping[str, str]) -> str:
-    with scratch_folder() as folder, _listener() as server:
+    """Try bwrap out: "" if its probe could neither write outside nor reach the network."""
+    with scratch_folder() as folder, socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
         writable, outside = folder / "in", folder / "outside"
         writable.mkdir()
         inside = writable / "inside"
@@ -116,30 +118,16 @@ def _why_not_confining(program: str, environ: Mapping[str, str]) -> str:
             )
         except OSError as error:
             return f"{program} cannot be run: {error.strerror or error}"
-        return _judged(done, inside=inside, outside=outside, reached=_was_reached(server))
-
-
-def _judged(done: Captured, *, inside: Path, outside: Path, reached: bool) -> str:
-    if not done.ok or not inside.exists():
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        return "timed out" if done.timed_out else (said or [f"exit {done.exit_code}"])[-1]
-    if outside.exists():
-        return "it let a file outside be written"
-    return "it let the network be reached" if reached else ""
-
-
-def _listener() -> socket.socket:
-    server = socket.create_server(("127.0.0.1", 0))
-    server.setblocking(False)
-    return server
-
-
-def _was_reached(server: socket.socket) -> bool:
-    try:
-        server.accept()[0].close()
-    except BlockingIOError:
-        return False
-    return True
+        if not done.ok or not inside.exists():
+            lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            return "timed out" if done.timed_out else (lines or [f"exit {done.exit_code}"])[-1]
+        if outside.exists():
+            return "it let a file outside be written"
+        try:
+            server.accept()[0].close()
+        except BlockingIOError:
+            return ""
+        return "it let the network be reached"
 
 
 def _landlock_abi() -> int:

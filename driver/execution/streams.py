@@ -1,7 +1,7 @@
 """The three streams of a run, as files, and the bounded text that is kept of them.
 
-Files, not pipes: nobody has to read them for the child to go on, and no grandchild that keeps one
-open can keep us waiting. Nothing here starts or ends a process.
+They are files, not pipes: the child goes on although nothing reads them, and a grandchild that
+keeps one open cannot block this process. Starts and ends no process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONTINUATIONS = bytes(range(0x80, 0xC0))  # every byte of a UTF-8 character but
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The open files; the paths are None when only what is kept in memory will remain."""
+    """The open files; the paths are None when only the text in memory will remain."""
 
     stdin: FileIO
     stdout: FileIO
@@ -35,11 +35,11 @@ class Streams:
         return self.stdin.fileno(), self.stdout.fileno(), self.stderr.fileno()
 
     def last_written(self) -> float:
-        """When one of the outputs last grew, in seconds of the wall clock."""
+        """The time at which an output last grew, in seconds of the wall clock."""
         return max(os.fstat(file.fileno()).st_mtime for file in (self.stdout, self.stderr))
 
     def writers(self) -> list[int]:
-        """The processes that print into these files, where /proc tells; readers are not meant."""
+        """The processes that have these files as output, where /proc shows them."""
         ours = [os.fstat(file.fileno()) for file in (self.stdout, self.stderr)]
         pids = [path.name for path in Path("/proc").glob("[0-9]*")]
         return [int(pid) for pid in pids if _prints_to(pid, ours)]
@@ -56,10 +56,11 @@ def _prints_to(pid: str, files: list[os.stat_result]) -> bool:
 
 @contextmanager
 def open_streams(command: Command) -> Iterator[Streams]:
-    """The streams for one run of `command`; raises OSError where they cannot be made."""
-    out, err = (_output_path(command.output, suffix) for suffix in (".out", ".err"))
-    with _input(command.stdin) as given, _output(out) as stdout, _output(err) as stderr:
-        yield Streams(given, stdout, stderr, out, err)
+    """The streams for one run of `command`; raises OSError if they cannot be created."""
+    prefix = command.output
+    out, err = (None if prefix is None else Path(f"{prefix}{end}") for end in (".out", ".err"))
+    with _input(command.stdin) as stdin, _output(out) as stdout, _output(err) as stderr:
+        yield Streams(stdin, stdout, stderr, out, err)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -83,7 +84,7 @@ def kept_text(stream: FileIO, keep_bytes: int, file: Path | None) -> str:
 
 
 def join_cut(head: bytes, tail: bytes, size: int, file: Path | None) -> str:
-    """Head and tail of a text of `size` bytes, with a line between them that says what is missing.
+    """Head and tail of a text of `size` bytes, with a line between them that counts the rest.
 
     A character that a cut went through is left out rather than shown as damaged.
     """
@@ -92,9 +93,9 @@ def join_cut(head: bytes, tail: bytes, size: int, file: Path | None) -> str:
     torn = len(decoder.getstate()[0])
     start = len(tail[:3]) - len(tail[:3].lstrip(_CONTINUATIONS))
     left_out = size - (len(head) - torn) - (len(tail) - start)
-    place = f", whole text in {file}" if file else ""
+    where = f", whole text in {file}" if file else ""
     border = "" if shown.endswith("\n") or not shown else "\n"
-    note = f"[... {left_out} bytes left out{place} ...]"
+    note = f"[... {left_out} bytes left out{where} ...]"
     return f"{_visible(shown)}{border}{note}\n{_text(tail[start:])}"
 
 
@@ -114,30 +115,27 @@ def _read_at(stream: FileIO, start: int, size: int) -> bytes:
     return got
 
 
-def _output_path(prefix: Path | None, suffix: str) -> Path | None:
-    return None if prefix is None else Path(f"{prefix}{suffix}")
-
-
 def _input(text: bytes) -> FileIO:
+    """A file to read `text` from: a pipe could block when the child does not read."""
     if not text:
         return Path(os.devnull).open("rb", buffering=0)
-    given = _nameless()
-    write_all(given.fileno(), text)
-    given.seek(0)
-    return given
+    stdin = _nameless()
+    write_all(stdin.fileno(), text)
+    stdin.seek(0)
+    return stdin
 
 
 def _output(path: Path | None) -> FileIO:
     if path is None:
         return _append_only(_nameless())
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # never write through a link that somebody left there
+    path.unlink(missing_ok=True)  # never write through a link that was left there
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
     return FileIO(os.open(path, flags, 0o600), "r+")
 
 
 def _nameless() -> FileIO:
-    # Nothing to remove afterwards, not even when we are killed.
+    # Nothing to remove afterwards, not even when this process is killed.
     return tempfile.TemporaryFile(buffering=0)
 
 

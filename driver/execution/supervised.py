@@ -1,7 +1,7 @@
-"""A tree below a supervisor, and the nursery that starts the supervisors of one owner.
+"""Process trees below a supervisor, and the fork server that starts the supervisors of one owner.
 
-This is the orchestrator's side of `driver.nursery` and `driver.supervisor`: orders go out, facts
-come in, and nothing a supervisor told is believed before the nursery has seen it end by itself.
+This is the orchestrator's side of `fork_server` and `supervisor`: orders go out, facts come in. A
+supervisor's facts are believed only after the fork server saw it end by itself.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from driver.execution import fork_server as nursery
-from driver.execution import process_table, supervisor
+from driver.execution import fork_server, process_table, supervisor
 from driver.execution.command import Command
 from driver.execution.process_tree import STUCK_AFTER_S, ProcessTree
 from driver.execution.streams import Streams
 from driver.terminal.safe_text import safe_line
 
-# Generous, because many forks may wait for few processors; one that is merely stopped is woken.
-NURSERY_LIMIT_S = 30.0
-LEAVE_S = 1.0  # for a nursery to leave by itself
+# Generous, because many forks may wait for few processors; a stopped fork server is woken.
+START_LIMIT_S = 30.0
+LEAVE_S = 1.0  # for a fork server to end by itself
 _FACT = re.compile(
     rb"(supervisor|started|could_not_enter|could_not_start|ending|exit|survivors|left|reaped)"
     rb" (-?\d{1,10})"
@@ -42,11 +41,11 @@ class ForkServer:
     """The program that starts the supervisors of one owner, started when it is first needed.
 
     Thread safe. It ends with this object, with the interpreter, and when the orchestrator is
-    killed; when somebody else ends it the next run starts another.
+    killed. If another process ends it, the next run starts a new one.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # never taken by what a signal handler may call
+        self._lock = threading.Lock()  # no signal handler takes it
         self._requests: socket.socket | None = None
         self._wake = _nothing
         self._leave = _nothing
@@ -63,22 +62,22 @@ class ForkServer:
         return ours
 
     def make_ready(self) -> None:
-        """Start it beside what else there is to do, as it is needed soon."""
-        with self._lock, suppress(OSError):  # told by the run that needs it
+        """Start it already, because it is needed soon."""
+        with self._lock, suppress(OSError):  # the run that needs it reports the error
             if self._requests is None:
                 self._start()
 
     def wake(self) -> None:
-        """Have it go on, should somebody have stopped it."""
+        """Let it continue, in case another process stopped it."""
         self._wake()
 
     def last_words(self) -> str:
-        """The last line that a nursery which failed printed, "" when there is none."""
-        said = b""
+        """The last line that a failed fork server printed, "" when there is none."""
+        printed = b""
         if self._requests is not None:
             with suppress(OSError):
-                said = self._requests.recv(65_536, socket.MSG_DONTWAIT)
-        return said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+                printed = self._requests.recv(65_536, socket.MSG_DONTWAIT)
+        return printed.decode("utf-8", "replace").strip().rpartition("\n")[2]
 
     def _give(self, fds: tuple[int, ...]) -> None:
         with self._lock:
@@ -97,7 +96,7 @@ class ForkServer:
             except BaseException:
                 ours.close()
                 raise
-        ours.settimeout(NURSERY_LIMIT_S)
+        ours.settimeout(START_LIMIT_S)
         self._wake = lambda: child.send_signal(signal.SIGCONT)
         self._leave = weakref.finalize(self, _leave, ours, child)
         self._requests = ours
@@ -105,9 +104,9 @@ class ForkServer:
 
 def _program(requests: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-B", nursery.__file__],
+        [sys.executable, "-I", "-S", "-B", fork_server.__file__],
         cwd="/",
-        env=_nursery_environment(),
+        env=_server_environment(),
         stdin=requests,
         stdout=requests,
         stderr=requests,
@@ -123,7 +122,7 @@ def _sent(requests: socket.socket, fds: tuple[int, ...]) -> bool:
 
 
 def _nothing() -> None:
-    """What there is to wake or to end before a nursery was started."""
+    """Stands for waking and ending the fork server before it was started."""
 
 
 def _leave(requests: socket.socket, child: subprocess.Popen[bytes]) -> None:
@@ -135,24 +134,24 @@ def _leave(requests: socket.socket, child: subprocess.Popen[bytes]) -> None:
 
 
 @cache
-def _nursery_environment() -> dict[str, str]:
-    # Empty, for the tree can read it in /proc. A relocated Python finds its own library only so.
+def _server_environment() -> dict[str, str]:
+    # Else empty, because the tree can read it in /proc. A relocated Python finds its library by it.
     library = Path(sys.base_exec_prefix, "lib")
     found = any(library.glob("libpython3*.so*"))
     return {"LD_LIBRARY_PATH": str(library)} if found else {}
 
 
 class Supervised(ProcessTree):
-    """A tree below a supervisor, which is told and tells through one socket."""
+    """A tree below a supervisor; orders and facts go through one socket."""
 
     def __init__(self, command: Command, streams: Streams, name: str, starter: ForkServer) -> None:
         super().__init__(command, streams, name)
         self._starter = starter
-        self._give_up_at = self.started + NURSERY_LIMIT_S
+        self._give_up_at = self.started + START_LIMIT_S
         self._over = False
         self._unread = b""
         self._channel = starter.supervise(streams)
-        self._channel.settimeout(NURSERY_LIMIT_S)
+        self._channel.settimeout(START_LIMIT_S)
         self._poll = select.poll()
         self._poll.register(self._channel, select.POLLIN)
         with suppress(ConnectionError, TimeoutError):  # shows as a run that is lost
@@ -163,33 +162,34 @@ class Supervised(ProcessTree):
             if "supervisor" not in self.facts or "left" in self.facts:
                 self._starter.wake()
             return False
-        told = self._read()
-        *lines, self._unread = (self._unread + told).split(b"\n")
+        received = self._read()
+        *lines, self._unread = (self._unread + received).split(b"\n")
         for line in lines:
             if known := _FACT.fullmatch(line):
                 self._learn(known[1].decode(), int(known[2]))
             elif survivor := _SURVIVOR.fullmatch(line):
                 self.survivors.append(_named(int(survivor[1]), survivor[2]))
             else:  # the last words of a supervisor that failed
-                self._said = line.decode("utf-8", "replace").strip()
-        self._over = not told
+                self._last_words = line.decode("utf-8", "replace").strip()
+        self._over = not received
         if self._over and "supervisor" not in self.facts:
-            self._said = self._said or self._starter.last_words()
+            self._last_words = self._last_words or self._starter.last_words()
         return self._over
 
     def _read(self) -> bytes:
         try:
             return self._channel.recv(65_536)
-        except ConnectionResetError:  # it ended before it had read all that we asked
+        except ConnectionResetError:  # it ended before it had read the whole order
             return b""
 
     def _learn(self, fact: str, value: int) -> None:
+        """Note a fact. The first one ends the limit of the start, the last sets that of the end."""
         self.facts[fact] = value
         with self._lock:
             if fact == "supervisor" and not self._asked:
                 self._give_up_at = math.inf
             if fact == "left":
-                self._give_up_at = min(self._give_up_at, time.monotonic() + NURSERY_LIMIT_S)
+                self._give_up_at = min(self._give_up_at, time.monotonic() + START_LIMIT_S)
 
     def _ask(self, order: bytes) -> None:
         with suppress(ConnectionError, BlockingIOError):
@@ -202,8 +202,8 @@ class Supervised(ProcessTree):
         limit = min(self._give_up_at, time.monotonic() + patience)
         while not self._over and (left := limit - time.monotonic()) > 0:
             self._wait(left)
-        # What a supervisor told counts only if it came to its own end: whoever it supervised may
-        # be able to kill it.
+        # The facts of a supervisor count only if it ended by itself, because the processes that it
+        # supervises may be able to kill it.
         if self.facts.get("reaped") != 0:
             self._abandon()
         self._channel.close()
@@ -213,7 +213,7 @@ class Supervised(ProcessTree):
         leader = self.facts.get("started", 0)
         ended = self._over or "reaped" in self.facts  # its number may be another's by now
         its_supervisor = 0 if ended else self.facts.get("supervisor", 0)
-        # Who kills the supervisor may do so before we know its leader, so look for writers too.
+        # A process may kill the supervisor before the leader is known here, so writers count too.
         roots = {its_supervisor, leader, *self._streams.writers()} - {0}
         found = {pid for root in roots for pid in (root, *process_table.descendants(root))}
         if leader > 1:
@@ -224,12 +224,14 @@ class Supervised(ProcessTree):
             process_table.send(its_supervisor, signal.SIGKILL)
 
 
-def _named(pid: int, told: bytes) -> str:
-    name = b"" if told == b"-" else bytes.fromhex(told.decode())
+def _named(pid: int, name_in_hex: bytes) -> str:
+    """`COMMAND (PID)`; the command line comes from an agent, so it is made safe to print."""
+    name = b"" if name_in_hex == b"-" else bytes.fromhex(name_in_hex.decode())
     return f"{safe_line(name.decode('utf-8', 'replace')) or 'a process'} ({pid})"
 
 
 def _order(command: Command) -> bytes:
+    """The command as `supervisor.Order` reads it."""
     numbers = (int(command.first_signal), command.grace_s, command.cwd.absolute())
     variables = (f"{name}={value}" for name, value in command.env.items())
     fields = (*numbers, len(command.argv), *command.argv, *variables)

@@ -1,7 +1,7 @@
-"""What stands between Tidegate and one process tree, and leaves nothing of it behind.
+"""Supervises one process tree, and leaves nothing of it behind.
 
-`driver.nursery` forks a process per run that calls `main`. It owns starting the leader, adopting
-orphans, and ending the tree; it does not own time limits or output, which go past it into files.
+The fork server forks a process for each run, which calls `main`. The supervisor starts the leader,
+adopts orphans and ends the tree; time limits are the orchestrator's, and output goes into files.
 
 stdin, a socket: twelve digits, then that many bytes of order (`Order`). After it the byte `e` ends
 the tree gently, `k` at once, and end-of-file (the orchestrator died) within half a second.
@@ -37,7 +37,7 @@ from driver.execution.process_table import (
 PR_SET_CHILD_SUBREAPER = 36
 HEADER_DIGITS = 12
 # A helper that notices the end of its parent (a resource tracker, the other side of a pipe) gets
-# this long to leave by itself before it counts as left running.
+# this long to end by itself before it counts as left running.
 SETTLE_S = 0.5
 ORPHANED_GRACE_S = 0.5
 KILL_LIMIT_S = 2.0
@@ -51,7 +51,7 @@ ENDED_BY_SIGNAL = "signal"
 
 
 class Order:
-    """What to run: fields joined by NUL, which no argument and no variable can hold."""
+    """A command to run: fields joined by NUL, which no argument and no variable can hold."""
 
     def __init__(self, fields: list[bytes]) -> None:
         self.first_signal = int(fields[0])
@@ -63,24 +63,25 @@ class Order:
 
 
 class Inbox:
-    """Everything that can wake the supervisor: its orders, signals, and the end of the nursery."""
+    """All that can wake the supervisor: its orders, signals, and the end of the fork server."""
 
-    def __init__(self, nursery: int) -> None:
-        self._nursery = nursery
+    def __init__(self, fork_server: int) -> None:
+        self._fork_server = fork_server
         self._signals = wake_on(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        self._sources = [self._signals, 0, nursery]
+        self._sources = [self._signals, 0, fork_server]
 
     def wait(self, timeout_s: float | None) -> str:
-        """Why the tree has to end, or "" for news of children and for no news at all."""
+        """The reason why the tree has to end; "" for a signal of a child and for none."""
         ready = select.select(self._sources, [], [], timeout_s)[0]
         asked = self._order() if 0 in ready else ""
-        if self._nursery in ready:
-            self._sources.remove(self._nursery)
+        if self._fork_server in ready:
+            self._sources.remove(self._fork_server)
             asked = asked or ENDED_AS_ORPHAN
-        told = set(os.read(self._signals, 512)) if self._signals in ready else set()
-        return asked or (ENDED_BY_SIGNAL if told - {signal.SIGCHLD} else "")
+        numbers = set(os.read(self._signals, 512)) if self._signals in ready else set()
+        return asked or (ENDED_BY_SIGNAL if numbers - {signal.SIGCHLD} else "")
 
     def _order(self) -> str:
+        """The order that has arrived; end-of-file means that the orchestrator died."""
         given = read(64)
         if not given:
             self._sources.remove(0)
@@ -89,7 +90,7 @@ class Inbox:
 
 
 def wake_on(*numbers: int) -> int:
-    """A descriptor that a byte arrives on with each of these signals."""
+    """A descriptor on which a byte arrives with each of these signals."""
     # Sockets, because a pipe can be opened by others through /proc, and read empty or held open.
     signals, wake = (end.detach() for end in _socket.socketpair())
     os.set_blocking(wake, False)
@@ -111,7 +112,7 @@ class Tree:
         self.exit_code: int | None = None
 
     def gone(self) -> bool:
-        """Collect the dead, and say whether nothing is left."""
+        """Collect dead children; returns True if nothing is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -123,13 +124,13 @@ class Tree:
                 self.exit_code = os.waitstatus_to_exitcode(status)
 
     def members(self) -> list[int]:
-        """The living, as far as this system lets us see them."""
+        """The living processes, as far as this system shows them."""
         if self.adopting:
             return descendants(os.getpid())
         return listed_members(process_list(), os.getpid(), self.leader)
 
     def signal_once(self, number: int) -> None:
-        """Signal the leader's group, and each member outside it, so that nobody hears it twice."""
+        """Signal the leader's group, and each member outside it, so that none gets it twice."""
         outside = [pid for pid in self.members() if group_of(pid) != self.leader]
         if self.exit_code is None:
             send_group(self.leader, number)
@@ -137,7 +138,7 @@ class Tree:
             send(pid, number)
 
     def kill(self, inbox: Inbox) -> tuple[dict[int, bytes], int]:
-        """Kill until nothing is left: who besides the leader, and how many would not die."""
+        """Kill until nothing is left; returns the victims but the leader, and how many remain."""
         killed: dict[int, bytes] = {}
         deadline = time.monotonic() + KILL_LIMIT_S
         while not self.gone():
@@ -154,7 +155,7 @@ class Tree:
 
 
 def way_to_adopt() -> Callable[[], bool]:
-    """What makes the caller the parent of every orphan below it; it says False where it cannot."""
+    """A function that makes its caller the parent of every orphan below it; False if it cannot."""
     if sys.platform != "linux" or not os.path.exists(  # noqa: PTH110
         f"/proc/self/task/{os.getpid()}/children"
     ):
@@ -168,7 +169,7 @@ def way_to_adopt() -> Callable[[], bool]:
 
 
 def read_order() -> Order | None:
-    """The order from stdin and not one byte more; None when nobody is there to give one."""
+    """The order from stdin and not one byte more; None at end-of-file."""
     header = read_exactly(HEADER_DIGITS)
     body = read_exactly(int(header)) if header else b""
     return Order(body.split(b"\0")) if body else None
@@ -186,15 +187,15 @@ def read_exactly(size: int) -> bytes:
 
 
 def read(size: int) -> bytes:
-    """What there is to read on stdin, `size` bytes at most; b"" at its end."""
+    """Read at most `size` bytes from stdin; b"" at its end."""
     try:
         return os.read(0, size)
-    except ConnectionResetError:  # the other side went away before it had read all that we told
+    except ConnectionResetError:  # the other side ended before it had read all facts
         return b""
 
 
 def candidates(program: bytes, search_path: bytes) -> list[bytes]:
-    """Where a program may be, as execvp would look for it."""
+    """The paths at which execvp would look for a program."""
     if b"/" in program:
         return [program]
     return [(folder or b".") + b"/" + program for folder in search_path.split(b":")]
@@ -222,8 +223,8 @@ def start(order: Order, streams: list[int]) -> int:
     raise denied or FileNotFoundError(errno.ENOENT, "not found")
 
 
-def tell(fact: str, value: int | str) -> None:
-    """One line to the orchestrator, who may be gone."""
+def report(fact: str, value: int | str) -> None:
+    """Write a fact to the orchestrator, which may be gone."""
     try:
         os.write(1, f"{fact} {value}\n".encode())
     except ConnectionError:
@@ -250,45 +251,45 @@ def linger(tree: Tree, inbox: Inbox, grace_s: float) -> None:
 
 
 def grace_for(asked: str, order: Order) -> float:
-    """How long the tree may take after the first signal."""
+    """Seconds that the tree may take after the first signal."""
     limits = {ENDED_AT_ONCE: 0.0, ENDED_AS_ORPHAN: ORPHANED_GRACE_S}
     return min(order.grace_s, limits.get(asked, order.grace_s))
 
 
 def supervise(order: Order, streams: list[int], inbox: Inbox, adopting: bool) -> None:
-    """Run the order to its end and tell how it went."""
+    """Run the order to its end and report the facts."""
     try:
         tree = Tree(start(order, streams), adopting)
     except OSError as problem:
-        tell("could_not_start", problem.errno or errno.EINVAL)
+        report("could_not_start", problem.errno or errno.EINVAL)
         return
     for fd in streams:
         os.close(fd)
-    tell("started", tree.leader)
+    report("started", tree.leader)
     asked = until_asked(tree, inbox)
     if asked:
-        tell("ending", 1)
+        report("ending", 1)
         tree.signal_once(order.first_signal)
     linger(tree, inbox, grace_for(asked, order) if asked else SETTLE_S)
     survivors, left = tree.kill(inbox)
     if tree.exit_code is not None:
-        tell("exit", tree.exit_code)
+        report("exit", tree.exit_code)
     for pid, name in sorted(survivors.items())[:MAX_NAMED]:
-        tell(f"survivor {pid}", name.hex() or "-")
-    tell("survivors", len(survivors))
-    tell("left", left)
+        report(f"survivor {pid}", name.hex() or "-")
+    report("survivors", len(survivors))
+    report("left", left)
 
 
-def main(streams: list[int], nursery: int, adopt: Callable[[], bool]) -> None:
-    """Be the supervisor of one run; `nursery` is a descriptor that ends with the nursery."""
-    inbox = Inbox(nursery)
+def main(streams: list[int], fork_server: int, adopt: Callable[[], bool]) -> None:
+    """Be the supervisor of one run; `fork_server` is a descriptor that ends with that program."""
+    inbox = Inbox(fork_server)
     order = read_order()
     if order is None:
         return
-    tell("supervisor", os.getpid())
+    report("supervisor", os.getpid())
     try:
         os.chdir(order.cwd)
     except OSError as problem:
-        tell("could_not_enter", problem.errno or errno.EINVAL)
+        report("could_not_enter", problem.errno or errno.EINVAL)
         return
     supervise(order, streams, inbox, adopt())

@@ -1,7 +1,7 @@
-"""A bounded pool of threads that gives results back in the order of the jobs.
+"""A bounded pool of threads that returns results in the order of the jobs.
 
-The only place that starts threads. They are daemons: after a stop the process may leave although
-a foreign backend does not come back.
+The only place that starts threads. They are daemons: after a cancellation the process may end
+although a foreign backend does not return.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _TICK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ShutdownPolicy(Generic[Job, Result]):
-    """How to leave early: once `is_stopped` says so, `insist` is called when half of `grace_s()`
-    seconds is over, and a job not done after all of them gets `abandoned(job)` as its result."""
+    """Policy of a shutdown. Once `is_stopped` is true, `force` is called after half of `grace_s()`
+    seconds, and a job that is not done after all of them gets `abandoned(job)` as its result."""
 
     is_stopped: Callable[[], bool]
-    insist: Callable[[], None]
+    force: Callable[[], None]
     abandoned: Callable[[Job], Result]
     grace_s: Callable[[], float]  # may shrink while waiting
 
@@ -36,7 +36,7 @@ def run_all(
     work: Callable[[Job], Result],
     *,
     width: int,
-    leaving: ShutdownPolicy[Job, Result] | None = None,
+    shutdown: ShutdownPolicy[Job, Result] | None = None,
 ) -> list[Result]:
     """Run `work` on every job, at most `width` at once; results in the order of `jobs`.
 
@@ -44,13 +44,13 @@ def run_all(
     """
     crew = _Crew(jobs, work)
     crew.start(min(width, len(jobs)))
-    crew.wait(leaving)
-    return crew.results(leaving)
+    crew.wait(shutdown)
+    return crew.results(shutdown)
 
 
 @contextmanager
 def repeating(interval_s: float, work: Callable[[], None]) -> Iterator[None]:
-    """Call `work` every `interval_s` seconds, beside everything else, until the block ends."""
+    """Call `work` every `interval_s` seconds in the background until the block ends."""
     over = threading.Event()
 
     def run() -> None:
@@ -67,7 +67,7 @@ def repeating(interval_s: float, work: Callable[[], None]) -> Iterator[None]:
 
 
 class Turns:
-    """A piece of work that at most `width` threads do at once, each `with` it."""
+    """A semaphore for `with` that `width` threads may hold at once, and that can be waited for."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -87,13 +87,13 @@ class Turns:
             self._changed.notify_all()
 
     def wait_until_none(self) -> None:
-        """Wait until nobody is at it or waits for a turn."""
+        """Wait until no thread holds it or waits for it."""
         with self._changed:
             self._changed.wait_for(lambda: not self._asked)
 
 
 class BackgroundTask(Generic[Result]):
-    """A piece of work on a thread of its own, whose result is asked for later."""
+    """Work on a thread of its own; its result is fetched later."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
@@ -105,16 +105,16 @@ class BackgroundTask(Generic[Result]):
     def _run(self) -> None:
         try:
             self._result = self._work()
-        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+        except BaseException as error:  # noqa: BLE001 - raised where the result is fetched
             self._error = error
         self._done.set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it is over, after at most that long."""
+        """Wait for at most `timeout_s` seconds; returns True once the work is over."""
         return self._done.wait(timeout_s)
 
     def result(self) -> Result:
-        """What the work gave, when it is over; its exception is raised here."""
+        """Wait for the end of the work and return its result, or raise its exception."""
         self._done.wait()
         if self._error is not None:
             raise self._error
@@ -149,13 +149,13 @@ class _Crew(Generic[Job, Result]):
                 self._errors[number] = error
             self._finished.release()
 
-    def wait(self, leaving: ShutdownPolicy[Job, Result] | None) -> None:
-        self._wait_until(lambda: leaving is not None and leaving.is_stopped())
-        if leaving is not None and self._left:
+    def wait(self, shutdown: ShutdownPolicy[Job, Result] | None) -> None:
+        self._wait_until(lambda: shutdown is not None and shutdown.is_stopped())
+        if shutdown is not None and self._left:
             stopped = time.monotonic()
-            self._wait_until(lambda: time.monotonic() > stopped + leaving.grace_s() / 2)
-            leaving.insist()
-            self._wait_until(lambda: time.monotonic() > stopped + leaving.grace_s())
+            self._wait_until(lambda: time.monotonic() > stopped + shutdown.grace_s() / 2)
+            shutdown.force()
+            self._wait_until(lambda: time.monotonic() > stopped + shutdown.grace_s())
 
     def _wait_until(self, is_over: Callable[[], bool]) -> None:
         # A timed wait lets the main thread run its signal handlers on every platform.
@@ -163,11 +163,11 @@ class _Crew(Generic[Job, Result]):
             if self._finished.acquire(timeout=_TICK_S):
                 self._left -= 1
 
-    def results(self, leaving: ShutdownPolicy[Job, Result] | None) -> list[Result]:
+    def results(self, shutdown: ShutdownPolicy[Job, Result] | None) -> list[Result]:
         for error in dict(self._errors).values():
             raise error
         done = dict(self._done)
         return [
-            done[number] if number in done or leaving is None else leaving.abandoned(job)
+            done[number] if number in done or shutdown is None else shutdown.abandoned(job)
             for number, job in enumerate(self._jobs)
         ]

@@ -1,1 +1,1 @@
-"""Folders and files that others may have written."""
+"""Folders and files that other programs may have written."""

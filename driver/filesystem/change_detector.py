@@ -1,6 +1,6 @@
-"""Whether a folder is as it was, told by stat data alone: cheap where it holds few files.
+"""Detects changes of a folder by stat data alone, which is cheap for few files.
 
-Knows nothing of git but that a repository inside has a state that no file here shows.
+A git repository inside has a state that no file here shows, so such a folder is never unchanged.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pathlib import Path
 
 from driver.filesystem.tree import TooManyError, newest_of, signature_of, snapshot
 
-_MOST = 3000  # of more, git tells as fast
+_MOST = 3000  # with more files, git is as fast
 _TICK_NS = 2_500_000_000  # the coarsest file system clock still in use counts in twos
 
 
 class ChangeDetector:
-    """Of one folder, but not of what is in the places `apart`, and of single files elsewhere;
-    `now_ns` is the time that their clock shows."""
+    """Detects changes below the folder `top`, except in the folders `apart`, and of single `files`
+    elsewhere. `now_ns` returns the time of their clock."""
 
     def __init__(
         self,
@@ -29,24 +29,20 @@ class ChangeDetector:
     ) -> None:
         self._top = top
         real = Path(os.path.realpath(top))
-        inside = (
-            place for place in map(Path, map(os.path.realpath, apart)) if real in place.parents
-        )
-        self._apart = frozenset(place.relative_to(real).as_posix() for place in inside)
+        inside = (path for path in map(Path, map(os.path.realpath, apart)) if real in path.parents)
+        self._apart = frozenset(path.relative_to(real).as_posix() for path in inside)
         self._files = tuple(files)
         self._now_ns = now_ns
         self._too_many = False
 
     def mark(self) -> object:
-        """What stays the same as long as nothing changes; None where that cannot be told.
-
-        Something new can look like what it replaced while the clock stands still.
-        """
+        """A mark that stays equal as long as nothing changes; None if that cannot be known: a new
+        file can look like the one it replaced as long as the clock shows the same time."""
         if self._too_many:
             return None
         try:
             seen = snapshot(self._top, most=_MOST, without=self._apart)
-            folders = [self._moved(path) for path, told in seen.items() if len(told) == 1]
+            folders = [self._moved(path) for path, stats in seen.items() if len(stats) == 1]
         except TooManyError:
             self._too_many = True
             return None
@@ -56,17 +52,16 @@ class ChangeDetector:
         settled = newest + _TICK_NS < self._now_ns()
         if not settled or any(path.endswith("/.git") for path in seen):
             return None
-        return seen, folders, [_signature(path) for path in self._files]
+        files = list[object]()
+        for path in self._files:
+            try:
+                files.append(signature_of(os.lstat(path)))
+            except OSError as trouble:
+                files.append(trouble.errno)
+        return seen, folders, files
 
     def _moved(self, path: str) -> tuple[int, int, int]:
-        """Another folder that stood here for a moment, while git looked, has left no other trace:
-        a rename changes the times of no file within."""
+        """The times of a folder: the only trace of another folder that stood here for a moment,
+        because a rename changes the times of no file within."""
         seen = os.lstat(self._top / path)
         return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino
-
-
-def _signature(path: Path) -> object:
-    try:
-        return signature_of(os.lstat(path))
-    except OSError as trouble:
-        return trouble.errno

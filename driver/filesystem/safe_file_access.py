@@ -1,7 +1,7 @@
-"""Regular files below a folder, read and written without following any link on the way.
+"""Reads and writes regular files below a folder without following any link on the way.
 
-Where the platform has folder descriptors, each step goes through one, so that a folder swapped for
-a link between look and write changes nothing. A write is of all files or of none.
+Where the platform has folder descriptors, each step goes through one, so a folder that is swapped
+for a link between check and write changes nothing. A write is of all files or of none.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MAX_LISTED = 2000
 _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-_PATIENCE = getattr(os, "O_NONBLOCK", 0)  # a pipe must not hold anybody up
-_REPARSE = 0x400  # Windows: links, junctions and whatever else stands for another place
+_PATIENCE = getattr(os, "O_NONBLOCK", 0)  # a pipe must not block the reader
+_REPARSE = 0x400  # Windows: links, junctions and the like, which stand for another path
 
 Undo = list[Callable[[], None]]
 
 
 class NotPlainError(CannotRunError):
-    """A path below the folder is, or leads through, something that is no regular file or folder."""
+    """A path is, or leads through, something that is no regular file or folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +79,35 @@ def read_plain(root: Path, path: str, limit: int) -> bytes | None:
 
 
 def list_plain(root: Path, folder: str) -> tuple[str, ...]:
-    """The regular files below `folder`, relative to `root`, sorted; links are passed over.
+    """The regular files below `folder`, relative to `root`, sorted; links are left out.
 
     Raises NotPlainError when there are more than `MAX_LISTED` entries.
     """
     waiting, found, seen = [folder], [], 0
     while waiting:
-        place = waiting.pop()
-        for name, is_folder, is_file in _entries(root, place):
+        current = waiting.pop()
+        for name, is_folder, is_file in _entries(root, current):
             seen += 1
             if is_folder:
-                waiting.append(f"{place}/{name}")
+                waiting.append(f"{current}/{name}")
             elif is_file:
-                found.append(f"{place}/{name}")
+                found.append(f"{current}/{name}")
         if seen > MAX_LISTED:
             raise NotPlainError(f"{folder}/ has more than {MAX_LISTED} entries; own fewer")
     return tuple(sorted(found))
 
 
 def write_plain(root: Path, files: Mapping[str, bytes]) -> None:
-    """Write all files below `root`, making folders that they need, or none.
+    """Write all files below `root`, with the folders that they need, or none.
 
-    Raises NotPlainError, before anything is written, where a link or something else stands in the
-    way, and OSError when writing failed and all was put back.
+    Raises NotPlainError, before anything is written, if a link or something else stands in the
+    way, and OSError if writing failed and everything was put back.
     """
     for path in files:
-        _look(root, path)
+        *parents, name = path.split("/")
+        with suppress(FileNotFoundError), _folder(root, parents) as folder:
+            if (found := folder.stat(name)) is not None:
+                _require_regular(found, path)
     undo: Undo = []
     try:
         new = [_staged(root, path, files[path], undo) for path in files]
@@ -121,10 +124,10 @@ def write_plain(root: Path, files: Mapping[str, bytes]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _New:
-    """A file's new content, written beside it under a name of its own; `old` is another such name,
-    for what it replaces, while that may still be wanted back.
+    """The new content of a file, in the same folder under the temporary name `draft`. `old` is the
+    temporary name of the file that it replaces, None if there is none.
 
-    No folder stays open between the steps: an answer may be of more files than may be open.
+    No folder stays open between the steps: an answer may have more files than may be open.
     """
 
     root: Path
@@ -181,13 +184,6 @@ def _staged(root: Path, path: str, content: bytes, undo: Undo) -> _New:
     return new
 
 
-def _look(root: Path, path: str) -> None:
-    *parents, name = path.split("/")
-    with suppress(FileNotFoundError), _folder(root, parents) as folder:
-        if (found := folder.stat(name)) is not None:
-            _require_regular(found, path)
-
-
 def _require_regular(found: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(found.st_mode) or _stands_elsewhere(found):
         kind = "a link" if stat.S_ISLNK(found.st_mode) else "no regular file"
@@ -198,17 +194,18 @@ def _stands_elsewhere(found: os.stat_result) -> bool:
     return bool(getattr(found, "st_file_attributes", 0) & _REPARSE)
 
 
-def _entries(root: Path, place: str) -> list[tuple[str, bool, bool]]:
-    """(name, is a folder, is a regular file) of all that lies in `place` and is no link."""
+def _entries(root: Path, path: str) -> list[tuple[str, bool, bool]]:
+    """(name, is a folder, is a regular file) of the entries of a folder that are no link."""
     with (
         suppress(FileNotFoundError),
-        _folder(root, place.split("/")) as folder,
+        _folder(root, path.split("/")) as folder,
         os.scandir(folder.path if folder.fd is None else folder.fd) as entries,
     ):
         return [
             (
                 entry.name,
-                entry.is_dir(follow_symlinks=False) and not _is_junction(entry),
+                entry.is_dir(follow_symlinks=False)
+                and not (os.name == "nt" and _stands_elsewhere(entry.stat(follow_symlinks=False))),
                 entry.is_file(follow_symlinks=False),
             )
             for entry in entries
@@ -217,13 +214,10 @@ def _entries(root: Path, place: str) -> list[tuple[str, bool, bool]]:
     return []
 
 
-def _is_junction(entry: os.DirEntry[str]) -> bool:
-    return os.name == "nt" and _stands_elsewhere(entry.stat(follow_symlinks=False))
-
-
 @contextmanager
 def _folder(root: Path, parts: Sequence[str], made: Undo | None = None) -> Iterator[_Folder]:
-    """The folder at `parts` below `root`; with `made`, missing ones are made and noted there."""
+    """The folder at `parts` below `root`. With `made`, missing ones are created, and how to remove
+    them is noted there."""
     opened: list[int] = []
     folder = _Folder(root, _descend(None, str(root), opened, follow=True))
     try:
@@ -231,20 +225,15 @@ def _folder(root: Path, parts: Sequence[str], made: Undo | None = None) -> Itera
             if made is not None and folder.stat(part) is None:
                 folder.make(part)
                 made.append((folder.path / part).rmdir)
-            folder = _step(folder, part, opened)
+            if (found := folder.stat(part)) is None:
+                raise FileNotFoundError(part)
+            if not stat.S_ISDIR(found.st_mode) or _stands_elsewhere(found):
+                raise NotPlainError(f"{part} is a link or no folder; this backend follows no links")
+            folder = _Folder(folder.path / part, _descend(folder.fd, part, opened))
         yield folder
     finally:
         for fd in opened:
             os.close(fd)
-
-
-def _step(folder: _Folder, part: str, opened: list[int]) -> _Folder:
-    found = folder.stat(part)
-    if found is None:
-        raise FileNotFoundError(part)
-    if not stat.S_ISDIR(found.st_mode) or _stands_elsewhere(found):
-        raise NotPlainError(f"{part} is a link or no folder; this backend follows no links")
-    return _Folder(folder.path / part, _descend(folder.fd, part, opened))
 
 
 def _descend(fd: int | None, name: str, opened: list[int], *, follow: bool = False) -> int | None:

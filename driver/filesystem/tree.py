@@ -1,7 +1,7 @@
-"""Folders that others wrote in: what is there, copying into them, removing them whatever they hold.
+"""Lists, copies and removes folders in which other programs wrote.
 
-Looks at links and special files without following or opening them. Knows nothing of git but
-that `.git` marks a repository.
+Links and special files are never followed or opened. Knows nothing of git except that `.git` marks
+a repository.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MAX_TOUCHED_FILES = 200_000
 
 
 class OversizeError(TidegateError):
-    """What lies in a workspace is too big or too much to be somebody's work on an item."""
+    """The files of a workspace are too large or too many to be the work on an item."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    """Paths by what is there: files and links, nested repositories, nothing of either kind."""
+    """Paths by kind: files and links, nested repositories, and paths that are neither."""
 
     files: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
@@ -39,7 +39,8 @@ class OnDisk:
 
 
 def sorted_by_kind(work_tree: Path, paths: Iterable[str]) -> OnDisk:
-    """What each path is on disk now: a file or link, a nested repository, or no file at all."""
+    """Sort paths by their present kind on disk. Raises OversizeError for too large or too many
+    files."""
     found, real = OnDisk(), {"": True}
 
     def is_real(folder: str) -> bool:  # no link on the way, which would lead out of the tree
@@ -51,7 +52,11 @@ def sorted_by_kind(work_tree: Path, paths: Iterable[str]) -> OnDisk:
     for path in sorted(path.rstrip("/") for path in paths):
         seen = _lstat(work_tree / path) if is_real(_parent(path)) else None
         if seen and (stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)):
-            _check_size(path, seen.st_size, len(found.files))
+            if seen.st_size > MAX_FILE_BYTES:
+                size = f"{seen.st_size} bytes, more than the {MAX_FILE_BYTES} allowed"
+                raise OversizeError(f"{path!a} has {size}")
+            if len(found.files) >= MAX_TOUCHED_FILES:
+                raise OversizeError(f"more than {MAX_TOUCHED_FILES} files were made or changed")
             found.files.append(path)
         elif seen and stat.S_ISDIR(seen.st_mode) and os.path.lexists(work_tree / path / ".git"):
             found.nested.append(path)
@@ -71,13 +76,6 @@ def _lstat(path: Path) -> os.stat_result | None:
         return None
 
 
-def _check_size(path: str, size: int, so_far: int) -> None:
-    if size > MAX_FILE_BYTES:
-        raise OversizeError(f"{path!a} has {size} bytes, more than the {MAX_FILE_BYTES} allowed")
-    if so_far >= MAX_TOUCHED_FILES:
-        raise OversizeError(f"more than {MAX_TOUCHED_FILES} files were made or changed")
-
-
 def files_of(work_tree: Path, owned: Iterable[str], made_after_ns: int) -> Iterator[str]:
     """Owned files and links on disk, no folders, whose metadata changed after `made_after_ns`."""
     for path in owned:
@@ -87,7 +85,7 @@ def files_of(work_tree: Path, owned: Iterable[str], made_after_ns: int) -> Itera
 
 
 def newest_ns(seen: os.stat_result) -> int:
-    """When a file last changed at all; on POSIX nobody can set this back."""
+    """The time of a file's last change; on POSIX no program can set it back."""
     return max(seen.st_mtime_ns, seen.st_ctime_ns)
 
 
@@ -95,17 +93,17 @@ Signature = tuple[int, ...]
 
 
 class TooManyError(Exception):
-    """A folder holds more than was to be looked at."""
+    """A folder has more entries than the caller wanted to look at."""
 
 
 def snapshot(
     top: Path, *, most: int | None = None, without: Collection[str] = ()
 ) -> dict[str, Signature]:
-    """What lies below `top` but `.git` there and what is below the paths `without`: path to stat
-    data that no edit leaves as it was.
+    """Map each path below `top`, except `.git` there and the paths `without`, to stat data that
+    every edit changes.
 
-    Of a folder only the kind and mode count. Raises OSError where it cannot look, and TooManyError
-    where there is clearly more than `most`.
+    Of a folder only the kind and mode count. Raises OSError for a folder that cannot be read, and
+    TooManyError if there are clearly more than `most` paths.
     """
     seen: dict[str, Signature] = {}
     waiting, root = [""], str(top)  # texts: paths as objects would take most of the time
@@ -125,12 +123,12 @@ def snapshot(
 
 
 def newest_of(seen: Mapping[str, Signature]) -> int:
-    """When the latest change of a file in a snapshot was, in nanoseconds; 0 where there is none."""
+    """The time of the latest change of a file in a snapshot, in nanoseconds; 0 without files."""
     return max((max(s[2], s[3]) for s in seen.values() if len(s) > 1), default=0)
 
 
 def signature_of(seen: os.stat_result) -> Signature:
-    """Stat data of one path, see `snapshot`."""
+    """The stat data of a path that `snapshot` keeps."""
     mode = seen.st_mode
     if stat.S_ISDIR(mode):
         return (mode,)
@@ -138,7 +136,7 @@ def signature_of(seen: os.stat_result) -> Signature:
 
 
 def signature_at(path: str) -> Signature | None:
-    """The same of what is at a path now; None where nothing is, or nobody can look."""
+    """The same for the present state of a path; None if there is nothing, or it cannot be read."""
     try:
         return signature_of(os.lstat(path))
     except OSError:
@@ -220,12 +218,9 @@ def _empty(folder: Path, top: Path, numbers: Iterator[int]) -> list[Path]:
             moved.append(path)
         else:
             _make_writable(path)  # moving a folder writes its `..`
-            moved.append(path.rename(_free_name(top, numbers)))
+            free = next(to for n in numbers if not os.path.lexists(to := top / f"-{n}"))
+            moved.append(path.rename(free))
     return moved
-
-
-def _free_name(top: Path, numbers: Iterator[int]) -> Path:
-    return next(path for n in numbers if not os.path.lexists(path := top / f"-{n}"))
 
 
 def _make_writable(folder: Path) -> None:

@@ -104,7 +104,7 @@ class Admission:
     def watch(self) -> None:
         """Check the halt switch while others work. A halt ends running work, and later also work
         that was allowed to finish."""
-        self.stop.remind()
+        self.stop.check_deadlines()
         if not self.stop.is_set:
             with suppress(StoppedByPolicyError):
                 self.check()

@@ -173,10 +173,10 @@ class Integration:
 
     def _run_all(self, keys: Sequence[_Key], *, again: bool) -> dict[_Key, TestRun]:
         stop = self._wave.gates.stop
-        leaving = ShutdownPolicy(
-            lambda: stop.is_set, stop.insist, _left_behind, lambda: stop.grace_s
+        shutdown = ShutdownPolicy(
+            lambda: stop.is_set, stop.force, _left_behind, lambda: stop.grace_s
         )
-        runs = run_all(keys, lambda key: self._run(key, again), width=len(keys), leaving=leaving)
+        runs = run_all(keys, lambda key: self._run(key, again), width=len(keys), shutdown=shutdown)
         stop.check()  # what was cut off says nothing of anybody
         self.receipts += runs
         self.runs += len({tree for tree, _ in keys})

@@ -51,9 +51,9 @@ def _walk_all(wave: Wave, memories: Mapping[str, ResumeState]) -> list[ItemOutco
         wave.items,
         lambda item: run_item(item, memories[item.slug]),
         width=wave.settings.limits.max_workers or DEFAULT_WIDTH,
-        leaving=ShutdownPolicy(
+        shutdown=ShutdownPolicy(
             is_stopped=lambda: wave.gates.stop.is_set,
-            insist=wave.gates.stop.insist,
+            force=wave.gates.stop.force,
             abandoned=abandoned,
             grace_s=lambda: wave.gates.stop.grace_s,
         ),

@@ -234,7 +234,7 @@ def test_a_cancel_ends_sixteen_trees_at_once(marked: Marked) -> None:
 
 PORTABLE = """
 import os
-from driver import supervisor
+from driver.execution import supervisor
 streams = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
 nursery, _other_end = os.pipe()
 supervisor.main(streams, nursery, lambda: False)

@@ -60,10 +60,10 @@ def test_after_a_stop_the_pool_insists_and_then_leaves_a_job_that_does_not_come_
             release.wait(30)
         return "done"
 
-    leaving: ShutdownPolicy[int, str] = ShutdownPolicy(
+    shutdown: ShutdownPolicy[int, str] = ShutdownPolicy(
         lambda: True, insisted.set, lambda number: f"left {number}", lambda: 0.4
     )
-    results = run_all(range(3), work, width=3, leaving=leaving)
+    results = run_all(range(3), work, width=3, shutdown=shutdown)
     release.set()
     assert results == ["done", "done", "left 2"]
 

@@ -89,11 +89,11 @@ def test_a_halt_ends_a_push_when_its_patience_is_over_and_a_signal_at_once() -> 
     stop, ended = CancellationToken(), list[str]()
     stop.on_set_patiently(lambda: ended.append("quick"), 0.0)
     stop.on_set_patiently(lambda: ended.append("slow"), 3600.0)
-    stop.remind()
+    stop.check_deadlines()
     stop.close(StoppedByPolicyError("halted"), 7.0)
     assert ended == []
-    stop.remind()
-    stop.remind()
+    stop.check_deadlines()
+    stop.check_deadlines()
     assert ended == ["quick"]
     stop.set(signal.SIGTERM)
     assert ended == ["quick", "quick", "slow"]
