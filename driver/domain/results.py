@@ -96,9 +96,9 @@ class TestRun:
 
     `base` is the commit that the work started from, "" in place; `work_dir` is relative to the
     repository's top; `environment` names the variables that the test saw; `output_digest` is the
-    SHA-256 of stdout, then stderr; `counts` is the runner's summary, None if unknown; `cached`
-    marks a run of an earlier wave; `survivors` are the processes, as `COMMAND (PID)`, that the
-    test left running and that were ended.
+    SHA-256 of stdout, then stderr; `counts` is the runner's summary, None if unknown;
+    `survivors` are the processes, as `COMMAND (PID)`, that the test left running and that were
+    ended.
     """
 
     __test__ = False  # pytest collects classes by this name otherwise
@@ -118,7 +118,6 @@ class TestRun:
     sandbox: str = NO_SANDBOX
     output_digest: str | None = None
     counts: Counts | Doubt | None = None
-    cached: bool = False
     survivors: tuple[str, ...] = ()
 
     @property
@@ -143,7 +142,7 @@ class TestRun:
             "outputFile": self.output_file,
             "outputDigest": self.output_digest,
             "counts": self.counts.to_json() if self.counts else None,
-            "cached": self.cached,
+            "cached": False,  # for readers of older reports: no run is one of an earlier wave
             "survivors": list(self.survivors),
         }
 
@@ -167,7 +166,6 @@ class TestRun:
                 sandbox=str(told["sandbox"]),
                 output_digest=told["outputDigest"],
                 counts=counts_from_json(told["counts"]),
-                cached=bool(told["cached"]),
                 survivors=tuple(told.get("survivors") or ()),
             )
         except (KeyError, TypeError, ValueError):

@@ -27,7 +27,6 @@ from driver.workspace.run_folder import save_unfinished, sentence
 from state_store.documents.files import BadFileError, read_json, write_json_atomic
 
 RECORD = "run.json"
-BASELINES = "baselines.json"
 
 
 def run_mark(run_dir: Path, wave_id: str) -> str:
@@ -94,8 +93,6 @@ def clear_up(state_dir: Path, environ: Mapping[str, str]) -> Iterator[str]:
     for dead in dead_runs(state_dir):
         yield f"wave {dead.wave_id} ended without saying so"
         yield from _clear_up_one(dead, environ)
-        # Nobody looked whether it is still what that run found.
-        (state_dir / BASELINES).unlink(missing_ok=True)
         dead.record.unlink(missing_ok=True)
 
 

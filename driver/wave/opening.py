@@ -93,7 +93,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             spending=spending,
             processes=side.setups,
             options=request.options,
-            baselines=WaveBaselines(request.state_dir, gates.stop),
+            baselines=WaveBaselines(gates.stop),
             test_slots=threading.Semaphore(parallel_tests(plan.settings)),
             state_dir=request.state_dir,
             resume=request.resume,

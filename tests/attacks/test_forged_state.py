@@ -84,28 +84,21 @@ def test_a_forged_journal_entry_has_to_pass_all_that_other_work_has(folder: Path
     assert len(driver.requests) == 1
 
 
-def _forge_baselines(scene: Scene) -> None:
-    kept = scene.state / "baselines.json"
-    document = json.loads(kept.read_text(encoding="utf-8"))
-    for run in document["runs"].values():
-        run["receipt"]["counts"]["ran"] = 1
-    kept.write_text(json.dumps(document), encoding="utf-8")
-
-
 def _fewer_tests(agent: Agent) -> None:
     tests = (agent.folder / "tests" / "test_calc.py").read_text(encoding="utf-8")
     agent.write({"calc.py": RIGHT, "tests/test_calc.py": tests.split("    def test_three")[0]})
 
 
 @beside
-def test_a_baseline_that_was_changed_while_a_wave_ran_is_not_kept(folder: Path) -> None:
+def test_a_baseline_that_an_agent_writes_down_is_not_read(folder: Path) -> None:
     scene = Scene(folder, CALC)
     wrong = writes(calc__py="def twice(x): return 1\n")
     scene.play({"a": wrong}, [item("a", "calc.py", IN_CALC, repairCap=0)], wave_id="w1")
 
     def forger(agent: Agent) -> None:
         agent.write({"readme.txt": "good\n"})
-        _forge_baselines(scene)
+        forged = {"version": 1, "runs": {"x": {"at": time.time(), "receipt": {"counts": 1}}}}
+        (scene.state / "baselines.json").write_text(json.dumps(forged), encoding="utf-8")
 
     test = "grep -q good readme.txt"
     scene.play({"b": forger}, [item("b", "readme.txt", test, repairCap=0)], wave_id="w2")

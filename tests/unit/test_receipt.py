@@ -35,7 +35,6 @@ RUN = TestRun(
     sandbox="none",
     output_digest="3" * 64,
     counts=Counts("pytest", 3, 1, 2),
-    cached=True,
 )
 
 
