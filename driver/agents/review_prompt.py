@@ -14,7 +14,7 @@ from driver.domain.results import Attempt, TestRun, Verdict
 from driver.domain.reviews import Finding, Review
 from driver.domain.work_item import WorkItem
 from driver.policy.test_files import is_test
-from driver.runners.plan import CanaryVerdict
+from driver.runners.canary import CanaryVerdict
 from driver.runners.result import Counts
 from driver.terminal.safe_text import safe_line, safe_text
 

@@ -13,8 +13,8 @@ from driver.domain.ownership import OwnedPath
 from driver.domain.results import Change, RunKind, TestRun, Verdict
 from driver.policy.judgement import Judgement, of_test
 from driver.policy.test_files import NamedTests, has_test_name, is_test
+from driver.runners.canary import CanaryVerdict
 from driver.runners.counts import Allowance, Counts, Doubt, judge_counts
-from driver.runners.plan import CanaryVerdict
 from driver.runners.result import MISSING
 
 REQUIRE = "require"

@@ -14,9 +14,10 @@ from fnmatch import fnmatchcase
 from driver.domain.ownership import OwnedPath, comparison_key
 from driver.domain.results import MODE_LINK, Change
 from driver.policy.shadowing import hides_ours, is_made, shadows
+from driver.policy.started_files import files_started, goes_first
 from driver.policy.test_files import NamedTests, is_test, named_tests
 from driver.test_command.build_scripts import included
-from driver.test_command.started_files import Command, files_started, goes_first
+from driver.test_command.invocations import Command
 
 A_TEST = "a test that is there already"
 

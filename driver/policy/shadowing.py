@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Iterator, Set
 
 from driver.domain.ownership import parents_of
+from driver.policy.started_files import words_of
 from driver.policy.test_files import is_test
 from driver.test_command.build_scripts import MAKEFILES, in_folder, made_by, made_by_name, phony_in
-from driver.test_command.invocations import programs
-from driver.test_command.started_files import Command, words_of
+from driver.test_command.invocations import Command, programs
 
 Read = Callable[[str], str]
 

@@ -1,1 +1,1 @@
-"""What the usual test runners print about what they ran, one family a module. Pure."""
+"""Test runners: how each is called, what it prints, and how it takes a canary test. Pure."""

@@ -1,6 +1,5 @@
-"""Counts of tests, the doubt about them, and the shape of a runner's reader.
-
-Owns the data and the cleaning of a stream; how each runner words its summary is its own module's.
+"""Counts of tests, the doubt about them, and the cleaning of a stream. The wording of each runner's
+summary stands in the module of its family.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _NUMBER_AND_WORD = re.compile(r"(\d+) ([a-z]+)")
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a runner says it did. `ran` are those with a verdict, passed or `failed` (errors too).
+    """Tests as a runner counts them. `ran` have a verdict, passed or `failed` (errors too).
 
     `skipped` are all that were there and judge nothing: skipped, pending, to do, ignored, expected
     to fail. Tests left out by a filter are nowhere.
@@ -64,25 +63,9 @@ def counts_from_json(told: Mapping[str, Any] | None) -> Counts | Doubt | None:
 MISSING = "its closing summary is missing"
 CONTRADICTORY = "its summaries contradict each other"
 
-# What a reader finds in one cleaned stream: every summary in it, in order; () for none.
+# The summaries that a reader finds in one cleaned stream, in order; () for none.
 Found = tuple[Counts, ...] | Doubt
 Reader = Callable[[str], Found]
-
-
-@dataclass(frozen=True, slots=True)
-class Runner:
-    """A runner's name, its reader and where it prints.
-
-    `stream` is "out", "err" or "both". A reader that `adds` returns the sum over everything that
-    one call of the runner may do; the others find one summary for each call. `closes` tells that
-    the runner ends with a summary unless it is told to be quiet.
-    """
-
-    name: str
-    read: Reader
-    stream: str = "out"
-    adds: bool = False
-    closes: bool = True
 
 
 def cleaned(text: str) -> str:

@@ -1,5 +1,5 @@
-"""What `make` and a package's scripts run for a test command: their lines, as far as plain text
-tells. Pure; who reads the files says how.
+"""The lines that `make` and a package's scripts run for a test command, as far as plain text tells.
+Pure: callers pass a function that reads a file.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from driver.test_command.invocations import programs, without_starter
+from driver.test_command.invocations import Command, programs, without_starter
 from driver.test_command.shell_parser import Simple
 
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks
@@ -32,8 +32,8 @@ _MAX_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A call of make: the `folder` it works in, the makefile that it is told to read ("" for the
-    usual one) and the targets ("" for the first one)."""
+    """A call of make: the `folder` it works in, the makefile that an option names ("" for the usual
+    one) and the targets ("" for the first one)."""
 
     folder: str
     file: str
@@ -46,8 +46,8 @@ class Made:
         return next((text for text in texts if text), "")
 
 
-def lines_run(command: str | Sequence[str], work_dir: str, read: Read) -> Iterator[tuple[str, str]]:
-    """The shell lines that a command runs by way of a makefile or a package.json, each with the
+def lines_run(command: Command, work_dir: str, read: Read) -> Iterator[tuple[str, str]]:
+    """The shell lines that a command runs through a makefile or a package.json, each with the
     folder it is run in.
 
     `read` gives the text of a path from the repository's top, "" for none.
@@ -65,25 +65,21 @@ def lines_run(command: str | Sequence[str], work_dir: str, read: Read) -> Iterat
             yield from ((line, work_dir) for line in lines)
 
 
-def included(command: str | Sequence[str], work_dir: str, read: Read) -> tuple[str, ...]:
-    """The patterns of files that the makefile of a command includes, from the repository's top."""
+def included(command: Command, work_dir: str, read: Read) -> tuple[str, ...]:
+    """The patterns of files that the makefile of a command includes, from the repository's top. A
+    variable stands for anything, if a part of the name is left."""
     calls = [made for words in programs(command) if (made := made_by(words, work_dir))]
     return tuple(
         in_folder(made.folder, word)
         for made in calls
         for line in _INCLUDE.findall(made.text(read))
-        for word in _included(line)
+        for word in _VARIABLE.sub("*", _WILDCARD.sub(r"\1", line)).split()
+        if word.strip("*./")
     )
 
 
-def _included(line: str) -> list[str]:
-    """The words behind an include; what a variable says is anything, where a name is left."""
-    words = _VARIABLE.sub("*", _WILDCARD.sub(r"\1", line)).split()
-    return [word for word in words if word.strip("*./")]
-
-
 def made_by(words: tuple[str, ...], work_dir: str) -> Made | None:
-    """What make is asked for by these arguments; None where they start something else."""
+    """The call of make that these arguments are; None where they start something else."""
     words = without_starter(words)
     if not words or Simple(words).name not in _MAKES:
         return None
@@ -101,15 +97,15 @@ def made_by(words: tuple[str, ...], work_dir: str) -> Made | None:
 
 
 def recipe(text: str, target: str = "") -> list[str]:
-    """The lines that make runs for a target, of the first one without a name, and before it for
-    what the target needs."""
+    """The lines that make runs for a target ("" for the first one), after those for its
+    prerequisites."""
     rules = _rules(text)
-    return [line for name in reversed(_way(rules, target)) for line in rules[name][1]]
+    return [line for name in reversed(_needed(rules, target)) for line in rules[name][1]]
 
 
 def made_by_name(text: str, target: str = "") -> list[str]:
-    """What make makes for a target, itself among it, unless there is a file of that name."""
-    made, phony = _way(_rules(text), target), phony_in(text)
+    """The target and its prerequisites, which make makes unless there is a file of that name."""
+    made, phony = _needed(_rules(text), target), phony_in(text)
     return [name for name in made if name not in phony and "." not in name]
 
 
@@ -119,8 +115,8 @@ def phony_in(text: str) -> frozenset[str]:
     return frozenset(rules[".PHONY"][0] if ".PHONY" in rules else ())
 
 
-def _way(rules: Mapping[str, tuple[list[str], list[str]]], target: str) -> list[str]:
-    """A target and all that it needs that there is a rule for."""
+def _needed(rules: Mapping[str, tuple[list[str], list[str]]], target: str) -> list[str]:
+    """A target and its prerequisites, as far as there are rules for them."""
     first = next((name for name in rules if not name.startswith(".")), "")
     waiting = [target or first]
     done: list[str] = []
@@ -133,7 +129,7 @@ def _way(rules: Mapping[str, tuple[list[str], list[str]]], target: str) -> list[
 
 
 def _rules(text: str) -> dict[str, tuple[list[str], list[str]]]:
-    """Target to (what it needs, the lines of its recipe)."""
+    """Target to (its prerequisites, the lines of its recipe)."""
     rules: dict[str, tuple[list[str], list[str]]] = {}
     current: list[str] = []
     for line in text.replace("\\\n", " ").split("\n"):

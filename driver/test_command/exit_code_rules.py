@@ -118,7 +118,7 @@ def _after_set(chain: Chain, options: ShellOptions) -> tuple[ShellOptions, str]:
     after = options
     for flags, name in zip(words[1:], (*words[2:], ""), strict=True):
         if flags[:1] in ("-", "+") and len(flags) > 1:
-            after = after.told(flags, name)
+            after = after.after(flags, name)
     if (options.errexit, options.pipefail) == (after.errexit, after.pipefail):
         off = any(word.startswith("+e") for word in words[1:])
         return after, "e" if off else ""

@@ -1,7 +1,7 @@
 """The words and operators of a POSIX shell command line, as far as they can be read for certain.
 
-Owns quoting, escapes, comments and nested substitutions. What a command line means is the business
-of `driver.shell_syntax`. What is not understood raises `UnreadableError`; nothing is guessed.
+Owns quoting, escapes, comments and nested substitutions; `shell_parser` owns the grammar. Text that
+is not understood raises `UnreadableError`; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_OPERATORS = (
-    *("&>>", "<<<", "<<-", "|&", "&&", "||", ";;", ";&", "&>", ">>", ">&", "<&", ">|", "<>", "<<"),
-    *("|", "&", ";", "(", ")", "<", ">", "\n"),
+DEEPEST = 40  # deeper nesting is not read: no person wrote it
+_OPERATOR = re.compile(
+    r"&>>|<<<|<<-|\|&|&&|\|\||;;|;&|&>|>>|>&|<&|>\||<>|<<|[|&;()<>\n]",
 )
-_BLANK = " \t"
-DEEPEST = 40  # what is nested deeper is not read: no person wrote it
-_ENDS_WORD = _BLANK + "\n|&;()<>"
+_BEFORE_TOKEN = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\d+(?=[<>]))?")
+_PLAIN = re.compile(r"[^ \t\n|&;()<>'\"\\$`]+")
+_PLAIN_IN_QUOTES = re.compile(r'[^"\\$`]+')
+_PLAIN_IN_BRACKETS = re.compile(r"[^'\"\\$`(){}]+")
+_BACKQUOTED = re.compile(r"`(?:[^`\\]|\\.)*`", re.S)
+_ENDS_WORD = frozenset(" \t\n|&;()<>")
 _ESCAPED_IN_QUOTES = '$`"\\'
-_DIGITS_BEFORE_REDIRECTION = re.compile(r"\d+(?=[<>])")
 
 
 class UnreadableError(ValueError):
@@ -26,18 +28,18 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word (`bare` when no part of it was quoted or escaped) or one operator."""
+    """A word (`bare` when no part of it was quoted or escaped) or an operator."""
 
     text: str
     operator: bool = False
     bare: bool = True
 
     def is_operator(self, *texts: str) -> bool:
-        """Whether this is one of these operators."""
+        """True if this is one of these operators."""
         return self.operator and self.text in texts
 
     def is_reserved(self, *texts: str) -> bool:
-        """Whether this is one of these words, written so that a shell takes it as reserved."""
+        """True if this is one of these words, written so that a shell takes it as reserved."""
         return not self.operator and self.bare and self.text in texts
 
 
@@ -57,72 +59,64 @@ class _Reader:
         self.depth = 0
 
     def next_token(self) -> Token | None:
-        self._skip_blanks()
+        before = _BEFORE_TOKEN.match(self.text, self.at)
+        self.at = before.end() if before else self.at
         if self.at >= len(self.text):
             return None
-        if digits := _DIGITS_BEFORE_REDIRECTION.match(self.text, self.at):
-            self.at = digits.end()
-        for operator in _OPERATORS:
-            if self.text.startswith(operator, self.at):
-                return self._operator(operator)
+        if found := _OPERATOR.match(self.text, self.at):
+            operator = found[0]
+            if operator in ("<<", "<<-") or self.text.startswith(("<(", ">("), self.at):
+                raise UnreadableError(operator)
+            self.at = found.end()
+            return Token(operator, operator=True)
         return self._word()
-
-    def _operator(self, operator: str) -> Token:
-        if operator in ("<<", "<<-") or self.text.startswith(("<(", ">("), self.at):
-            raise UnreadableError(operator)
-        self.at += len(operator)
-        return Token(operator, operator=True)
-
-    def _skip_blanks(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] in _BLANK:
-            self.at += 1
-        if self.text.startswith("#", self.at):
-            end = self.text.find("\n", self.at)
-            self.at = len(self.text) if end < 0 else end
 
     def _word(self) -> Token:
         parts: list[str] = []
         bare = True
-        while self.at < len(self.text) and self.text[self.at] not in _ENDS_WORD:
-            here = self.text[self.at]
+        while self.at < len(self.text) and (here := self.text[self.at]) not in _ENDS_WORD:
             bare = bare and here not in "'\"\\"
-            parts.append(self._part(here))
+            parts.append(self._take(_PLAIN) or self._part(here))
         return Token("".join(parts), bare=bare)
 
     def _part(self, here: str) -> str:
+        """The next piece of a word, without its quotes."""
         if here == "'":
-            return self._until_quote()
+            start, end = self.at + 1, self.text.find("'", self.at + 1)
+            if end < 0:
+                raise UnreadableError("a quote is not closed")
+            self.at = end + 1
+            return self.text[start:end]
         if here == '"':
             return self._double_quoted()
         if here == "\\":
-            return self._take(2)[1:]
-        if here in "$`":
-            return self._substitution()
-        return self._take(1)
+            return self._escaped()[1]
+        return self._substitution()
 
-    def _take(self, count: int) -> str:
-        if self.at + count > len(self.text):
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        """The text that matches here, which is passed; "" for none."""
+        found = pattern.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found[0] if found else ""
+
+    def _escaped(self) -> str:
+        """A backslash and the character behind it."""
+        pair = self.text[self.at : self.at + 2]
+        if len(pair) < 2:
             raise UnreadableError("the text ends too early")
-        start, self.at = self.at, self.at + count
-        return self.text[start : self.at]
-
-    def _until_quote(self) -> str:
-        end = self.text.find("'", self.at + 1)
-        if end < 0:
-            raise UnreadableError("a quote is not closed")
-        inside, self.at = self.text[self.at + 1 : end], end + 1
-        return inside
+        self.at += 2
+        return pair
 
     def _double_quoted(self) -> str:
-        self._take(1)
+        self.at += 1
         parts: list[str] = []
         while (here := self._peek()) != '"':
             if here == "\\":
-                pair = self._take(2)
+                pair = self._escaped()
                 parts.append(pair[1] if pair[1] in _ESCAPED_IN_QUOTES else pair)
             else:
-                parts.append(self._substitution() if here in "$`" else self._take(1))
-        self._take(1)
+                parts.append(self._take(_PLAIN_IN_QUOTES) or self._substitution())
+        self.at += 1
         return "".join(parts)
 
     def _peek(self) -> str:
@@ -131,27 +125,23 @@ class _Reader:
         return self.text[self.at]
 
     def _substitution(self) -> str:
+        """A substitution as written; a `$` that starts none is a character like any other."""
         if self.text.startswith("`", self.at):
-            return self._backquoted()
+            if found := self._take(_BACKQUOTED):
+                return found
+            raise UnreadableError("a quote or bracket is not closed")
         if self.text.startswith(("$'", '$"'), self.at):
             raise UnreadableError("a quote of bash's own kind")
         for opening, closing in (("$(", ")"), ("${", "}")):
             if self.text.startswith(opening, self.at):
                 return self._nested(opening, closing)
-        return self._take(1)
-
-    def _backquoted(self) -> str:
-        start = self.at
-        self._take(1)
-        while self._peek() != "`":
-            self._take(2 if self._peek() == "\\" else 1)
-        self._take(1)
-        return self.text[start : self.at]
+        self.at += 1
+        return "$"
 
     def _nested(self, opening: str, closing: str) -> str:
         """A balanced substitution, as written; quotes inside it may hold brackets."""
         start = self.at
-        self._take(len(opening))
+        self.at += len(opening)
         self.depth += 1
         if self.depth > DEEPEST:
             raise UnreadableError("nested too deep")
@@ -161,7 +151,9 @@ class _Reader:
             if here in "'\"\\$`":
                 self._part(here)
                 continue
+            if self._take(_PLAIN_IN_BRACKETS):
+                continue
             open_now += (here == opening[-1]) - (here == closing)
-            self._take(1)
+            self.at += 1
         self.depth -= 1
         return self.text[start : self.at]

@@ -1,13 +1,14 @@
-"""What a shell command line says: lists, chains, pipelines and commands, as frozen data.
+"""The grammar of shell command lines: lists, chains, pipelines and commands, as frozen data.
 
 Owns the grammar that test commands use: simple commands, groups, subshells, `if` and `for`. Other
-compound commands raise `UnreadableError`. Whether a line can be believed is judged elsewhere.
+compound commands raise `UnreadableError`. `exit_code_rules` judges if a line can be believed.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from driver.test_command.shell_lexer import DEEPEST, Token, UnreadableError, split
@@ -78,8 +79,10 @@ class Listing:
     chains: tuple[Chain, ...]
 
 
+@functools.lru_cache(maxsize=1024)
 def parse(command: str) -> Listing:
-    """The whole command line; raises `UnreadableError` for what this grammar does not know."""
+    """The whole command line, which is parsed once; raises `UnreadableError` for text that this
+    grammar does not know."""
     parser = _Parser(split(command))
     found = parser.sequence()
     if parser.here is not None:
@@ -89,20 +92,15 @@ def parse(command: str) -> Listing:
 
 def simple_commands(listing: Listing) -> Iterator[Simple]:
     """Every program that a line may start, in the order of the text."""
-    for chain in listing.chains:
-        for pipeline in chain.pipelines:
-            for command in pipeline.commands:
-                yield from _programs(command)
-
-
-def _programs(command: Simple | Group | Branch | Loop) -> Iterator[Simple]:
-    if isinstance(command, Simple):
-        yield command
-    elif isinstance(command, Branch):
-        for listing in (*command.conditions, *command.bodies):
-            yield from simple_commands(listing)
-    else:
-        yield from simple_commands(command.body)
+    pipelines = (pipeline for chain in listing.chains for pipeline in chain.pipelines)
+    for command in (command for pipeline in pipelines for command in pipeline.commands):
+        if isinstance(command, Simple):
+            yield command
+        elif isinstance(command, Branch):
+            for inner in (*command.conditions, *command.bodies):
+                yield from simple_commands(inner)
+        else:
+            yield from simple_commands(command.body)
 
 
 class _Parser:
@@ -119,22 +117,18 @@ class _Parser:
         chains: list[Chain] = []
         self._skip_line_ends()
         while self.here and not self.here.is_operator(")") and not self._at_reserved(*_ENDS_LIST):
-            chain = self._chain()
+            pipelines, joints = [self._pipeline()], []
+            while self._at_operator("&&", "||"):
+                joints.append(self._next().text)
+                self._skip_line_ends()
+                pipelines.append(self._pipeline())
             background = self._at_operator("&")
-            chains.append(Chain(chain.pipelines, chain.joints, background))
+            chains.append(Chain(tuple(pipelines), tuple(joints), background))
             if not self._at_operator("&", ";", "\n"):
                 break
             self.at += 1
             self._skip_line_ends()
         return Listing(tuple(chains))
-
-    def _chain(self) -> Chain:
-        pipelines, joints = [self._pipeline()], []
-        while self._at_operator("&&", "||"):
-            joints.append(self._next().text)
-            self._skip_line_ends()
-            pipelines.append(self._pipeline())
-        return Chain(tuple(pipelines), tuple(joints))
 
     def _pipeline(self) -> Pipeline:
         inverted = False
@@ -160,18 +154,16 @@ class _Parser:
         return compound
 
     def _compound(self) -> Group | Branch | Loop | None:
-        kinds: dict[str, Callable[[], Group | Branch | Loop]] = {
-            "{": lambda: self._group("}"),
-            "if": self._branch,
-            "for": self._loop,
-        }
         if self._at_operator("("):
             return self._group(")")
+        if self._at_reserved("{"):
+            return self._group("}")
+        if self._at_reserved("if"):
+            return self._branch()
+        if self._at_reserved("for"):
+            return self._loop()
         if self._at_reserved(*_NOT_READ):
             raise UnreadableError("a compound command that is not read")
-        for word, read in kinds.items():
-            if self._at_reserved(word):
-                return read()
         return None
 
     def _group(self, closing: str) -> Group:

@@ -10,7 +10,7 @@ from driver.policy import acceptance as belief
 from driver.policy.judgement import Judgement
 from driver.policy.test_files import is_test
 from driver.run_state.context import ItemRun
-from driver.runners.plan import CanaryVerdict
+from driver.runners.canary import CanaryVerdict
 from driver.verification.canary_run import Field, run_canary
 from driver.verification.reruns import rerun, spot_check, without_added_tests
 from driver.verification.test_run import TestRequest, prove

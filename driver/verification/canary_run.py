@@ -14,7 +14,7 @@ from pathlib import Path
 
 from driver.domain.results import CANARY, Change, Evidence, RunKind, TestRun
 from driver.run_state.context import ItemRun
-from driver.runners.plan import (
+from driver.runners.canary import (
     UNKNOWN_RUNNER,
     Canary,
     CanaryVerdict,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from driver.runners.plan import CanaryVerdict
+from driver.runners.canary import CanaryVerdict
 from tests.support.beside import beside_each_other, selected
 from tests.support.planted import PYTHON, Command, Proof, prove, write
 

@@ -9,8 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from driver.runners.canary import (
+    Canary,
+    CanaryVerdict,
+    Judged,
+    canary_verdict,
+    is_read,
+    plan_canary,
+)
 from driver.runners.counts import Counts, Doubt, count_tests
-from driver.runners.plan import Canary, CanaryVerdict, Judged, canary_verdict, is_read, plan_canary
 
 PYTHON = sys.executable
 DEADLINE_S = 60

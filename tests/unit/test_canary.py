@@ -8,8 +8,8 @@ from collections.abc import Collection
 
 import pytest
 
+from driver.runners.canary import Canary, CanaryVerdict, NotApplicable, canary_verdict, plan_canary
 from driver.runners.counts import Counts, Doubt
-from driver.runners.plan import Canary, CanaryVerdict, NotApplicable, canary_verdict, plan_canary
 from driver.runners.result import MISSING
 
 FILES = frozenset(

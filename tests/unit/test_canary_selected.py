@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from driver.runners.plan import Canary, NotApplicable, plan_canary
+from driver.runners.canary import Canary, NotApplicable, plan_canary
 
 FILES = frozenset({"calc.py", "tests/__init__.py", "tests/test_a.py"})
 TEXTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from driver.policy.test_files import named_tests
-from driver.runners.unittest_canary import discovery_of
+from driver.runners.unittest import discovery_of
 
 CHECK = "checks/unit/calc_check.py"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from driver.test_command.started_files import Command, files_started
+from driver.policy.started_files import files_started
+from driver.test_command.invocations import Command
 
 TEXTS = {
     "run.sh": "#!/bin/sh\nset -e\nif true; then\n. lib/env.sh\nsh \\\n  lib/inner.sh\nfi\n",

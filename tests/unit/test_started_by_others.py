@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from driver.policy.started_files import files_started
 from driver.test_command.build_scripts import included
-from driver.test_command.started_files import files_started
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,19 @@
-"""A Python test file that is there already and takes a planted test at its end. Pure.
+"""The canary in a Python test file: the file that takes it, and its text. Pure.
 
-Code that looks for a new test file, or counts them, finds none. A file that may skip all of its
-tests, or say which of them are loaded, would do so with the planted test too: it is passed over.
+It stands at the end of a file that is there already, if one takes it: code that looks for a new
+test file, or counts them, finds none. A file that may skip all of its tests, or decide which of
+them are loaded, would do so with the canary too: it is passed over.
 """
 
 from __future__ import annotations
 
 import ast
-import fnmatch
 import itertools
 import posixpath
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from driver.runners.insertion import Call, camel
+from driver.runners.runner import CanaryInput, camel
 
 _MAX_READ = 20
 _DECIDES_NAMES = (
@@ -30,19 +31,23 @@ def find_host(
     """The first of the files that takes a test; `cases_only` where only classes are looked at."""
     for path in itertools.islice(tests, _MAX_READ):
         module = _parsed(texts.get(path, ""))
-        if module and _has_tests(module, cases_only) and not any(map(_decides, module.body)):
+        if module is None or any(map(_decides, module.body)):
+            continue
+        cases = [node for node in module.body if isinstance(node, ast.ClassDef)]
+        groups = [case.body for case in cases] + ([] if cases_only else [module.body])
+        if any(_is_test(node) for body in groups for node in body):
             return path
     return None
 
 
-def with_canary(source: str, planted: str) -> str:
-    """The file's text with the planted test in it, before what makes the file a program."""
+def with_canary(source: str, canary: str) -> str:
+    """The file's text with the canary in it, before the lines that make the file a program."""
     module = _parsed(source)
     last = module.body[-1] if module and module.body else None
     if isinstance(last, ast.If) and "__name__" in set(_words(last.test)):
         lines = source.split("\n")  # as the parser counts them
-        return "\n".join([*lines[: last.lineno - 1], planted, "", *lines[last.lineno - 1 :]])
-    return f"{source.rstrip()}\n{planted}"
+        return "\n".join([*lines[: last.lineno - 1], canary, "", *lines[last.lineno - 1 :]])
+    return f"{source.rstrip()}\n{canary}"
 
 
 def _parsed(source: str) -> ast.Module | None:
@@ -55,21 +60,12 @@ def _parsed(source: str) -> ast.Module | None:
         return None
 
 
-def _has_tests(module: ast.Module, cases_only: bool) -> bool:
-    for node in module.body:
-        if isinstance(node, ast.ClassDef) and any(map(_is_test, node.body)):
-            return True
-        if not cases_only and _is_test(node):
-            return True
-    return False
-
-
 def _is_test(node: ast.stmt) -> bool:
     return isinstance(node, _FUNCTIONS) and node.name.startswith("test")
 
 
 def _decides(node: ast.stmt) -> bool:
-    """Whether a statement may say of all tests in the file whether they run."""
+    """True if a statement may decide for all tests in the file if they run."""
     if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
         return True
     if not isinstance(node, _DEFINITIONS):
@@ -91,7 +87,7 @@ def _words(node: ast.AST) -> Iterator[str]:
             yield one.asname or one.name
 
 
-TEST_NAMES = ("test_*.py", "*_test.py", "test*.py")
+_TEST_FILE = re.compile(r"test.*\.py|.*_test\.py", re.S)
 _NOT_IMPORTED = ("__main__", "setup", "conftest", "noxfile", "manage", "fabfile", "tasks")
 _SCRIPT_FOLDERS = ("scripts", "bin", "docs", "doc", "examples", "migrations")
 _SOURCE_ROOTS = ("src/", "lib/", "python/")
@@ -166,46 +162,41 @@ class {camel}(__import__("unittest").TestCase):
 
 
 def function_name(nonce: str) -> str:
-    """The name of the planted function."""
+    """The name of the canary's function."""
     return f"test_{nonce}"
 
 
 def method_name(nonce: str) -> str:
-    """The name of the planted method; its class is `camel(nonce)`."""
+    """The name of the canary's method; its class is `camel(nonce)`."""
     return f"test_again_{nonce}"
 
 
-def canary_text(
-    call: Call,
-    files: Collection[str],
-    changed: Collection[str],
-    path: str,
-    nonce: str,
-    *,
-    plain: bool,
-) -> str:
-    """The planted tests for the file `path`: a `plain` function, if wanted, and a method."""
-    top = f"{call.folder}/" if call.folder else ""
-    there = {file.removeprefix(top) for file in files}
+def canary_text(given: CanaryInput, path: str, *, plain: bool) -> str:
+    """The text of the canary for the test file `path`: a function, if `plain`, and a method.
+
+    It imports every module that the item changed, and fails only if assertions still work. It
+    writes nothing but its failure, which names a module that was imported from elsewhere.
+    """
+    top = f"{given.call.folder}/" if given.call.folder else ""
+    there = {file.removeprefix(top) for file in given.files}
     modules = tuple(
-        (_module_names(path, there), path)
-        for path in sorted(file.removeprefix(top) for file in changed)
-        if _imported(path)
+        (_module_names(changed, there), changed)
+        for changed in sorted(file.removeprefix(top) for file in given.changed)
+        if _is_module(changed)
     )
     home = posixpath.dirname(path) or "."
-    up, tree = posixpath.relpath(call.folder or ".", home), posixpath.relpath(".", home)
-    text = _CHECK + (_FUNCTION if plain else "") + _CASE
+    up, tree = posixpath.relpath(given.call.folder or ".", home), posixpath.relpath(".", home)
+    text, nonce = _CHECK + (_FUNCTION if plain else "") + _CASE, given.nonce
     return text.format(modules=ascii(modules), top=up, tree=tree, nonce=nonce, camel=camel(nonce))
 
 
 def is_test_file(path: str) -> bool:
-    """Whether a file has a name by which the runners look for tests."""
-    name = posixpath.basename(path)
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in TEST_NAMES)
+    """True if a file has a name by which the runners look for tests."""
+    return _TEST_FILE.fullmatch(posixpath.basename(path)) is not None
 
 
-def _imported(path: str) -> bool:
-    """Whether a changed file is a module that a test would import."""
+def _is_module(path: str) -> bool:
+    """True if a changed file is a module that a test would import."""
     folder, name = posixpath.split(path)
     parts = [part for part in folder.split("/") if part]
     stem, extension = posixpath.splitext(name)

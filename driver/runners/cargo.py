@@ -1,0 +1,106 @@
+"""`cargo test`: its summary, and its canary at the end of a file of `tests/`, or of a copy of one.
+
+The canary runs in one process with real tests, so that code that ends the process, when it is
+loaded or called, takes the canary along.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from driver.runners.result import CONTRADICTORY, Counts, Doubt, Found, total
+from driver.runners.runner import Canary, CanaryInput, NotApplicable, Plan, Runner
+
+_SUMMARY = re.compile(
+    r"^running (?P<planned>\d+) tests?$"
+    r"|^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured;.*$",
+    re.M,
+)
+
+
+def _read(text: str) -> Found:
+    """Each binary says how many tests it will run, then how they ended; the two must agree."""
+    parts: list[Counts] = []
+    planned: int | None = None
+    for match in _SUMMARY.finditer(text):
+        if (match["planned"] is None) == (planned is None):
+            return Doubt("cargo", CONTRADICTORY)
+        if planned is None:
+            planned = int(match["planned"])
+            continue
+        passed, failed, ignored, measured = (int(match[number]) for number in range(2, 6))
+        if passed + failed + ignored + measured != planned:
+            return Doubt("cargo", CONTRADICTORY)
+        parts.append(Counts("cargo", passed + failed + measured, failed, ignored))
+        planned = None
+    if planned is not None:
+        parts.append(Counts("cargo", 1, 1, 0))
+    return (total("cargo", parts),) if parts else ()
+
+
+_SELECTS = ("--lib", "--bin", "--bins", "--doc", "--example", "--examples", "--bench")
+_TAKES_VALUE = (
+    *("--test", "-p", "--package", "--features", "-F", "--profile", "--target", "--color"),
+    *("--manifest-path", "--target-dir", "-j", "--jobs", "--exclude"),
+)
+_IN_TESTS = r"(?:^|/)tests/[^/]+\.rs$"
+_TEST = """
+#[test]
+fn test_{nonce}() {{
+    panic!("planted to fail");
+}}
+"""
+
+
+def plan_cargo(given: CanaryInput) -> Plan:
+    """At the end of a file of `tests/`; of a copy, where that may bring a `main` of its own."""
+    call, texts, nonce = given.call, given.texts, given.nonce
+    words = call.words[call.words.index("test") + 1 :]
+    own = words[: words.index("--")] if "--" in words else words
+    named, selects = _test_files(own)
+    if selects or any(not word.startswith("-") for word in words[len(own) + 1 :]):
+        return NotApplicable("the command selects tests by name")
+    top = f"{call.folder}/" if call.folder else ""
+    tests = [f for f in given.files if f.startswith(top) and re.search(_IN_TESTS, f)]
+    tests = [f for f in tests if not named or posixpath.basename(f)[:-3] in named]
+    host = min(tests, key=lambda file: (file.count("/"), file), default=None)
+    if host is None or host not in texts:
+        return NotApplicable("no file of tests that can be read is in the tree")
+    text = f"{texts[host]}\n{_TEST.format(nonce=nonce)}"
+    names = (f"test_{nonce}",)
+    if "#[test]" in texts[host] and "fn main" not in texts[host]:
+        name = posixpath.basename(host)[:-3]
+        more = call.with_more("--test", name) if "--" not in words else None
+        alone = call.command if named else more
+        return Canary("cargo", host, text, names, call.command, alone, amends=True)
+    command = call.with_more("--test", nonce) if named and "--" not in words else None
+    if named and command is None:
+        return NotApplicable("the command names test files, and none can be added to it")
+    path = posixpath.join(posixpath.dirname(host), f"{nonce}.rs")
+    return Canary("cargo", path, text, names, command or call.command, None)
+
+
+def _test_files(words: tuple[str, ...]) -> tuple[list[str], bool]:
+    """The test files that are named, and True if tests are selected otherwise."""
+    named, selects, before = [], False, ""
+    for word in words:
+        if before == "--test":
+            named.append(word)
+        elif before not in _TAKES_VALUE:
+            selects = selects or not word.startswith("-") or word in _SELECTS
+        before = word
+    return named, selects
+
+
+RUNNERS = (
+    Runner(
+        name="cargo",
+        read=_read,
+        verb_of="cargo",
+        test_files=(r".*_tests?\.rs", r"tests?\.rs"),
+        configures=("nextest.toml",),
+        plan=plan_cargo,
+        canary_reads=(_IN_TESTS,),
+    ),
+)

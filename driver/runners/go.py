@@ -1,0 +1,156 @@
+"""`go test`: its summary, and its canary.
+
+The canary stands in a test file of a package, first of its tests: in one process with real tests,
+so that code that ends the process, when it is loaded or called, takes the canary along.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from driver.runners.result import CONTRADICTORY, Counts, Doubt, Found
+from driver.runners.runner import Call, Canary, CanaryInput, NotApplicable, Plan, Runner, camel
+from state_store.documents.strict_json import parse
+
+_PACKAGE_LINE = re.compile(r"^(?:ok  |FAIL|\?   |---)\t?.*$", re.M)
+_EMPTY = re.compile(r"^(?:ok  \t.*\[no tests to run\]|\?   \t.*\[no test files\])$")
+_STARTED = re.compile(r"^=== RUN +(\S+)$", re.M)
+_ENDED = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\)$", re.M)
+_NOT_BUILT = re.compile(r"^FAIL\t.*\[(?:build|setup) failed\]$", re.M)
+_ACTIONS = (
+    *("start", "run", "pause", "cont", "pass", "bench", "fail", "output", "skip", "attr"),
+    *("artifacts", "build-output", "build-fail"),
+)
+
+
+def _read(text: str) -> Found:
+    """Sub-tests count. Without -v or -json go names packages only: their number is no count."""
+    if events := _events(text):
+        return (_from_events(events),)
+    if started := Counter(_STARTED.findall(text)):
+        return _from_lines(text, started)
+    packages = _PACKAGE_LINE.findall(text)
+    nothing = packages and all(_EMPTY.match(line) for line in packages)
+    return (Counts("go", 0, 0, 0),) if nothing else ()
+
+
+def _events(text: str) -> list[dict[str, Any]]:
+    """The lines of `go test -json`; other programs log JSON with other actions or names."""
+    events = []
+    for line in text.split("\n"):
+        if line.startswith('{"') and '"Action"' in line:
+            with suppress(ValueError):
+                event = parse(line)
+                names = (event.get("Package", event.get("ImportPath")), event.get("Test", ""))
+                if event.get("Action") in _ACTIONS and all(isinstance(n, str) for n in names):
+                    events.append(event)
+    return events
+
+
+def _from_events(events: list[dict[str, Any]]) -> Counts:
+    tests = [event for event in events if event.get("Test")]
+    ended = Counter(event["Action"] for event in tests)
+    lost = ended["run"] - ended["pass"] - ended["fail"] - ended["skip"]
+    red = {event.get("Package") for event in tests if event["Action"] == "fail"}
+    broken = [one for one in events if one["Action"] == "fail" and not one.get("Test")]
+    unbuilt = sum(one.get("Package") not in red for one in broken)
+    failed = ended["fail"] + max(lost, 0) + unbuilt
+    return Counts("go", ended["pass"] + failed, failed, ended["skip"])
+
+
+def _from_lines(text: str, started: Counter[str]) -> Found:
+    """A result counts when its test was seen to start; a start without result is a crash."""
+    results = _ENDED.findall(text)
+    ended = Counter(name for _, name in results)
+    if ended - started:
+        return Doubt("go", CONTRADICTORY)
+    said = Counter(result for result, _ in results)
+    failed = said["FAIL"] + (started - ended).total() + len(_NOT_BUILT.findall(text))
+    return (Counts("go", said["PASS"] + failed, failed, said["SKIP"]),)
+
+
+_SELECTS = ("-run", "-skip", "-c", "-list", "-args", "-fuzz")
+_NOT_IN_ALL = ("testdata", "vendor")
+_PACKAGE = re.compile(r"^package\s+(\w+)", re.M)
+_CONSTRAINED = re.compile(r"^//(?:go:build| ?\+build)", re.M)
+_IMPORTS_TESTING = re.compile(r'^(?:import)?\s+"testing"$', re.M)
+_FIRST_TEST = re.compile(r"^func Test\w*\(", re.M)
+_TEST = """\
+func Test{camel}(t *testing.T) {{
+	t.Fatal("planted to fail")
+}}
+"""
+
+
+def plan_go(given: CanaryInput) -> Plan:
+    """First of the tests of a package, so that it is seen to fail whatever the next one does: of a
+    changed one, where that has tests."""
+    call, nonce = given.call, given.nonce
+    words = call.words[call.words.index("test") + 1 :]
+    if any(word.partition("=")[0].replace("--", "-") in _SELECTS for word in words):
+        return NotApplicable("the command selects tests by name")
+    named = [word for word in words if word.startswith(".")] or ["."]
+    tests = [file for file in given.files if file.endswith("_test.go")]
+    tests = [file for file in tests if _runs(file, named, call, given.files)]
+    if not tests:
+        return NotApplicable("no test file of the command is in the tree")
+    touched = {posixpath.dirname(file) for file in given.changed}
+    host = min(tests, key=lambda file: (posixpath.dirname(file) not in touched, file))
+    below = call.below(posixpath.dirname(host) or ".")
+    command = call.with_more(below if below == "." else f"./{below}") or call.command
+    test, names = _TEST.format(camel=camel(nonce)), (f"Test{camel(nonce)}",)
+    source = given.texts.get(host, "")
+    may_stand = not _CONSTRAINED.search(source) and _IMPORTS_TESTING.search(source)
+    if may_stand and (first := _FIRST_TEST.search(source)):
+        text = f"{source[: first.start()]}{test}\n{source[first.start() :]}"
+        return Canary("go", host, text, names, command, None, amends=True)
+    found = _PACKAGE.search(source)
+    if found is None:
+        return NotApplicable(f"the package of {host} is not known")
+    path = posixpath.join(posixpath.dirname(host), f"0{nonce}_test.go")
+    text = f'package {found[1]}\n\nimport "testing"\n\n{test}'
+    return Canary("go", path, text, names, command, None)
+
+
+def _runs(file: str, named: list[str], call: Call, files: Collection[str]) -> bool:
+    """True if the command runs the tests of this file: `./...` leaves out some folders."""
+    folder = posixpath.dirname(file)
+    if any(folder == call.in_tree(word) for word in named):
+        return True
+    for word in named:
+        top = call.in_tree(word.removesuffix("...").rstrip("/"))
+        if not word.endswith("...") or (top and not folder.startswith(f"{top}/") and folder != top):
+            continue
+        parts = folder.removeprefix(top).strip("/").split("/")
+        hidden = any(part in _NOT_IN_ALL or part[:1] in ("_", ".") for part in parts if part)
+        if not hidden and not _in_other_module(folder, top, files):
+            return True
+    return False
+
+
+def _in_other_module(folder: str, top: str, files: Collection[str]) -> bool:
+    """True if a `go.mod` between `top` and the folder makes it part of another module."""
+    while folder not in (top, ""):
+        if f"{folder}/go.mod" in files:
+            return True
+        folder = posixpath.dirname(folder)
+    return False
+
+
+RUNNERS = (
+    Runner(
+        name="go",
+        read=_read,
+        verb_of="go",
+        closes=False,
+        test_files=(r".*_tests?\.go",),
+        config_options=("-overlay", "-modfile", "-exec", "-toolexec"),
+        plan=plan_go,
+        canary_reads=(r"_test\.go$",),
+    ),
+)

@@ -1,0 +1,205 @@
+"""pytest: its summary, the test files that a call names, and its canary.
+
+The canary stands at the end of a test file that the command runs, else in a file of its own beside
+one. Where the command names single tests, the canary is named too.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from driver.runners.python_canary import (
+    canary_text,
+    find_host,
+    function_name,
+    is_test_file,
+    method_name,
+    with_canary,
+)
+from driver.runners.result import Counts, Found, numbers
+from driver.runners.runner import (
+    TAKES_VALUE,
+    Call,
+    Canary,
+    CanaryInput,
+    Named,
+    NotApplicable,
+    Plan,
+    Runner,
+    camel,
+    is_folder,
+    named_files,
+    positional,
+    with_selection,
+)
+from driver.test_command.build_scripts import Read, in_folder
+from driver.test_command.invocations import Command
+
+_PROGRAMS = ("pytest", "py.test")
+_CONFIGS = (
+    *("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini"),
+    "setup.cfg",
+)
+_SELECTS_BY = ("-k", "-m")
+_SELECTS = ("--lf", "--last-failed", "--sw", "--stepwise", "--pyargs")
+_USUAL_ROOTS = frozenset({"tests", "test", "testing"})
+
+_HEADER = re.compile(r"^=+ test session starts =+$", re.M)
+_SUMMARY = re.compile(
+    r"^(?P<rule>=+ )?(?P<what>no tests (?:ran|collected)\b[^=\n]*?|\d[\d/]* [a-z][a-z ]*[^=\n]*?)"
+    r" in \d+(?:\.\d+)?s(?: \([^)\n]*\))?(?(rule) =+)$",
+    re.M,
+)
+_KNOWN = {"passed", "failed", "skipped", "deselected", "xfailed", "xpassed", "error", "errors"}
+_FAILED_PART = re.compile(r"^SUBFAIL(?:ED)?\b", re.M)
+_AT_TEARDOWN = re.compile(r"^_+ ERROR at teardown of .+ _+$", re.M)
+
+
+def _read(text: str) -> Found:
+    """The summaries; where a session's header is seen, only lines between rules are some."""
+    loud = _HEADER.search(text) is not None
+    found, start = [], 0
+    for match in _SUMMARY.finditer(text):
+        what = match["what"]
+        if match["rule"] is None and loud:
+            continue
+        if what.startswith("no tests") or "collected" in what or numbers(what).keys() & _KNOWN:
+            found.append(_counts(what, text[start : match.start()]))
+            start = match.end()
+    return tuple(found)
+
+
+def _counts(what: str, before: str) -> Counts:
+    said = numbers(re.sub(r"\d+ subtests? \w+", "", what))
+    errors = said.get("error", 0) + said.get("errors", 0)
+    if "collected" in what:
+        return Counts("pytest", errors, errors, 0)
+    # A test whose parts failed is listed once for each part, an error at teardown beside its test.
+    failed = max(said.get("failed", 0) - len(_FAILED_PART.findall(before)), 0)
+    ran = said.get("passed", 0) + failed + max(errors - len(_AT_TEARDOWN.findall(before)), 0)
+    skipped = sum(said.get(name, 0) for name in ("skipped", "xfailed", "xpassed"))
+    return Counts("pytest", ran, failed + errors, skipped)
+
+
+def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
+    """The files that a call names, and `python_files`: as the call gives it, and as configured in
+    the folder it starts in or one above."""
+    yield from named_files(words, folder, read)
+    files = (read(in_folder(folder, name)) for name in _values(words, "-c", "--config-file"))
+    for text in (*_values(words, "-o", "--override-ini"), *files):
+        yield from ((folder, pattern) for pattern in _setting(text, "python_files"))
+    while True:
+        config = "\n".join(read(in_folder(folder, name)) for name in _CONFIGS)
+        yield from ((folder, pattern) for pattern in _setting(config, "python_files"))
+        if folder in ("", "."):
+            return
+        folder = posixpath.dirname(folder) or "."
+
+
+def _values(words: Sequence[str], short: str, long: str) -> Iterator[str]:
+    """Every value that an option is given."""
+    for word, following in pairwise((*words, "")):
+        if word in (short, long):
+            yield following
+        elif word.startswith(f"{long}="):
+            yield word.removeprefix(f"{long}=")
+        elif word.startswith(short):
+            yield word.removeprefix(short)
+
+
+def _setting(config: str, name: str) -> list[str]:
+    """The words of one setting in a configuration, as far as plain text says."""
+    said = re.search(rf"^{name}\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
+    return re.findall(r"[^\s\[\]\"',]+", said[1]) if said else []
+
+
+def plan_pytest(given: CanaryInput) -> Plan:
+    """A function and a method, unless the configuration renames functions."""
+    return with_selection(given, _options(given.call.words), _SELECTS_BY, _planned)
+
+
+def _options(words: tuple[str, ...]) -> tuple[str, ...]:
+    called = [re.split(r"[\\/]", word)[-1].removesuffix(".exe") for word in words]
+    return words[next(at for at, name in enumerate(called) if name in _PROGRAMS) + 1 :]
+
+
+def _planned(given: CanaryInput) -> Plan:
+    call, texts, nonce = given.call, given.texts, given.nonce
+    options = _options(call.words)
+    if any(word.partition("=")[0] in _SELECTS for word in options):
+        return NotApplicable("the command selects tests by name or by what it ran before")
+    config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in _CONFIGS)
+    named = positional(options, TAKES_VALUE)
+    tests = _tests(named, config, given)
+    if not tests:
+        return NotApplicable("no test file of the command is in the tree")
+    plain = "python_functions" not in config
+    names = (function_name(nonce), method_name(nonce))[0 if plain else 1 :]
+    changed_last = sorted(tests, key=lambda file: (file in given.changed, _usual_first(file)))
+    host = find_host(changed_last, texts)
+    folder = posixpath.dirname(min(tests, key=_usual_first))
+    path = host or posixpath.join(folder, f"test_{nonce}.py")
+    text = canary_text(given, path, plain=plain)
+    if host is not None:
+        text = with_canary(texts[host], text)
+        called, alone = _within(call, path, named, nonce, plain)
+    elif any(call.in_tree(word.partition("::")[0]) in given.files for word in named):
+        called, alone = call.with_more("--maxfail=0", call.below(path)), None
+    else:  # All of the file has to run, or one red test hides another.
+        called = call.with_more("--maxfail=0") or call.command
+        alone = call.with_more("--maxfail=0", call.below(path))
+    if called is None:
+        return NotApplicable("the command names single files, and none can be added to it")
+    return Canary("pytest", path, text, names, called, alone, amends=host is not None)
+
+
+def _within(
+    call: Call, path: str, named: list[str], nonce: str, plain: bool
+) -> tuple[Command | None, Command | None]:
+    """The command that finds tests at the end of `path`, and the one for these alone."""
+    below = call.below(path)
+    whole = [call.in_tree(word) for word in named if "::" not in word]
+    if not any(call.in_tree(word.partition("::")[0]) == path for word in named) or path in whole:
+        return call.command, call.command if path in whole else call.with_more(below)
+    ids = (function_name(nonce), camel(nonce))[0 if plain else 1 :]
+    added = call.with_more(*(f"{below}::{one}" for one in ids))
+    return added, added
+
+
+def _tests(named: list[str], config: str, given: CanaryInput) -> list[str]:
+    """The test files that run: those named whole before those of which single tests are named."""
+    call, files = given.call, given.files
+    paths = {call.in_tree(word.partition("::")[0]): "::" not in word for word in named}
+    if single := [path for path in paths if path in files]:
+        return [path for path in single if paths[path]] or single
+    tops = [path for path in paths if path == "" or is_folder(path, files)]
+    tops = tops or [call.in_tree(word) for word in _setting(config, "testpaths")] or [call.folder]
+    beginnings = tuple(f"{top}/" if top else "" for top in tops)
+    return [file for file in files if is_test_file(file) and file.startswith(beginnings)]
+
+
+def _usual_first(file: str) -> tuple[bool, int, str]:
+    """The order in which files are preferred: in a usual folder of tests, and near the top."""
+    return _USUAL_ROOTS.isdisjoint(file.split("/")[:-1]), file.count("/"), file
+
+
+RUNNERS = (
+    Runner(
+        name="pytest",
+        read=_read,
+        programs=_PROGRAMS,
+        module="pytest",
+        test_files=(r"test_.*\.py", r".*_tests?\.py", r"tests?\.py"),
+        named=_named,
+        configures=("conftest.py", *_CONFIGS),
+        config_options=("-c", "-p"),
+        plan=plan_pytest,
+        canary_reads=(
+            r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",
+            *(rf"(?:^|/){re.escape(name)}\Z" for name in _CONFIGS),
+        ),
+    ),
+)

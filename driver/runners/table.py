@@ -1,0 +1,110 @@
+"""The table of all test runners, and the runners that a command calls. Pure.
+
+A new runner is one module in this package with a `RUNNERS`, and its name in `_FAMILIES`.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+
+from driver.runners import cargo, go, hosted, node, pytest, unittest
+from driver.runners.runner import Call, Runner
+from driver.test_command.build_scripts import PACKAGE, lines_run
+from driver.test_command.invocations import Command, program_name, programs, without_starter
+from driver.test_command.shell_lexer import split
+from driver.test_command.shell_parser import Simple, parse
+
+_FAMILIES = (unittest, pytest, node, go, cargo, hosted)
+
+RUNNERS: Mapping[str, Runner] = {one.name: one for family in _FAMILIES for one in family.RUNNERS}
+_BY_PROGRAM = {program: one.name for one in RUNNERS.values() for program in one.programs}
+_BY_MODULE = {one.module: one.name for one in RUNNERS.values() if one.module}
+_BY_VERB = {one.verb_of: one.name for one in RUNNERS.values() if one.verb_of}
+_PYTHON = re.compile(r"^(?:python|py|pypy)[\d.]*$")
+_NPM = re.compile(r"^(?:npm|pnpm|yarn)(?:\.cmd)?$")
+
+
+def runner_of(words: Sequence[str]) -> str:
+    """The name of the runner that these arguments start; "" for none."""
+    words = without_starter(tuple(words))
+    name, rest = program_name(words), words[1:]
+    if name in _BY_PROGRAM:
+        return _BY_PROGRAM[name]
+    if _PYTHON.match(name):
+        return _BY_MODULE.get(_python_module(rest), "")
+    if name == "node":
+        script = next((word for word in rest if not word.startswith("-")), "")
+        return "node" if "--test" in rest else _BY_PROGRAM.get(program_name((script,)), "")
+    verbs = [word for word in rest if word[:1] not in "-+"]
+    return _BY_VERB[name] if name in _BY_VERB and verbs[:1] == ["test"] else ""
+
+
+def _python_module(rest: tuple[str, ...]) -> str:
+    """The module behind python's `-m`; for `-m coverage run -m x` it is x."""
+    if "-m" not in rest or rest.index("-m") + 1 >= len(rest):
+        return ""
+    at = rest.index("-m")
+    has_script = any(not word.startswith("-") for word in rest[:at])
+    if has_script and "-W" not in rest and "-X" not in rest:
+        return ""
+    if rest[at + 1 : at + 3] == ("coverage", "run"):
+        return _python_module(rest[at + 3 :])
+    return rest[at + 1]
+
+
+def runners_named(command: Command) -> tuple[str, ...]:
+    """The names of the runners in a command; one that is called twice stands there twice."""
+    return tuple(name for words in programs(command) if (name := runner_of(words)))
+
+
+def find_call(command: Command, workdir: str = "") -> Call | None:
+    """The call of the one runner that a command names; None for none, and for several."""
+    calls = [words for words in programs(command) if runner_of(words)]
+    if len(calls) != 1:
+        return None
+    words = calls[0]
+    if not isinstance(command, str):
+        return Call(command, words, workdir, extendable=command[-len(words) :] == words)
+    pipelines = [pipeline for chain in parse(command).chains for pipeline in chain.pipelines]
+    flat = [one for pipeline in pipelines for one in pipeline.commands]
+    folder = workdir
+    for one in flat:
+        if isinstance(one, Simple) and one.name == "cd" and len(one.words) == 2:
+            folder = posixpath.normpath(posixpath.join(folder, one.words[1]))
+    last = flat[-1]
+    ends = isinstance(last, Simple) and last.words[-len(words) :] == words and "#" not in command
+    redirected = any(
+        token.operator and token.text not in ("&&", ";", "\n") for token in split(command)
+    )
+    return Call(command, words, "" if folder == "." else folder, ends and not redirected)
+
+
+def npm_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
+    """The runner's call in package.json's test script, if the command runs that script."""
+    words = tuple(command.split()) if isinstance(command, str) else command
+    if len(words) < 2 or not _NPM.match(words[0]) or words[1:] not in (("test",), ("run", "test")):
+        return None
+    try:
+        script = json.loads(texts.get(posixpath.join(workdir, PACKAGE), ""))["scripts"]["test"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    inner = find_call(script, workdir) if isinstance(script, str) else None
+    if inner is None:
+        return None
+    more = words[0].startswith("npm") and inner.extendable
+    return Call((*words, "--") if more else words, inner.words, inner.folder, extendable=more)
+
+
+def make_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
+    """The runner's call in the recipe that make runs; nothing can be added to it."""
+    called = programs(command)
+    if len(called) != 1 or Simple(called[0]).name not in ("make", "gmake"):
+        return None
+    lines = lines_run(command, workdir, lambda path: texts.get(path, ""))
+    found = [call for line, folder in lines if (call := find_call(line, folder))]
+    if len(found) != 1:
+        return None
+    return Call(command, found[0].words, found[0].folder, extendable=False)

@@ -1,0 +1,225 @@
+"""unittest, and what builds on it: its summary, discovery, named tests, and its canary.
+
+The canary stands at the end of a module that the command loads, else in a file of its own. It is
+found by discovery, or by the name of its module or of its class.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from driver.runners.python_canary import canary_text, find_host, method_name, with_canary
+from driver.runners.result import Counts, Found
+from driver.runners.runner import (
+    Call,
+    Canary,
+    CanaryInput,
+    Named,
+    NotApplicable,
+    Plan,
+    Runner,
+    camel,
+    is_folder,
+    positional,
+    with_selection,
+)
+from driver.test_command.build_scripts import Read, in_folder
+from driver.test_command.invocations import Command
+
+_START, _PATTERN = ("-s", "--start-directory"), ("-p", "--pattern")
+_TAKES_VALUE = (*_START, *_PATTERN, "-t", "--top-level-directory", "-k")
+_DOTTED = re.compile(r"\w+(?:\.\w+)+")
+
+_SUMMARY = re.compile(
+    r"^-{20,}\nRan (\d+) tests? in [\d.,]+s\n\n(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$",
+    re.M,
+)
+_PROGRESS = re.compile(r"^[.FEsxu]+$", re.M)
+_RESULT = re.compile(r"([a-z]+(?: [a-z]+)?)=(\d+)")
+
+
+def _read(text: str) -> Found:
+    """The summaries; skipped tests are among the "Ran", except in Python 3.12.1."""
+    found, start = [], 0
+    for match in _SUMMARY.finditer(text):
+        said = {name: int(number) for name, number in _RESULT.findall(match[2] or "")}
+        reported, skipped = int(match[1]), said.get("skipped", 0)
+        expected = said.get("expected failures", 0) + said.get("unexpected successes", 0)
+        # The line of marks, one a test, shows whether the skipped ones are left out of "Ran".
+        marks = sum(map(len, _PROGRESS.findall(text[start : match.start()])))
+        left_out = skipped and marks == reported + skipped
+        ran = reported - expected - (0 if left_out else skipped)
+        failed = said.get("failures", 0) + said.get("errors", 0)
+        found.append(Counts("unittest", max(ran, 0), failed, skipped + expected))
+        start = match.end()
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """The folder, or package with dots, that discovery starts in, and the pattern of names."""
+
+    start: str
+    pattern: str
+
+
+def discovery_of(options: Sequence[str]) -> Discovery | None:
+    """The discovery that the words behind `unittest` ask for; None where they name modules."""
+    named = _named_in(options)
+    if named and "discover" not in options:
+        return None
+    start, pattern = (*named, "", "")[:2]
+    start, pattern = _value(options, *_START) or start, _value(options, *_PATTERN) or pattern
+    return Discovery(start or ".", pattern or "test*.py")
+
+
+def _named_in(options: Sequence[str]) -> list[str]:
+    return [word for word in positional(options, _TAKES_VALUE) if word != "discover"]
+
+
+def _value(options: Sequence[str], short: str, long: str) -> str:
+    """The last value that an option is given, read as argparse does, which unittest uses."""
+    found = ""
+    for word, following in pairwise((*options, "")):
+        name, given, value = word.partition("=")
+        if name == short or (len(name) > len("--") and long.startswith(name)):
+            found = value if given else following
+        elif word.startswith(short):
+            found = word.removeprefix(short)
+    return found
+
+
+def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
+    """The files that `checks.a.Case.test_x` or `checks/a.py` may mean, and what discovery finds; a
+    package with dots is searched as its folder, too."""
+    del read
+    options = words[words.index("unittest") + 1 :]
+    for word in options:
+        parts = word.split(".")
+        paths = ("/".join(parts[:end]) + ".py" for end in range(1, len(parts) + 1))
+        yield from (in_folder(folder, path) for path in (word, *paths) if path.endswith(".py"))
+    if asked := discovery_of(options):
+        yield in_folder(folder, asked.start), asked.pattern
+        if _DOTTED.fullmatch(asked.start):
+            yield in_folder(folder, asked.start.replace(".", "/")), asked.pattern
+
+
+def plan_unittest(given: CanaryInput) -> Plan:
+    """A method in a module that the command loads; see the module."""
+    return with_selection(given, _options(given.call), ("-k",), _planned)
+
+
+def _options(call: Call) -> tuple[str, ...]:
+    return call.words[call.words.index("unittest") + 1 :]
+
+
+def _planned(given: CanaryInput) -> Plan:
+    options = _options(given.call)
+    named = _named_in(options)
+    if discovery := discovery_of(options):
+        return _discovered(given, discovery, options, named)
+    modules = {word: path for word in named if (path := _module(word, given.call, given.files))}
+    if not modules:
+        return NotApplicable("no module that the command names is in the tree")
+    return _in_modules(given, modules)
+
+
+def _canary(
+    given: CanaryInput, path: str, command: Command, alone: Command | None, host: bool
+) -> Canary:
+    text = canary_text(given, path, plain=False)
+    text = with_canary(given.texts[path], text) if host else text
+    names = (method_name(given.nonce),)
+    return Canary("unittest", path, text, names, command, alone, amends=host)
+
+
+def _host(given: CanaryInput, tests: Collection[str]) -> str | None:
+    """The test file that takes the canary, one that the work left alone before others."""
+    ordered = sorted(tests, key=lambda file: (file in given.changed, file.count("/"), file))
+    return find_host(ordered, given.texts, cases_only=True)
+
+
+def _in_modules(given: CanaryInput, modules: Mapping[str, str]) -> Plan:
+    """In the module of one of these words, or beside it: a word may name more than a module."""
+    call = given.call
+    # A word names the whole module, and not one class of it, where it ends as the path does.
+    whole = set()
+    for word, path in modules.items():
+        plain = word.removesuffix(".py").replace("\\", "/").replace(".", "/").lstrip("/")
+        if f"/{path}".endswith(f"/{plain}.py"):
+            whole.add(path)
+    if host := _host(given, whole):
+        return _canary(given, host, call.command, call.command, host=True)
+    host = _host(given, {path for path in modules.values() if not path.endswith("__init__.py")})
+    folder = posixpath.dirname(next(iter(modules.values())))
+    path = host or posixpath.join(folder, f"test_{given.nonce}.py")
+    dotted = call.below(path).removesuffix(".py").replace("/", ".")
+    command = call.with_more(f"{dotted}.{camel(given.nonce)}" if host else dotted)
+    if command is None:
+        return NotApplicable("the command names single modules, and none can be added to it")
+    return _canary(given, path, command, command if host else None, host=host is not None)
+
+
+def _discovered(
+    given: CanaryInput, discovery: Discovery, options: tuple[str, ...], named: list[str]
+) -> Plan:
+    call, files = given.call, given.files
+    folder = call.in_tree(discovery.start)
+    if folder and not is_folder(folder, files):
+        folder = call.in_tree(discovery.start.replace(".", "/"))
+    pattern = discovery.pattern
+    name = pattern.replace("*", f"_{given.nonce}", 1).replace("*", "").lstrip("_")
+    if not re.fullmatch(r"[A-Za-z]\w*\.py", name) or (folder and not is_folder(folder, files)):
+        return NotApplicable("it is not clear which files the command discovers")
+    host = _host(given, [file for file in files if _is_loaded(file, folder, pattern, files)])
+    path = host or posixpath.join(folder, name)
+    alone = ("discover", "-p", posixpath.basename(path))[1 if "discover" in options else 0 :]
+    plain = "discover" in options or not options
+    more = call.with_more(*alone) if plain and len(named) < 2 else None
+    return _canary(given, path, call.command, more, host=host is not None)
+
+
+def _is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> bool:
+    """True if discovery from `folder` comes to a file: below it, through packages only."""
+    above, name = posixpath.split(file)
+    if not fnmatch.fnmatchcase(name, pattern):
+        return False
+    while above != folder:
+        if not above or f"{above}/__init__.py" not in files:
+            return False
+        above = posixpath.dirname(above)
+    return True
+
+
+def _module(word: str, call: Call, files: Collection[str]) -> str:
+    """The file of the module that `tests.test_a.Case.test_x` or `tests/test_a.py` names."""
+    if word.endswith(".py"):
+        path = call.in_tree(word)
+        return path if path in files else ""
+    parts = word.split(".")
+    for end in range(len(parts), 0, -1):
+        path = call.in_tree("/".join(parts[:end]))
+        for file in (f"{path}.py", f"{path}/__init__.py"):
+            if file in files:
+                return file
+    return ""
+
+
+RUNNERS = (
+    Runner(
+        name="unittest",
+        read=_read,
+        module="unittest",
+        stream="err",
+        test_files=(r"test_.*\.py", r".*_tests?\.py", r"tests?\.py"),
+        named=_named,
+        configures=("unittest.cfg",),
+        plan=plan_unittest,
+        canary_reads=(r"(?:^|/)(?:test[^/]*|[^/]*_test)\.py\Z",),
+    ),
+)
