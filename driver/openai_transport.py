@@ -1,8 +1,8 @@
-"""A name that callers of the source import: this module is `driver.backends.http.transport`."""
+"""A name that callers of the source import: this module is `driver.backends.http.server`."""
 
 import sys
 
-from driver.backends.http import transport
-from driver.backends.http.transport import *
+from driver.backends.http import server
+from driver.backends.http.server import *
 
-sys.modules[__name__] = transport
+sys.modules[__name__] = server

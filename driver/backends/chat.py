@@ -1,7 +1,6 @@
 """The backend for models behind Chat Completions: they see the owned files and answer with a patch.
 
-Owns a dispatch from files to files. What is said on the way is `dialogue`'s business, how files are
-written that of `plain_files`.
+Owns a dispatch from files to files; `dialogue` talks with the model.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ class CodexDriver(LocalDriver):
         self._heard_lock = threading.Lock()
 
     def probe_capabilities(self) -> DriverCapabilities:
-        """What the source says of it; nothing is contacted."""
+        """The abilities that the source names; nothing is contacted."""
         return DriverCapabilities(
             name=self.name,
             structured_output=True,
@@ -131,7 +130,7 @@ class CodexDriver(LocalDriver):
         return self.model_map.get(role) or self.model_map[ROLE_WORKER]
 
     def readiness_problems(self) -> tuple[str, ...]:
-        """Says so when the key's variable is not set or the address cannot be used."""
+        """A sentence when the key's variable is not set or the address cannot be used."""
         problem = None if self.transport else self.server.problem(self._environment())
         return () if problem is None else (problem,)
 
@@ -147,7 +146,7 @@ class CodexDriver(LocalDriver):
         return self._meter.known or None
 
     def worker_status(self, worker_id: str) -> WorkerStatus:
-        """Where a dispatch stands; a running one is stalled when silent for its whole time."""
+        """The state of a dispatch; a running one is stalled when silent for its whole time."""
         status = super().worker_status(worker_id)
         if status.state == WORKER_RUNNING:
             with self._heard_lock:
@@ -168,8 +167,7 @@ class CodexDriver(LocalDriver):
 
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Ask until there is a patch that may be written, then write it whole."""
-        problems = self.readiness_problems()
-        if problems:
+        if problems := self.readiness_problems():
             result = not_run(worker_id, FAILURE_COULD_NOT_RUN, problems[0])
             result.fault = ProviderFault(FaultKind.BAD_KEY, problems[0])
             return result
@@ -179,42 +177,7 @@ class CodexDriver(LocalDriver):
         except (CannotRunError, InputError, OSError) as error:
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, str(error))
         model = request.model or self.resolve_model(request.role)
-        dialogue = Dialogue(
-            self._channel(),
-            request,
-            model,
-            shown,
-            until=time.monotonic() + (request.timeout_s or self._limit_s),
-            heard=partial(self._hear, worker_id),
-        )
-        try:
-            work = self._written(request, dialogue.run())
-        finally:
-            with self._heard_lock:
-                self._heard.pop(worker_id, None)
-        return self._result(worker_id, model, dialogue, work)
-
-    def _result(self, worker_id: str, model: str, told: Dialogue, work: Work) -> WorkerResult:
-        if told.bill.trouble:
-            sys.stderr.write(
-                f"WARNING: {self.name} dispatch {worker_id} is unmetered: usage.total_tokens is "
-                f"{told.bill.trouble} in one of its answers\n"
-            )
-        return WorkerResult(
-            worker_id,
-            ok=not work.failure,
-            structured=work.value or None,
-            text=str(work.value.get("summary", "")) or told.said,
-            files_written=() if work.failure else tuple(work.files),
-            error=self._with_remedy(work, model),
-            usage=told.bill.usage,
-            model=model,
-            failure=work.failure,
-            fault=work.fault,
-        )
-
-    def _channel(self) -> Channel:
-        return Channel(
+        channel = Channel(
             send=self._send,
             throttle=self._throttle,
             shapes=self._shapes,
@@ -223,18 +186,37 @@ class CodexDriver(LocalDriver):
             max_retries=self.max_retries,
             prices=self.prices,
         )
-
-    def _send(self, body: dict[str, Any], watch: Watch) -> dict[str, Any]:
-        if self.transport is None:
-            return complete(self.server, body, self._environment(), watch)
+        until = time.monotonic() + (request.timeout_s or self._limit_s)
+        heard = partial(self._hear, worker_id)
+        dialogue = Dialogue(channel, request, model, shown, until=until, heard=heard)
         try:
-            return checked_document(self.transport(body))
-        except TransportError:
-            raise
-        except (RuntimeError, OSError, ValueError) as error:
-            raise foreign_error(error) from error
+            work = self._written(request, dialogue.run())
+        finally:
+            with self._heard_lock:
+                self._heard.pop(worker_id, None)
+        trouble, why = dialogue.bill.trouble, work.error
+        if remedy := _REMEDIES.get(work.fault.kind) if work.fault is not None else None:
+            why += "; " + remedy.format(key=self.server.key_name or "it", model=model)
+        if trouble:
+            sys.stderr.write(
+                f"WARNING: {self.name} dispatch {worker_id} is unmetered: usage.total_tokens is "
+                f"{trouble} in one of its answers\n"
+            )
+        return WorkerResult(
+            worker_id,
+            ok=not work.failure,
+            structured=work.value or None,
+            text=str(work.value.get("summary", "")) or dialogue.text,
+            files_written=() if work.failure else tuple(work.files),
+            error=why or None,
+            usage=dialogue.bill.usage,
+            model=model,
+            failure=work.failure,
+            fault=work.fault,
+        )
 
     def _written(self, request: WorkerRequest, work: Work) -> Work:
+        """`work` after its files are written, or the failure that kept them from it."""
         if work.failure or not work.files:
             return work
         if self._cancelled.is_set():
@@ -249,11 +231,15 @@ class CodexDriver(LocalDriver):
             return Work(failure=FAILURE_COULD_NOT_RUN, error=f"write_failed: {error}")
         return work
 
-    def _with_remedy(self, work: Work, model: str) -> str | None:
-        remedy = _REMEDIES.get(work.fault.kind) if work.fault is not None else None
-        if remedy is None:
-            return work.error
-        return f"{work.error}; " + remedy.format(key=self.server.key_name or "it", model=model)
+    def _send(self, body: dict[str, Any], watch: Watch) -> dict[str, Any]:
+        if self.transport is None:
+            return complete(self.server, body, self._environment(), watch)
+        try:
+            return checked_document(self.transport(body))
+        except TransportError:
+            raise
+        except (RuntimeError, OSError, ValueError) as error:
+            raise foreign_error(error) from error
 
     def _environment(self) -> Mapping[str, str]:
         return process_environment() if self._live_environ else self.environ

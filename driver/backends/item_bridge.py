@@ -1,6 +1,6 @@
-"""Between an item and a backend, on plain dicts: the source's functions for callers of their own.
+"""Dispatches items that are plain dicts: the source's functions, for callers of their own.
 
-The engine's way is `dispatching`.
+The engine itself dispatches with `driver.agents`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from driver.backend_api.driver import (
-    EFFORT_NORMAL,
-    ROLE_WORKER,
-    AgentDriver,
-    CommandResult,
-    WorkerRequest,
-)
+from driver.backend_api.driver import EFFORT_NORMAL, ROLE_WORKER, AgentDriver, WorkerRequest
 from driver.domain.results import BUILD
 from driver.domain.tiers import verification_policy
 
@@ -46,13 +40,14 @@ def build_manifest_item(driver: AgentDriver, item: Mapping[str, Any]) -> dict[st
 def dispatch_item(
     driver: AgentDriver, item: Mapping[str, Any], workdir: str | None = None
 ) -> dict[str, Any]:
-    """Run one agent on a plain item, then its test, in a folder as it is: no clone, no ship.
+    """Run an agent on a plain item, then its test, in a folder as it is: no clone, no ship.
 
     Keys of the answer: route, ok, testExit, filesWritten, error, workerId, verified, and reason
     when there is no test command. `ok` and `verified` come from exit code 0 and nothing else.
     """
+    has_files = driver.probe_capabilities().worker_filesystem_access
     answer: dict[str, Any] = {
-        "route": _route(driver),
+        "route": ROUTE_HARNESS if has_files else ROUTE_DRIVER,
         "ok": False,
         "testExit": None,
         "filesWritten": [],
@@ -70,18 +65,7 @@ def dispatch_item(
 
 
 def _dispatch_and_test(driver: AgentDriver, item: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    result = driver.dispatch_worker(_plain_request(item, folder))
-    said = {"workerId": result.worker_id, "filesWritten": list(result.files_written)}
-    if not result.ok:
-        return {**said, "error": f"dispatch_worker failed: {result.error}"}
-    test = driver.run_command(item["testCmd"], cwd=folder)
-    green = _is_green(test)
-    error = None if green else f"test failed with exit {test.exit_code}"
-    return {**said, "testExit": test.exit_code, "ok": green, "verified": green, "error": error}
-
-
-def _plain_request(item: Mapping[str, Any], folder: str) -> WorkerRequest:
-    return WorkerRequest(
+    request = WorkerRequest(
         prompt=str(item.get("prompt", "")),
         owned_files=tuple(item.get("ownsFiles") or ()),
         workdir=folder,
@@ -91,12 +75,11 @@ def _plain_request(item: Mapping[str, Any], folder: str) -> WorkerRequest:
         effort=item.get("effort") or EFFORT_NORMAL,
         environment={"TIDEGATE_ITEM": str(item.get("slug")), "TIDEGATE_PHASE": BUILD},
     )
-
-
-def _route(driver: AgentDriver) -> str:
-    files = driver.probe_capabilities().worker_filesystem_access
-    return ROUTE_HARNESS if files else ROUTE_DRIVER
-
-
-def _is_green(test: CommandResult) -> bool:
-    return test.exit_code == 0 and test.ok
+    result = driver.dispatch_worker(request)
+    work = {"workerId": result.worker_id, "filesWritten": list(result.files_written)}
+    if not result.ok:
+        return {**work, "error": f"dispatch_worker failed: {result.error}"}
+    test = driver.run_command(item["testCmd"], cwd=folder)
+    green = test.exit_code == 0 and test.ok
+    error = None if green else f"test failed with exit {test.exit_code}"
+    return {**work, "testExit": test.exit_code, "ok": green, "verified": green, "error": error}

@@ -11,8 +11,7 @@ from driver.backend_api.throttle import Throttle
 from driver.backends.backend_settings import Environ, models_of
 from driver.backends.chat import CodexDriver, Transport, completion_options
 from driver.backends.http.exchange import Watch
-from driver.backends.http.server import OPENAI_KEY, Server, complete
-from driver.backends.http.transport import default_openai_transport
+from driver.backends.http.server import OPENAI_KEY, Server, complete, default_openai_transport
 from state_store.documents.errors import InputError
 from tools.settings.load import process_environment
 from tools.settings.schema import BackendSettings

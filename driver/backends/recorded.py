@@ -1,7 +1,7 @@
-"""One recorded dispatch, as data and as the JSON object that a line of a recording holds. Pure.
+"""A recorded dispatch, as data and as the JSON object that a line of a recording holds. Pure.
 
-Reading is strict and tells everything that is wrong with an object at once. The file around the
-lines is `recording`'s.
+Reading is strict and names everything that is wrong with an object at once. `recording` owns the
+file around the lines.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, TypeVar
 
 from driver.backend_api.driver import FAILURE_AGENT, FAILURE_NONE, Usage, WorkerResult
 from driver.backend_api.usage import amount, usage_from
@@ -22,11 +23,12 @@ from state_store.documents.errors import InputError
 MODES = (MODE_FILE, MODE_PROGRAM, MODE_LINK)
 
 Key = tuple[str, str, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:
-    """One changed path, repo-relative with `/`. `mode` None is a deletion; a link's data is its
+    """A changed path, repo-relative with `/`. `mode` None is a deletion; a link's data is its
     target. A nested repository cannot be recorded.
     """
 
@@ -34,10 +36,44 @@ class RecordedFile:
     mode: str | None
     data: bytes = b""
 
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object, with the content as text where it is text."""
+        record: dict[str, Any] = {"path": self.path, "mode": self.mode}
+        if self.mode is None:
+            return record
+        try:
+            return record | {"text": self.data.decode("utf-8")}
+        except UnicodeDecodeError:
+            return record | {"base64": base64.b64encode(self.data).decode("ascii")}
+
+    @classmethod
+    def from_json(cls, record: object) -> RecordedFile:
+        """The file in a JSON object. Raises InputError for one that cannot be written."""
+        if not isinstance(record, dict):
+            raise InputError("must be an object")
+        path, mode = record.get("path"), record.get("mode")
+        if not isinstance(path, str):
+            raise InputError("path must be a text")
+        if problem := path_problem(path):
+            raise InputError(f"path {path!r} {problem}")
+        if mode is None:
+            return cls(path, None)
+        if mode not in MODES:
+            raise InputError(f"mode must be one of {', '.join(MODES)}, or null for a deletion")
+        text, encoded = record.get("text"), record.get("base64")
+        if isinstance(text, str) and encoded is None:
+            return cls(path, mode, text.encode("utf-8", "surrogatepass"))
+        if not isinstance(encoded, str) or text is not None:
+            raise InputError('needs its content, either as "text" or as "base64"')
+        try:
+            return cls(path, mode, base64.b64decode(encoded, validate=True))
+        except binascii.Error as error:
+            raise InputError(f"base64 cannot be decoded: {error}") from error
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One dispatch and what came of it; `number` counts from 1 within the phase."""
+    """A dispatch with its result; `number` counts from 1 within the phase."""
 
     item: str
     phase: str
@@ -64,7 +100,7 @@ class Recorded:
         number: int,
         prompt: str,
     ) -> Recorded:
-        """What a backend said, without what it changed."""
+        """The record of a backend's result, without the files that it changed."""
         return cls(
             item=item,
             phase=phase,
@@ -81,15 +117,75 @@ class Recorded:
 
     @property
     def key(self) -> Key:
-        """What a replay looks it up by."""
+        """The key by which a replay finds it."""
         return (self.item, self.phase, self.number)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of the dispatch."""
+        return {
+            "item": self.item,
+            "phase": self.phase,
+            "number": self.number,
+            "promptSha256": prompt_sha256(self.prompt),
+            "prompt": self.prompt,
+            "ok": self.ok,
+            "error": self.error,
+            "failure": self.failure,
+            "text": self.text,
+            "structured": self.structured,
+            "model": self.model,
+            "usage": {
+                "input_tokens": self.usage.input_tokens,
+                "output_tokens": self.usage.output_tokens,
+                "cost_usd": self.usage.cost_usd,
+            },
+            "durationS": self.duration_s,
+            "files": [file.to_json() for file in self.files],
+        }
+
+    @classmethod
+    def from_json(cls, record: object) -> Recorded:
+        """The dispatch in a JSON object. Raises InputError with every problem found."""
+        if not isinstance(record, dict):
+            raise InputError("a dispatch must be a JSON object")
+        read = _Reader(record)
+        prompt, ok = read.text("prompt"), read.of_type("ok", bool, False)
+        if record.get("promptSha256", prompt_sha256(prompt)) != prompt_sha256(prompt):
+            read.problems.append("promptSha256 is not the digest of prompt")
+        use = read.of_type("usage", dict) or {}
+        files = read.of_type("files", list) or []
+        entry = cls(
+            item=read.name("item"),
+            phase=read.name("phase"),
+            number=read.number(),
+            prompt=prompt,
+            ok=ok,
+            error=read.of_type("error", str),
+            text=read.of_type("text", str) or "",
+            model=read.of_type("model", str),
+            usage=read.noted("usage: ", lambda: usage_from(use), Usage()),
+            duration_s=read.noted("", lambda: amount(record, "durationS"), None) or 0.0,
+            files=tuple(
+                read.noted(
+                    f"files, entry {number}: ",
+                    partial(RecordedFile.from_json, file),
+                    RecordedFile("", None),
+                )
+                for number, file in enumerate(files, start=1)
+            ),
+            failure=read.of_type("failure", str) or (FAILURE_NONE if ok else FAILURE_AGENT),
+            structured=read.of_type("structured", dict),
+        )
+        if read.problems:
+            raise InputError(read.problems)
+        return entry
 
 
 NONCE_MARK = "(the nonce of the call)"
 
 
 def without_nonce(text: str, nonce: str) -> str:
-    """A text as it is recorded: what is new in every run is left out of it."""
+    """The text without the nonce, which is new in every run, as it is recorded."""
     return text.replace(nonce, NONCE_MARK) if nonce else text
 
 
@@ -98,61 +194,8 @@ def prompt_sha256(prompt: str) -> str:
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def to_json(entry: Recorded) -> dict[str, Any]:
-    """The JSON object of one dispatch."""
-    return {
-        "item": entry.item,
-        "phase": entry.phase,
-        "number": entry.number,
-        "promptSha256": prompt_sha256(entry.prompt),
-        "prompt": entry.prompt,
-        "ok": entry.ok,
-        "error": entry.error,
-        "failure": entry.failure,
-        "text": entry.text,
-        "structured": entry.structured,
-        "model": entry.model,
-        "usage": {
-            "input_tokens": entry.usage.input_tokens,
-            "output_tokens": entry.usage.output_tokens,
-            "cost_usd": entry.usage.cost_usd,
-        },
-        "durationS": entry.duration_s,
-        "files": [_file_to_json(file) for file in entry.files],
-    }
-
-
-def from_json(record: object) -> Recorded:
-    """One dispatch from its JSON object. Raises InputError with every problem found."""
-    if not isinstance(record, dict):
-        raise InputError("a dispatch must be a JSON object")
-    read = _Reader(record)
-    prompt = read.text("prompt")
-    if record.get("promptSha256", prompt_sha256(prompt)) != prompt_sha256(prompt):
-        read.problems.append("promptSha256 is not the digest of prompt")
-    ok = read.of_type("ok", bool, False)
-    entry = Recorded(
-        item=read.name("item"),
-        phase=read.name("phase"),
-        number=read.number(),
-        prompt=prompt,
-        ok=ok,
-        error=read.optional_text("error"),
-        text=read.optional_text("text") or "",
-        model=read.optional_text("model"),
-        usage=read.usage(),
-        duration_s=read.duration_s(),
-        files=read.files(),
-        failure=read.optional_text("failure") or (FAILURE_NONE if ok else FAILURE_AGENT),
-        structured=read.of_type("structured", dict, None),
-    )
-    if read.problems:
-        raise InputError(read.problems)
-    return entry
-
-
 def path_problem(path: str) -> str:
-    """Why a path cannot be a file of a repository, "" when it can."""
+    """The reason why a path cannot be a file of a repository, "" when it can."""
     parts = path.split("/")
     if not path or path.startswith("/") or PureWindowsPath(path).drive:
         return "must be relative to the repository"
@@ -172,7 +215,7 @@ class _Reader:
         self.record = record
         self.problems: list[str] = []
 
-    def of_type(self, key: str, kind: type, default: Any) -> Any:
+    def of_type(self, key: str, kind: type, default: Any = None) -> Any:
         value = self.record.get(key, default)
         if value is default or isinstance(value, kind):
             return value
@@ -182,18 +225,12 @@ class _Reader:
     def text(self, key: str) -> str:
         if key not in self.record:
             self.problems.append(f"{key} is missing")
-        value: str = self.of_type(key, str, "")
-        return value
+        return str(self.of_type(key, str, ""))
 
     def name(self, key: str) -> str:
-        value = self.text(key)
         if self.record.get(key) == "":
             self.problems.append(f"{key} must not be empty")
-        return value
-
-    def optional_text(self, key: str) -> str | None:
-        value: str | None = self.of_type(key, str, None)
-        return value
+        return self.text(key)
 
     def number(self) -> int:
         value = self.record.get("number")
@@ -202,68 +239,12 @@ class _Reader:
         self.problems.append("number must be a whole number of at least 1")
         return 1
 
-    def usage(self) -> Usage:
-        record = self.of_type("usage", dict, None) or {}
+    def noted(self, where: str, read: Callable[[], T], default: T) -> T:
         try:
-            return usage_from(record)
-        except ValueError as error:
-            self.problems.append(f"usage: {error}")
-            return Usage()
-
-    def duration_s(self) -> float:
-        try:
-            return amount(self.record, "durationS") or 0.0
-        except ValueError as error:
-            self.problems.append(str(error))
-            return 0.0
-
-    def files(self) -> tuple[RecordedFile, ...]:
-        entries = self.of_type("files", list, None) or []
-        return tuple(self._file(number, entry) for number, entry in enumerate(entries, start=1))
-
-    def _file(self, number: int, entry: object) -> RecordedFile:
-        try:
-            return _file_from_json(entry)
-        except InputError as error:
-            self.problems.append(f"files, entry {number}: {error}")
-            return RecordedFile("", None)
+            return read()
+        except (ValueError, InputError) as error:
+            self.problems.append(f"{where}{error}")
+            return default
 
 
 _KINDS = {bool: "true or false", dict: "an object", list: "a list", str: "a text"}
-
-
-def _file_to_json(file: RecordedFile) -> dict[str, Any]:
-    record: dict[str, Any] = {"path": file.path, "mode": file.mode}
-    if file.mode is None:
-        return record
-    try:
-        return record | {"text": file.data.decode("utf-8")}
-    except UnicodeDecodeError:
-        return record | {"base64": base64.b64encode(file.data).decode("ascii")}
-
-
-def _file_from_json(record: object) -> RecordedFile:
-    if not isinstance(record, dict):
-        raise InputError("must be an object")
-    path, mode = record.get("path"), record.get("mode")
-    if not isinstance(path, str):
-        raise InputError("path must be a text")
-    if problem := path_problem(path):
-        raise InputError(f"path {path!r} {problem}")
-    if mode is None:
-        return RecordedFile(path, None)
-    if mode not in MODES:
-        raise InputError(f"mode must be one of {', '.join(MODES)}, or null for a deletion")
-    return RecordedFile(path, mode, _data(record))
-
-
-def _data(record: Mapping[str, Any]) -> bytes:
-    text, encoded = record.get("text"), record.get("base64")
-    if isinstance(text, str) and encoded is None:
-        return text.encode("utf-8", "surrogatepass")
-    if isinstance(encoded, str) and text is None:
-        try:
-            return base64.b64decode(encoded, validate=True)
-        except binascii.Error as error:
-            raise InputError(f"base64 cannot be decoded: {error}") from error
-    raise InputError('needs its content, either as "text" or as "base64"')

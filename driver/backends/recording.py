@@ -1,7 +1,6 @@
 """The recording of a wave's dispatches: JSON Lines that a later wave can be replayed from.
 
-Owns the file: its header, its lines, appending to it. What a line says is `recorded`'s; who
-records and who replays is not its concern.
+Owns the file: its header, its lines, appending to it. `recorded` owns the contents of a line.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from driver.backends.recorded import Key, Recorded, from_json, to_json
+from driver.backends.recorded import Key, Recorded
 from state_store.documents.errors import CannotRunError, InputError
 
 FORMAT = "tidegate-recording"
@@ -46,7 +45,7 @@ class RecordingWriter:
 
     def write(self, entry: Recorded) -> None:
         """Append one dispatch. Raises CannotRunError when it cannot be written."""
-        self._append(to_json(entry))
+        self._append(entry.to_json())
 
     def _append(self, record: Mapping[str, Any]) -> None:
         line = json.dumps(record, allow_nan=False).encode("ascii") + b"\n"
@@ -71,7 +70,7 @@ def load_recording(path: Path) -> dict[Key, Recorded]:
     problems: list[str] = []
     for number, line in enumerate(lines[1:], start=2):
         try:
-            entry = from_json(_decode(line))
+            entry = Recorded.from_json(_decode(line))
         except InputError as error:
             problems.extend(f"{path}:{number}: {problem}" for problem in error.problems)
         else:

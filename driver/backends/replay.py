@@ -75,7 +75,7 @@ class ReplayDriver(LocalDriver):
         )
 
     def resolve_model(self, role: str) -> str:
-        """Always empty: the model is whatever was recorded."""
+        """Always empty: a replay names the model that was recorded."""
         del role
         return ""
 
@@ -122,7 +122,7 @@ def from_settings(backend: BackendSettings, environ: Environ) -> AgentDriver:
 
 
 def nonce_of(request: WorkerRequest) -> str:
-    """What the answer to this request has to repeat, "" for most."""
+    """The nonce that the answer to this request has to repeat, "" for most."""
     return request.environment.get("TIDEGATE_NONCE") or ""
 
 
@@ -141,46 +141,43 @@ def apply_files(top: Path, files: tuple[RecordedFile, ...]) -> None:
     """Bring recorded changes into the tree at `top`: deletions first, then the rest, in order."""
     for file in sorted(files, key=lambda file: file.mode is not None):
         try:
-            place = _place(top, file.path)
-            _remove(top, place)
+            path = _checked_path(top, file.path)
+            _remove(top, path)
             if file.mode is not None:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                _write(place, file)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _write(path, file)
         except OSError as error:
             raise _Refusal(f"cannot replay {file.path!r}: {error}") from error
 
 
-def _place(top: Path, path: str) -> Path:
-    """Where a path lies. Its folders are looked at one by one, for `resolve` follows links."""
-    place = top.joinpath(*path.split("/"))
-    for folder in reversed(place.parents[: path.count("/")]):
-        if _is_link(folder):
-            raise _Refusal(f"cannot replay {path!r}: {folder.name!r} on its way is a link")
-    return place
-
-
-def _is_link(folder: Path) -> bool:
+def _checked_path(top: Path, name: str) -> Path:
+    """The path of a file below `top`. Its folders are checked one by one, for `resolve` follows
+    links. Raises _Refusal for a link among them."""
+    path = top.joinpath(*name.split("/"))
     # isjunction is new in Python 3.12; a junction is Windows' other kind of link to a folder.
-    is_junction = getattr(os.path, "isjunction", None)
-    return folder.is_symlink() or (is_junction is not None and bool(is_junction(folder)))
+    is_junction = getattr(os.path, "isjunction", lambda _: False)
+    for folder in reversed(path.parents[: name.count("/")]):
+        if folder.is_symlink() or is_junction(folder):
+            raise _Refusal(f"cannot replay {name!r}: {folder.name!r} on its way is a link")
+    return path
 
 
-def _remove(top: Path, place: Path) -> None:
+def _remove(top: Path, path: Path) -> None:
     """Delete a file or link, and the folders that this leaves empty, as git does."""
-    if not os.path.lexists(place) or stat.S_ISDIR(place.lstat().st_mode):
+    if not os.path.lexists(path) or stat.S_ISDIR(path.lstat().st_mode):
         return
-    place.unlink()
-    for folder in place.parents:
+    path.unlink()
+    for folder in path.parents:
         if folder == top or any(folder.iterdir()):
             return
         folder.rmdir()
 
 
-def _write(place: Path, file: RecordedFile) -> None:
+def _write(path: Path, file: RecordedFile) -> None:
     if file.mode == MODE_LINK:
-        place.symlink_to(os.fsdecode(file.data))
+        path.symlink_to(os.fsdecode(file.data))
         return
     # "x" because whatever was here is gone: nothing can be written through a link.
-    with place.open("xb") as stream:
+    with path.open("xb") as stream:
         stream.write(file.data)
-    place.chmod(0o755 if file.mode == MODE_PROGRAM else 0o644)
+    path.chmod(0o755 if file.mode == MODE_PROGRAM else 0o644)

@@ -17,8 +17,13 @@ import pytest
 from driver.backend_api.provider_fault import FaultKind
 from driver.backends.http.exchange import Exchange, Watch
 from driver.backends.http.reply import TransportError
-from driver.backends.http.server import LOCAL_KEY, Server, complete
-from driver.backends.http.transport import _AuthStripRedirectHandler, default_openai_transport
+from driver.backends.http.server import (
+    LOCAL_KEY,
+    Server,
+    _AuthStripRedirectHandler,
+    complete,
+    default_openai_transport,
+)
 from driver.backends.openai_compatible import make_openai_compatible_transport
 from tests.support.raw_server import (
     Act,

@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 
 from driver.backend_api.driver import FAILURE_AGENT, Usage
-from driver.backends.recorded import (
-    Recorded,
-    RecordedFile,
-    from_json,
-    path_problem,
-    prompt_sha256,
-    to_json,
-)
+from driver.backends.recorded import Recorded, RecordedFile, path_problem, prompt_sha256
 from driver.backends.recording import RecordingWriter, load_recording
 from state_store.documents.errors import CannotRunError, InputError
 
@@ -46,16 +39,18 @@ PLAIN = Recorded(item="x", phase="build", number=1, prompt="p", ok=True)
 
 @pytest.mark.parametrize("entry", [FULL, PLAIN])
 def test_what_goes_in_comes_out(entry: Recorded) -> None:
-    assert from_json(json.loads(json.dumps(to_json(entry)))) == entry
+    assert Recorded.from_json(json.loads(json.dumps(entry.to_json()))) == entry
 
 
 def test_a_hand_written_line_needs_only_the_essentials() -> None:
     record = {"item": "x", "phase": "build", "number": 1, "prompt": "p", "ok": False}
-    assert from_json(record) == Recorded("x", "build", 1, "p", ok=False, failure=FAILURE_AGENT)
+    assert Recorded.from_json(record) == Recorded(
+        "x", "build", 1, "p", ok=False, failure=FAILURE_AGENT
+    )
 
 
 def test_unknown_use_stays_unknown() -> None:
-    assert to_json(PLAIN)["usage"] == {
+    assert PLAIN.to_json()["usage"] == {
         "input_tokens": None,
         "output_tokens": None,
         "cost_usd": None,
@@ -63,7 +58,7 @@ def test_unknown_use_stays_unknown() -> None:
 
 
 def test_content_that_is_text_is_readable_and_other_content_is_base64() -> None:
-    text, other, _, gone = to_json(FULL)["files"]
+    text, other, _, gone = FULL.to_json()["files"]
     assert text == {"path": "a/b.txt", "mode": "100644", "text": "h\u00e9\r\n"}
     assert other == {"path": "run", "mode": "100755", "base64": "/wA="}
     assert gone == {"path": "gone", "mode": None}
@@ -101,7 +96,7 @@ def test_content_that_is_text_is_readable_and_other_content_is_base64() -> None:
 )
 def test_what_is_wrong_is_named(change: dict[str, Any], problem: str) -> None:
     with pytest.raises(InputError) as caught:
-        from_json({**to_json(PLAIN), **change})
+        Recorded.from_json({**PLAIN.to_json(), **change})
     (found,) = caught.value.problems
     assert problem in found
 

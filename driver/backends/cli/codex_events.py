@@ -11,9 +11,9 @@ from datetime import datetime
 
 from driver.backend_api.fault_words import fault_in
 from driver.backend_api.provider_fault import TRANSIENT, FaultKind
-from driver.backend_api.usage import NOTHING_SPENT
+from driver.backend_api.usage import NOTHING_SPENT, count_at
 from driver.backends.cli.agent_reply import Reply, UsageSum
-from driver.backends.cli.json_output import count_at, mapping_at, object_in, objects_in, text_at
+from driver.backends.cli.json_output import mapping_at, object_in, objects_in, text_at
 
 ERROR_CHARACTERS = 2000
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b", re.IGNORECASE)

@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from driver.backend_api.usage import amount, count
 from state_store.documents import strict_json
 
 
@@ -50,20 +48,6 @@ def text_at(record: Mapping[str, Any], key: str) -> str:
     """The text at `key`, "" where there is none."""
     value = record.get(key)
     return value if isinstance(value, str) else ""
-
-
-def count_at(record: Mapping[str, Any], key: str) -> int | None:
-    """The whole number of at least 0 at `key`, None where there is none."""
-    with suppress(ValueError):
-        return count(record, key)
-    return None
-
-
-def amount_at(record: Mapping[str, Any], key: str) -> float | None:
-    """The finite number of at least 0 at `key`, None where there is none."""
-    with suppress(ValueError):
-        return amount(record, key)
-    return None
 
 
 MAX_VERDICT_BYTES = 2**20

@@ -1,4 +1,4 @@
-"""The conversation of one dispatch with a model: asked, understood, asked again, billed.
+"""The conversation of one dispatch with a model: asks, understands, asks again and bills.
 
 Owns the tries: those of a request, whose faults are waited for at the gate, and those of an answer
 that cannot be used. Writes no file of the workspace.
@@ -45,7 +45,7 @@ from driver.backends.http.request_shape import Shapes, payload, without_refused
 _LONG_ANSWER = 32_768  # tokens, asked for when an answer was cut off
 _MOST_TOKENS = 1_000_000
 _NOTES_BYTES = 16_384
-_SAID_CHARACTERS = 4000
+_TEXT_CHARACTERS = 4000
 
 Document = dict[str, Any]
 Send = Callable[[Document, Watch], Document]
@@ -53,7 +53,7 @@ Send = Callable[[Document, Watch], Document]
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """How a backend's dialogues reach their server.
+    """The way of a backend's dialogues to their server.
 
     `send` raises TransportError; `stall_s` is the most that one request may take, `max_retries` how
     often a malformed answer is asked for again.
@@ -75,12 +75,13 @@ class Work:
     value: Document = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     failure: str = ""
-    error: str | None = None
+    error: str = ""
     fault: ProviderFault | None = None
 
 
 class Dialogue:
-    """One dispatch's; used by one thread. `bill` and `said` tell of it also when it failed."""
+    """The dialogue of one dispatch; used by one thread. `bill` and `text`, the model's last words,
+    are kept also when it failed."""
 
     def __init__(
         self,
@@ -92,9 +93,10 @@ class Dialogue:
         until: float,
         heard: Callable[[], None],
     ) -> None:
-        """It ends at `until` on the monotonic clock; `heard` is called at every sign of life."""
+        """The dialogue ends at `until` on the monotonic clock; it calls `heard` at every sign of
+        life."""
         self.bill = Bill(model, channel.prices)
-        self.said = ""
+        self.text = ""
         self._channel, self._request, self._model, self._shown = channel, request, model, shown
         self._until, self._heard = until, heard
         self._messages: list[Message] = opening(request.prompt, shown, request.result_schema)
@@ -105,12 +107,15 @@ class Dialogue:
         """Ask until there is an answer that can be used, or there will be none."""
         reason, tries, opened = "", self._channel.max_retries + 1, len(self._messages)
         for _ in range(tries):
-            if _size(self._messages[opened:]) > _NOTES_BYTES:
+            notes = self._messages[opened:]
+            if sum(len(one["content"].encode()) for one in notes) > _NOTES_BYTES:
                 text = f"budget_exceeded_on_retry: too many malformed answers, the last: {reason}"
                 return Work(failure=FAILURE_AGENT, error=text)
             reply = self._ask()
             if isinstance(reply, TransportError):
-                return self._unanswered(reply)
+                if isinstance(reply, CancelledRequestError) or self._channel.cancelled.is_set():
+                    return Work(failure=FAILURE_CANCELLED, error="the request was cancelled")
+                return Work(failure=FAILURE_COULD_NOT_RUN, error=str(reply), fault=reply.fault)
             work = self._understood(reply)
             if not isinstance(work, Unusable):
                 return work
@@ -153,9 +158,8 @@ class Dialogue:
         left_s = max(0.01, self._until - time.monotonic())
         limit_s = min(left_s, self._channel.stall_s or left_s)
         try:
-            document = self._channel.send(
-                body, Watch(limit_s, self._channel.cancelled, self._heard)
-            )
+            watch = Watch(limit_s, self._channel.cancelled, self._heard)
+            document = self._channel.send(body, watch)
         except TransportError as error:
             self._note(request=body, error=str(error))
             self._silent += error.fault.kind is FaultKind.SILENT
@@ -172,13 +176,8 @@ class Dialogue:
             return None
         return reply.fault
 
-    def _unanswered(self, error: TransportError) -> Work:
-        if isinstance(error, CancelledRequestError) or self._channel.cancelled.is_set():
-            return Work(failure=FAILURE_CANCELLED, error="the request was cancelled")
-        return Work(failure=FAILURE_COULD_NOT_RUN, error=str(error), fault=error.fault)
-
     def _understood(self, reply: Document) -> Work | Unusable:
-        self.said = answer_text(reply)[-_SAID_CHARACTERS:]
+        self.text = answer_text(reply)[-_TEXT_CHARACTERS:]
         value = read_answer(reply, self._schema[1])
         if isinstance(value, Unusable):
             return value
@@ -202,11 +201,8 @@ class Dialogue:
                 file.write(json.dumps(parts) + "\n")
 
 
-def _size(messages: list[Message]) -> int:
-    return sum(len(one["content"].encode()) for one in messages)
-
-
 def _answer_tokens(reply: Document) -> int:
+    """The tokens that an answer says it has; 0 for a number that cannot be believed."""
     usage = reply.get("usage")
     count = usage.get("completion_tokens") if isinstance(usage, dict) else None
     return count if isinstance(count, int) and 0 < count < _MOST_TOKENS else 0

@@ -1,8 +1,7 @@
-"""One HTTP request, bounded in time and size, that no server can lead anywhere else.
+"""Makes one HTTP request, bounded in time and size, that no server can lead anywhere else.
 
-Owns connections and the body; where a redirect may lead is `redirects`' business, what is asked and
-what an answer means that of others.
-A proxy is used only when one is given.
+Owns connections, redirects and the body. The key and a body go to no other server than the first,
+and a proxy is used only when one is given.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from typing import IO, Any
 
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.http.endpoint import address_problem, endpoint, is_loopback
-from driver.backends.http.redirects import AuthStripRedirectHandler
 from driver.backends.http.reply import HttpAnswer, TransportError, malformed
 from driver.terminal.safe_text import safe_line
 
@@ -31,11 +29,15 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 _CONNECT_S = 30.0
 _POLL_S = 0.05  # how late a cancelled request may end
 _CHUNK = 65_536
+_SECRET_HEADERS = frozenset(
+    {"authorization", "api-key", "x-api-key", "proxy-authorization", "cookie"}
+)
+_REPEATED = (307, 308)  # these keep method and body, the others turn a POST into a GET
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Bounds of one request: `timeout_s` for all of it, and who may end it before.
+    """Bounds of one request: `timeout_s` for all of it, and the event that ends it before.
 
     `heard` is called whenever a part of the answer came.
     """
@@ -50,7 +52,7 @@ class CancelledRequestError(TransportError):
 
 
 class Exchange:
-    """One request in a thread of its own, so that nothing it waits for can outlast its time."""
+    """A request in a thread of its own, so that nothing it waits for can outlast its time."""
 
     def __init__(
         self,
@@ -77,7 +79,9 @@ class Exchange:
         thread = threading.Thread(target=self._work, name="model-request", daemon=True)
         thread.start()
         if not self._wait():
-            self._hang_up()
+            for sock in tuple(self._sockets):
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
             raise self._given_up()
         thread.join(1.0)
         if self._answer is None:
@@ -172,11 +176,6 @@ class Exchange:
         if sock is not None:
             self._sockets.append(sock)
 
-    def _hang_up(self) -> None:
-        for sock in tuple(self._sockets):
-            with suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-
     def _translated(self, error: Exception | None) -> TransportError:
         if isinstance(error, TransportError):
             return error
@@ -215,6 +214,51 @@ class _Opening(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
         return self.do_open(make, req)
 
 
+class AuthStripRedirectHandler(urllib.request.HTTPRedirectHandler):
+    """Follows redirects; a server at another scheme, host or port gets no key and no body."""
+
+    max_redirections = 3
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """The request to go on with. Raises HTTPError where none may go."""
+        try:
+            same = endpoint(newurl).origin == endpoint(req.full_url).origin
+        except ValueError as error:
+            why = f"redirected to where nothing may be sent: {error}"
+            raise urllib.error.HTTPError(req.full_url, code, why, headers, fp) from error
+        passed = getattr(req, "redirect_dict", {})  # urllib's own count of where it has been
+        refusal = ""
+        if req.data is not None and not same:
+            # Without the request another server knows nothing to answer, and its answer to a bare
+            # GET, perhaps on this machine, is not that of a model.
+            refusal = "redirected to another server, which is not sent the request"
+        elif newurl in passed or len(passed) >= self.max_redirections:
+            refusal = "redirected in a circle or too often"
+        if refusal:
+            raise urllib.error.HTTPError(req.full_url, code, refusal, headers, fp)
+        if code in _REPEATED:
+            method, sent = req.get_method(), dict(req.headers)
+            new: urllib.request.Request | None = urllib.request.Request(
+                newurl, data=req.data, headers=sent, method=method
+            )
+        else:
+            new = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if new is not None and not same:
+            for name in [name for name in new.headers if name.lower() in _SECRET_HEADERS]:
+                new.remove_header(name)
+        if fp is not None:
+            fp.close()  # or urllib reads this answer's body to an end that may never come
+        return new
+
+
 class _Plain(http.client.HTTPConnection):
     exchange: Exchange
 
@@ -247,6 +291,7 @@ def _trust() -> ssl.SSLContext:
 
 
 def _check_peer(sock: socket.socket, *, loopback: bool) -> None:
+    """Raise _ForbiddenError when the name led to an address to which nothing may be sent."""
     peer = ipaddress.ip_address(sock.getpeername()[0].partition("%")[0])
     peer = getattr(peer, "ipv4_mapped", None) or peer
     if loopback and not peer.is_loopback:

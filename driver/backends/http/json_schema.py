@@ -1,4 +1,4 @@
-"""Whether a JSON value fits a schema, in the few words that our schemas use. Pure.
+"""Checks a JSON value against a schema, in the few words that our schemas use. Pure.
 
 Known are type, enum, properties, required, additionalProperties false and items.
 """
@@ -23,8 +23,10 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 def shape_problem(value: Any, schema: Schema, where: str = "the object") -> str | None:
     """The first way in which `value` does not fit, a sentence for the model; None when it fits."""
-    if problem := _type_problem(value, schema.get("type"), where):
-        return problem
+    named = schema.get("type")
+    names = [named] if isinstance(named, str) else list(named or ())
+    if names and not any(_is_a(value, name) for name in names):
+        return f"{where} must be {' or '.join(names)}"
     if "enum" in schema and value not in schema["enum"]:
         return f"{where} must be one of {schema['enum']}"
     if isinstance(value, dict):
@@ -46,13 +48,6 @@ def is_strict(schema: Schema) -> bool:
         return False
     inner = [*(keys or {}).values(), *([schema["items"]] if "items" in schema else [])]
     return all(is_strict(one) for one in inner)
-
-
-def _type_problem(value: Any, named: Any, where: str) -> str | None:
-    names = [named] if isinstance(named, str) else list(named or ())
-    if not names or any(_is_a(value, name) for name in names):
-        return None
-    return f"{where} must be {' or '.join(names)}"
 
 
 def _is_a(value: Any, name: str) -> bool:

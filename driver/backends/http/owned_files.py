@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from driver.backends.http.patch_protocol import Shown, file_line, size_of
@@ -17,7 +18,16 @@ def show_owned(root: Path, names: tuple[str, ...], budget: int) -> Shown:
     folders are shown as far as there is room, and by name after that. Raises InputError for names
     that nobody can own, CannotRunError for files that cannot be shown.
     """
-    owned = _parsed(names)
+    problems: list[str] = []
+    parsed: dict[OwnedPath, None] = {}
+    for name in names:
+        try:
+            parsed[parse_owned(name)] = None
+        except OwnershipError as error:
+            problems.append(str(error))
+    if problems:
+        raise InputError(problems)
+    owned = tuple(parsed)
     lines = [_line(root, one.path, budget) for one in owned if not one.is_dir]
     used = size_of(lines)
     if used > budget:
@@ -26,29 +36,20 @@ def show_owned(root: Path, names: tuple[str, ...], budget: int) -> Shown:
             "raise [backend] max_owned_bytes or let the item own less"
         )
     hidden = []
-    for path in _below(root, owned):
-        line = _line_or_none(root, path, budget - used)
-        size = 0 if line is None else size_of([line])
-        if line is None or used + size > budget:
+    named = {one.path for one in owned if not one.is_dir}
+    below = [path for one in owned if one.is_dir for path in list_plain(root, one.path)]
+    for path in (path for path in below if path not in named):
+        line = ""
+        with suppress(CannotRunError):  # a picture among the texts does not stop the item
+            line = _line(root, path, budget - used)
+        size = size_of([line])
+        if not line or used + size > budget:
             hidden.append(path)
             lines.append(file_line(path, None, None, "no text, or no room for it"))
         else:
             lines.append(line)
             used += size
     return Shown(owned, tuple(lines), frozenset(hidden))
-
-
-def _parsed(names: tuple[str, ...]) -> tuple[OwnedPath, ...]:
-    problems: list[str] = []
-    owned: dict[OwnedPath, None] = {}
-    for name in names:
-        try:
-            owned[parse_owned(name)] = None
-        except OwnershipError as error:
-            problems.append(str(error))
-    if problems:
-        raise InputError(problems)
-    return tuple(owned)
 
 
 def _line(root: Path, path: str, budget: int) -> str:
@@ -59,17 +60,3 @@ def _line(root: Path, path: str, budget: int) -> str:
         raise NotPlainError(f"{path} is not UTF-8 text, which is all this backend sees") from error
     except OSError as error:
         raise CannotRunError(f"{path} cannot be read: {error}") from error
-
-
-def _below(root: Path, owned: tuple[OwnedPath, ...]) -> list[str]:
-    named = {one.path for one in owned if not one.is_dir}
-    folders = [one.path for one in owned if one.is_dir]
-    return [path for folder in folders for path in list_plain(root, folder) if path not in named]
-
-
-def _line_or_none(root: Path, path: str, room: int) -> str | None:
-    try:
-        return _line(root, path, room)
-    except CannotRunError:
-        # One picture in an owned folder keeps nobody from working on the texts beside it.
-        return None

@@ -1,7 +1,7 @@
-"""What a model that sees no files is told, and how its answer becomes a patch. Pure.
+"""The prompt for a model that sees no files, and the patch in its answer. Pure.
 
-Owns the words of the conversation, the files as lines of it, the schema of the answer and what is
-wrong with a patch. Files are read and written elsewhere.
+Owns the words of the conversation, the files as lines of it, the schema of the answer and the check
+of a patch. Files are read and written elsewhere.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Shown:
 
 
 def file_line(path: str, text: str | None, content: bytes | None, note: str = "") -> str:
-    """One file as a line of JSON; `text` None is one that does not exist, or with a note one that
-    is left out."""
+    """A file as a line of JSON; `text` None is one that does not exist, or with a note one that is
+    left out."""
     digest = None if content is None else hashlib.sha256(content).hexdigest()
     record: dict[str, Any] = {"path": path, "contents": text, "sha256": digest}
     return json.dumps({**record, "left_out": note} if note else record, ensure_ascii=False)
@@ -108,7 +108,10 @@ def patch_files(patch: Mapping[str, Any], shown: Shown) -> dict[str, bytes]:
         elif any(comparison_key(path) == comparison_key(other) for other in files):
             raise ValueError(f"files names {path!r} twice")
         else:
-            files[path] = _encoded(path, entry["contents"])
+            try:
+                files[path] = entry["contents"].encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise ValueError(f"the contents of {path!r} hold half a character") from error
     if outside:
         raise ScopeError(outside)
     return files
@@ -128,16 +131,10 @@ def size_of(lines: Sequence[str]) -> int:
 
 
 def _owned_path(named: str, shown: Shown) -> str | None:
+    """The path as it may be written; None for one that is not owned or was not shown in full."""
     try:
         path = parse_owned(named)
     except OwnershipError:
         return None
     allowed = not path.is_dir and covers(shown.owned, path.path) and path.path not in shown.hidden
     return path.path if allowed else None
-
-
-def _encoded(path: str, contents: str) -> bytes:
-    try:
-        return contents.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueError(f"the contents of {path!r} hold half a character") from error

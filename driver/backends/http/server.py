@@ -1,7 +1,7 @@
-"""An OpenAI-compatible server: where it is, its key, and one completion of it.
+"""An OpenAI-compatible server: its address, its key, one completion and its list of models.
 
-The key is read by the name of its variable at the call and is in no message: what a server sends
-back is freed of it before anybody reads it.
+The key is read by the name of its variable at the call. It is in no message: an answer is freed of
+it before it is read.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from typing import Any
 
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.http.endpoint import below, endpoint
-from driver.backends.http.exchange import Exchange, Watch
+from driver.backends.http.exchange import AuthStripRedirectHandler, Exchange, Watch
 from driver.backends.http.reply import HttpAnswer, TransportError, read_reply
 from driver.terminal.check_result import CheckResult, failed, failed_as, passed, warned
+from tools.settings.load import process_environment
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
 LOCAL_KEY = "local-only"
 _SHORTEST_SECRET = 8
 _HIDDEN = "[key]"
+_AuthStripRedirectHandler = AuthStripRedirectHandler  # its name in the source
 _PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where completions are asked for; `key_name` is the variable that holds the key, `proxies`
-    those of the environment's variables that may name a proxy."""
+    """The server that is asked; `key_name` is the variable that holds the key, `proxies` those of
+    the environment's variables that may name a proxy."""
 
     base_url: str = OPENAI_URL
     key_name: str = OPENAI_KEY
@@ -54,12 +56,12 @@ class Server:
         return found or (LOCAL_KEY if loopback else None)
 
     def proxy(self, environ: Mapping[str, str]) -> str | None:
-        """The proxy to use: one that was asked for, and never for this machine."""
+        """The proxy that the user asked for; none for a server on this machine."""
         allowed = (environ.get(name) for name in _PROXIES if name in self.proxies)
         return None if self.loopback else next(filter(None, allowed), None)
 
     def problem(self, environ: Mapping[str, str]) -> str | None:
-        """What keeps this server from being asked, a sentence with its remedy; None when ready."""
+        """The reason why this server cannot be asked, with its remedy; None when ready."""
         try:
             key = self.key(environ)
         except ValueError as error:
@@ -83,13 +85,23 @@ def usual_key_name(base_url: str) -> str:
 def complete(
     server: Server, payload: Mapping[str, Any], environ: Mapping[str, str], watch: Watch
 ) -> dict[str, Any]:
-    """One completion as its JSON document. Raises TransportError."""
+    """Ask for a completion and return its JSON document. Raises TransportError."""
     if (problem := server.problem(environ)) is not None:
         raise TransportError(ProviderFault(FaultKind.BAD_KEY, problem))
     key = server.key(environ) or LOCAL_KEY
     request = request_of(server, "chat/completions", key, json.dumps(payload).encode("ascii"))
     answer = Exchange(request, watch, proxy=server.proxy(environ)).run()
     return read_reply(_without(key, answer), time.time())
+
+
+def default_openai_transport(
+    payload: dict[str, Any], timeout_s: float = 120.0, base_url: str = OPENAI_URL
+) -> dict[str, Any]:
+    """Ask OpenAI for a completion with the key in OPENAI_API_KEY and return its JSON document.
+
+    Raises RuntimeError (a TransportError) when there is none.
+    """
+    return complete(Server(base_url), payload, process_environment(), Watch(timeout_s))
 
 
 def request_of(
@@ -124,30 +136,22 @@ _TIMEOUT_S = 10.0
 def examine_server(
     server: Server, environ: Mapping[str, str], models: Collection[str]
 ) -> tuple[CheckResult, ...]:
-    """Whether the server can be asked, answers, takes the key and knows `models`."""
-    if (problem := server.problem(environ)) is not None:
-        return (failed_as("key" if _can_be_asked(server) else "endpoint", problem),)
+    """The checks of the address, of an answer, of the key and of each of the `models`."""
+    problem = server.problem(environ)
     try:
-        answer = _models_of(server, environ)
+        shown = endpoint(server.base_url).shown
+    except ValueError:
+        return (failed_as("endpoint", str(problem)),)
+    if problem is not None:
+        return (failed_as("key", problem),)
+    request = request_of(server, "models", server.key(environ) or LOCAL_KEY)
+    try:
+        watch, proxy = Watch(_TIMEOUT_S), server.proxy(environ)
+        answer = Exchange(request, watch, proxy=proxy, follow=False).run()
     except TransportError as error:
         remedy = "see that the server runs and [backend] base_url is its address"
         return (failed("endpoint", str(error), remedy),)
-    shown = endpoint(server.base_url).shown
     return tuple(judge_models(shown, answer.status, answer.body, models))
-
-
-def _can_be_asked(server: Server) -> bool:
-    try:
-        endpoint(server.base_url)
-    except ValueError:
-        return False
-    return True
-
-
-def _models_of(server: Server, environ: Mapping[str, str]) -> HttpAnswer:
-    request = request_of(server, "models", server.key(environ) or LOCAL_KEY)
-    proxy = server.proxy(environ)
-    return Exchange(request, Watch(_TIMEOUT_S), proxy=proxy, follow=False).run()
 
 
 def judge_models(
