@@ -1,7 +1,7 @@
-"""A pull request as data, and what it says of a shipment: title, and body as Markdown. Pure.
+"""The title and the Markdown body of a pull request, from a summary of its items. Pure.
 
-Only words and numbers of ours stand free in it. Names, commands, reasons, and whatever an agent, a
-reviewer or a test wrote is in code, made inert by `inert`. Who makes the request is `propose`'s.
+Only words and numbers of ours are plain text. Names, commands, reasons, and everything that an
+agent, a reviewer or a test wrote is in code and escaped by `escaped_text`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _INERT = (
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """One that is there. `state` is draft, open, closed or merged; `number` and `url` are None
-    where a forge does not tell them."""
+    """An existing pull request. `state` is draft, open, closed or merged; `number` and `url` are
+    None if the forge does not tell them."""
 
     url: str | None
     number: int | None
@@ -43,7 +43,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """What came of asking for one: `made`, or in a sentence why it is not there."""
+    """The result of a request for a pull request: `made`, or the `error` as a sentence."""
 
     repo: str
     branch: str
@@ -55,10 +55,9 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class ItemSummary:
-    """One item of a shipment, or one that was left out of it (then `commit` is None).
+    """An item of a pull request, or one that was evicted (then `commit` is None).
 
-    `said` is what the last reviewer wrote, `notes` what a phase of the work wrote for the request;
-    None is unknown.
+    `review_text` is from the last reviewer, `notes` from a phase of the work; None is unknown.
     """
 
     slug: str
@@ -73,7 +72,7 @@ class ItemSummary:
     tokens: int | None = None
     cost_usd: float | None = None
     review: str = ""
-    said: str = ""
+    review_text: str = ""
     reason: str = ""
     notes: str = ""
     commit: str | None = None
@@ -81,55 +80,52 @@ class ItemSummary:
 
 @dataclass(frozen=True, slots=True)
 class PullRequestSummary:
-    """A pushed line of commits. `onto` is the commit below it, `target` the branch that is on;
-    `trees` counts the trees of several items that were tested."""
+    """A pushed batch of commits. `onto` is the commit below it, on the branch `target`; `trees`
+    counts the tested trees of several items."""
 
     wave_id: str
     branch: str
     target: str | None
     onto: str | None
     shipped: tuple[ItemSummary, ...]
-    left_out: tuple[ItemSummary, ...] = ()
+    evicted: tuple[ItemSummary, ...] = ()
     trees: int = 0
     warning: str = ""
 
 
-def title(told: PullRequestSummary) -> str:
-    """One line: the item's own title where there is but one."""
-    if len(told.shipped) == 1:
-        only = told.shipped[0]
-        if line := plain(only.title or only.slug, MAX_TITLE_CHARS):
-            return line
-    return plain(f"Wave {told.wave_id}: {counted(len(told.shipped), 'item')}", MAX_TITLE_CHARS)
+def title(summary: PullRequestSummary) -> str:
+    """The title on one line: a single item's own title, else the wave and the number of items."""
+    shipped = summary.shipped
+    if len(shipped) == 1 and (line := plain(shipped[0].title or shipped[0].slug, MAX_TITLE_CHARS)):
+        return line
+    return plain(f"Wave {summary.wave_id}: {counted(len(shipped), 'item')}", MAX_TITLE_CHARS)
 
 
-def body(told: PullRequestSummary, *, bare: bool = False) -> str:
-    """The description, never larger than a forge takes. What does not fit is counted.
+def body(summary: PullRequestSummary, *, bare: bool = False) -> str:
+    """The description, never larger than a forge takes; what does not fit is counted.
 
-    `bare` leaves all free text out, where one of them may not be told.
+    `bare` leaves out all free text, for a summary that holds a secret.
     """
-    must = [_summary(told), _reproduction(told), _INERT]
+    must = [_summary(summary), _reproduction(summary), _INERT]
     if bare:
         must.append("Texts were left out here, as one of them holds a secret; the report has them.")
     room = MAX_BODY_BYTES - _ROOM_FOR_NOTES - sum(_bytes(part) + 2 for part in must)
-    table, room = _fitting("shipped", _HEAD, told.shipped, _row, room, "\n")
-    left_out = () if bare else told.left_out
-    lost, room = _fitting("left out", _LOST, left_out, _lost, room)
-    shown = () if bare else told.shipped
-    details, _ = _fitting("described", "", shown, _details, room)
-    parts = [must[0], table, lost, must[1], details, *must[2:]]
+    table, room = _fitting("shipped", _HEAD, summary.shipped, _row, room, "\n")
+    evicted, room = _fitting("left out", _LOST, () if bare else summary.evicted, _evicted, room)
+    details, _ = _fitting("described", "", () if bare else summary.shipped, _details, room)
+    parts = [must[0], table, evicted, must[1], details, *must[2:]]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _summary(told: PullRequestSummary) -> str:
-    where = f"on {cell(told.target)} at {cell((told.onto or '')[:12])}" if told.target else ""
-    together = (
-        f" They were tested together too, on {counted(told.trees, 'tree')}." if told.trees else ""
-    )
-    warned = f"\n\n{fenced(told.warning, _MAX_QUOTE)}" if told.warning else ""
+def _summary(summary: PullRequestSummary) -> str:
+    onto = (summary.onto or "")[:12]
+    where = f"on {cell(summary.target)} at {cell(onto)}" if summary.target else ""
+    trees = counted(summary.trees, "tree")
+    together = f" They were tested together too, on {trees}." if summary.trees else ""
+    warned = f"\n\n{fenced(summary.warning, _MAX_QUOTE)}" if summary.warning else ""
     return (
-        f"Tidegate built and proved {counted(len(told.shipped), 'item')} {where}".rstrip()
-        + f" in wave {cell(told.wave_id)}, a commit each.{together} Nothing is merged."
+        f"Tidegate built and proved {counted(len(summary.shipped), 'item')} {where}".rstrip()
+        + f" in wave {cell(summary.wave_id)}, a commit each.{together} Nothing is merged."
         + warned
     )
 
@@ -152,9 +148,9 @@ def _row(item: ItemSummary) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _lost(item: ItemSummary) -> str:
-    said = fenced(item.reason or "no reason is known", _MAX_QUOTE // 4)
-    return f"{cell(item.slug)}: {_word(item.verdict)}\n\n{said}"
+def _evicted(item: ItemSummary) -> str:
+    reason = fenced(item.reason or "no reason is known", _MAX_QUOTE // 4)
+    return f"{cell(item.slug)}: {_word(item.verdict)}\n\n{reason}"
 
 
 def _details(item: ItemSummary) -> str:
@@ -165,7 +161,7 @@ def _details(item: ItemSummary) -> str:
         ("Title", item.title),
         ("Test command", item.command),
         ("Files", "\n".join(shown)),
-        (f"Review ({_word(item.review)})", item.said),
+        (f"Review ({_word(item.review)})", item.review_text),
         ("Notes of the work", item.notes),
     )
     parts = [f"### {cell(item.slug)}"]
@@ -173,14 +169,14 @@ def _details(item: ItemSummary) -> str:
     return "\n\n".join(parts)
 
 
-def _reproduction(told: PullRequestSummary) -> str:
+def _reproduction(summary: PullRequestSummary) -> str:
     return (
         "### How to reproduce\n\n"
         "Each item's test is run again on its commit, in a fresh place, and compared with what was"
         " written down, by this command of Tidegate's checkout in a clone of this repository:\n\n"
         + fenced(
-            f"git fetch REMOTE {told.branch}\n"
-            f"python TIDEGATE/tools/reproduce.py {told.wave_id} ITEM",
+            f"git fetch REMOTE {summary.branch}\n"
+            f"python TIDEGATE/tools/reproduce.py {summary.wave_id} ITEM",
             _MAX_QUOTE,
         )
     )
@@ -199,7 +195,7 @@ def _number(value: int | None) -> str:
 
 
 def _word(word: str) -> str:
-    """One of our own words; anything else is not believed to be one."""
+    """A word of our own vocabulary; "-" for any text that cannot be one."""
     free = word.replace("_", " ")
     return free if free.replace(" ", "").isascii() and free.replace(" ", "").isalpha() else "-"
 
@@ -207,21 +203,20 @@ def _word(word: str) -> str:
 def _fitting(
     what: str,
     heading: str,
-    told: Sequence[ItemSummary],
+    items: Sequence[ItemSummary],
     part_of: Callable[[ItemSummary], str],
     room: int,
     gap: str = "\n\n",
 ) -> tuple[str, int]:
-    """As many parts as there is room for below their heading, with a note of how many more there
-    are; and the room left. "" where there are none."""
-    if not told:
+    """The heading and as many parts as fit, with a note about the rest; and the room left."""
+    if not items:
         return "", room
     taken = [heading] if heading else []
     room -= _bytes(heading)
-    for number, part in enumerate(map(part_of, told)):
+    for number, part in enumerate(map(part_of, items)):
         room -= _bytes(part) + len(gap)
         if room < 0:
-            more = counted(len(told) - number, "item")
+            more = counted(len(items) - number, "item")
             return gap.join([*taken, f"\n{more} more {what}: the wave's report has all."]), 0
         taken.append(part)
     return gap.join(taken), room

@@ -1,9 +1,8 @@
-"""Text of others made inert for a forge: it shows what it says, and calls, closes, links nothing.
+"""Escapes foreign text for a forge: it is shown, but calls, closes and links nothing. Pure.
 
-A forge reads descriptions more than once: as Markdown, and as plain text again where one becomes
-the message of a merge. So nothing here relies on Markdown alone: what would act is broken by a
-blank, and what stands in a fence is indented too, so that it neither ends the fence nor begins a
-line. Pure.
+A forge reads a description as Markdown, and again as plain text if it becomes the message of a
+merge. So nothing here relies on Markdown alone: a blank breaks every active sign, and text in a
+fence is indented too, so that it neither ends the fence nor begins a line.
 """
 
 from __future__ import annotations
@@ -26,24 +25,20 @@ def escaped(text: str) -> str:
 
 
 def plain(text: str, limit: int) -> str:
-    """One line that may stand where a forge reads no Markdown, such as a title."""
-    short = " ".join(text[: limit * 4].split())
-    return _cut(escaped(safe_line(short)), limit)
+    """A line for places without Markdown, such as a title."""
+    line = escaped(safe_line(" ".join(text[: limit * 4].split())))
+    return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
 def cell(text: str) -> str:
-    """One line as code, to stand in a table; a dash for nothing."""
+    """A line as code for a table cell; a dash for an empty text."""
     line = plain(text, _CELL_CHARS).replace("|", _BROKEN_BAR).replace("`", "'")
     return f"`{line}`" if line else "-"
 
 
 def fenced(text: str, limit: int) -> str:
-    """Lines as a block of code of at most about `limit` characters."""
+    """A code block of at most about `limit` characters."""
     body = bounded(escaped(safe_text(bounded(text, limit))).strip("\n"), limit)
     fence = "`" * max(3, 1 + max(map(len, _RUN.findall(body)), default=0))
     lines = "\n".join(_INDENT + line for line in body.split("\n"))
     return f"{fence}text\n{lines}\n{fence}"
-
-
-def _cut(line: str, limit: int) -> str:
-    return line if len(line) <= limit else line[: limit - 3] + "..."

@@ -1,7 +1,6 @@
-"""How a pull request is made: with GitHub's `gh`, or with a command that the user configured.
+"""Makes pull requests with GitHub's `gh`, or with a command that the user configured.
 
-Asks the forge and starts programs through the process seam, with the user's own log-in. What the
-request says is `pull_request`'s; when one is asked for, and what becomes of it, `propose`'s.
+Asks the forge and starts programs through the process seam, with the user's own log-in.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from driver.execution.processes import Command, Finished, Processes
 from driver.filesystem.temporary import scratch_folder
@@ -27,7 +25,7 @@ from tools.settings.schema import ShipSettings
 DRAFT, READY, NONE = "draft", "ready", "none"
 GH = "gh"
 TIMEOUT_S = 120.0
-_MAX_SAID = 500
+_MAX_REASON = 500
 _GITHUB = "github.com"
 _ADDRESS = re.compile(
     r"(?:(?:https?|ssh|git)://(?:[^/@\s]+@)?(?P<host>[^/:\s]+)(?::\d+)?/"
@@ -35,7 +33,7 @@ _ADDRESS = re.compile(
     r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+?)(?:\.git)?/?"
 )
 _FIELDS = "number,url,state,isDraft,headRepositoryOwner"
-# What would make `gh` paint, page or chat; a person's wishes for their own terminal.
+# Variables that would make `gh` colour, page or debug its output.
 _UNQUIET = frozenset({"GH_FORCE_TTY", "GH_DEBUG", "DEBUG", "CLICOLOR_FORCE", "GH_PAGER", "GH_REPO"})
 _QUIET = {"GH_PROMPT_DISABLED": "1", "GH_NO_UPDATE_NOTIFIER": "1", "NO_COLOR": "1"}
 _PLACEHOLDER = re.compile(r"\{(title|body_file|head|base|commit|state)\}")
@@ -48,14 +46,14 @@ class NotMadeError(TidegateError):
 
 @dataclass(frozen=True)
 class Forge:
-    """Where pull requests are made, and who makes them. `processes` ends with the run."""
+    """The forge as configured, and the processes that talk to it, which end with the run."""
 
     ship: ShipSettings
     environ: Mapping[str, str]
     processes: Processes
 
     def make(self, proposal: Proposal) -> PullRequest:
-        """The pull request of a pushed branch: the one that is there, else a new one.
+        """The pull request of a pushed branch: the existing one, else a new one.
 
         Raises NotMadeError.
         """
@@ -66,11 +64,11 @@ class Forge:
         return self._found(proposal) or self._created(proposal)
 
     def _found(self, proposal: Proposal) -> PullRequest | None:
-        # Closed ones too: that somebody closed it was an answer.
+        # Closed ones too: a person who closed the request has answered it.
         asked = ("pr", "list", "--head", proposal.head, "--state", "all", "--limit", "20")
         done = self._gh(proposal, (*asked, "--json", _FIELDS))
         if done.exit_code != 0:
-            raise NotMadeError(f"gh pr list: {said(done)}")
+            raise NotMadeError(f"gh pr list: {failure_of(done)}")
         return found_in(done.stdout, proposal.owner)
 
     def _created(self, proposal: Proposal) -> PullRequest:
@@ -84,8 +82,8 @@ class Forge:
         if done.exit_code != 0:
             if "already exists" in done.stderr and (other := self._found(proposal)):
                 return other
-            raise NotMadeError(f"gh pr create: {said(done)}")
-        return _told(done.stdout, state)
+            raise NotMadeError(f"gh pr create: {failure_of(done)}")
+        return _made(done.stdout, state)
 
     def _gh(self, proposal: Proposal, words: Sequence[str]) -> Finished:
         program = shutil.which(GH, path=self.environ.get("PATH"))
@@ -108,12 +106,15 @@ class Forge:
                 "commit": proposal.commit,
                 "state": self.ship.pr,
             }
-            argv = tuple(_filled(word, values) for word in self.ship.pr_command)
-            told = {f"TIDEGATE_PR_{name.upper()}": value for name, value in values.items()}
-            done = self._run(argv, proposal, told)
+            argv = tuple(
+                _PLACEHOLDER.sub(lambda found: values[found[1]], word)
+                for word in self.ship.pr_command
+            )
+            more = {f"TIDEGATE_PR_{name.upper()}": value for name, value in values.items()}
+            done = self._run(argv, proposal, more)
         if done.exit_code != 0:
-            raise NotMadeError(f"[ship] pr_command: {said(done)}")
-        return _told(done.stdout, self.ship.pr)
+            raise NotMadeError(f"[ship] pr_command: {failure_of(done)}")
+        return _made(done.stdout, self.ship.pr)
 
     def _run(self, argv: tuple[str, ...], proposal: Proposal, more: Mapping[str, str]) -> Finished:
         env = environment_of(self.environ) | dict(more)
@@ -121,33 +122,36 @@ class Forge:
 
 
 def environment_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """What `gh` and its like see: the user's log-ins, no key of a model, nothing that asks."""
+    """The environment of `gh` or the configured command: the user's log-ins, no key of a model, no
+    variable that makes it prompt."""
     kept = {name: v for name, v in user_environment(environ).items() if name not in _UNQUIET}
     return kept | _QUIET
 
 
-def said(done: Finished) -> str:
-    """Why a program failed, as one bounded line without credentials."""
-    told = done.reason or last_words(redacted(done.stderr or done.stdout))
-    return safe_line(told)[:_MAX_SAID]
+def failure_of(done: Finished) -> str:
+    """The reason why a program failed, as one bounded line without credentials."""
+    reason = done.reason or last_words(redacted(done.stderr or done.stdout))
+    return safe_line(reason)[:_MAX_REASON]
 
 
 def repository_name(address: str) -> tuple[str, str]:
-    """What `gh` calls the repository at an address, and its owner; both "" for none of a forge."""
+    """The name that `gh` uses for the repository at an address, and its owner; both "" if the
+    address is not of a forge."""
     found = _ADDRESS.fullmatch(address)
     if found is None:
         return "", ""
     host = (found["host"] or found["there"]).lower().removeprefix("ssh.")
-    if "." not in host:  # a nickname from somebody's ssh configuration, which gh cannot look up
+    if "." not in host:  # an alias from the user's ssh configuration, which gh cannot look up
         return "", ""
     short = f"{found['owner']}/{found['name']}"
     return (short if host == _GITHUB else f"{host}/{short}"), found["owner"]
 
 
 def names_of(url: str, address: str, otherwise: str) -> tuple[str, str]:
-    """The repository that is asked, and the owner of the fork that is pushed to, "" where it is
-    the same one: `url` is pushed to, `address` fetched from. `otherwise` it is what the user
-    calls it."""
+    """The repository to ask, and the owner of the fork that is pushed to, "" if it is the same one.
+
+    `url` is pushed to, `address` fetched from; `otherwise` is the name that the user configured.
+    """
     pushed, owner = repository_name(url)
     named, _ = repository_name(address)
     if pushed and named and pushed.split("/")[-2:] != named.split("/")[-2:]:
@@ -158,37 +162,30 @@ def names_of(url: str, address: str, otherwise: str) -> tuple[str, str]:
 def found_in(listing: str, owner: str) -> PullRequest | None:
     """The newest pull request of `gh pr list`; those of another `owner`'s fork are not ours.
 
-    Raises NotMadeError for an answer that is none.
+    Raises NotMadeError for a malformed answer.
     """
+    found: list[PullRequest] = []
     try:
-        found = [_listed(one) for one in json.loads(listing) if _is_of(one, owner)]
+        for one in json.loads(listing):
+            fork = one.get("headRepositoryOwner") or {}
+            if owner and str(fork.get("login", owner)).lower() != owner.lower():
+                continue
+            state = str(one["state"]).lower()
+            draft = state == "open" and one.get("isDraft") is True
+            url, number = str(one["url"]), int(one["number"])
+            found.append(PullRequest(url, number, DRAFT if draft else state))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise NotMadeError("gh pr list answered what nobody can read") from error
+        raise NotMadeError("gh pr list gave an answer that cannot be read") from error
     alive = [one for one in found if one.state in (DRAFT, "open")]
     return max(alive or found, key=lambda one: one.number or 0, default=None)
 
 
-def _is_of(listed: Mapping[str, Any], owner: str) -> bool:
-    whose = listed.get("headRepositoryOwner") or {}
-    return not owner or str(whose.get("login", owner)).lower() == owner.lower()
-
-
-def _listed(listed: Mapping[str, Any]) -> PullRequest:
-    state = str(listed["state"]).lower()
-    draft = state == "open" and listed.get("isDraft") is True
-    return PullRequest(str(listed["url"]), int(listed["number"]), DRAFT if draft else state)
-
-
-def _told(stdout: str, asked: str) -> PullRequest:
-    """What was just made, by the last address that its maker printed."""
+def _made(stdout: str, asked: str) -> PullRequest:
+    """The new pull request, by the last address that the program printed."""
     url = next(reversed(_URL.findall(stdout)), None)
     number = re.search(r"/(\d+)/?(?:[?#].*)?$", url or "")
     state = DRAFT if asked == DRAFT else "open"
     return PullRequest(url, int(number[1]) if number else None, state)
-
-
-def _filled(word: str, values: Mapping[str, str]) -> str:
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], word)
 
 
 @contextmanager

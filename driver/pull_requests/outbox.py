@@ -1,15 +1,14 @@
-"""Pull requests that are to be made, and those that were, in <state>/pull_requests.
+"""The outbox of pull requests, in <state>/pull_requests: one file for each pushed batch.
 
-One file for each shipment, named by its last commit: what is asked for is written down before
-anyone is asked, so that a run which fails or dies there leaves it to the next one. What is made
-stays noted, so that it is not made twice.
+A file is named by the batch's last commit. A request is written down before the forge is asked, so
+that the next run makes it if this one fails or dies; a request that was made stays on file, so that
+it is not made twice.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from driver.pull_requests.body import PullRequest
 from state_store.documents.errors import TidegateError
@@ -22,9 +21,12 @@ _SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One pull request as it is asked for. `repo` is the checkout; `name` is what `gh` calls the
-    repository, "" where its address does not tell; `owner` is whose fork `head` is in, "" where it
-    is in the repository itself; `base` is "" where the forge is to choose."""
+    """A request for a pull request.
+
+    `repo` is the checkout; `name` is the repository's name for `gh`, "" if its address does not
+    tell; `owner` is the owner of the fork that has `head`, "" if it is the repository itself; with
+    `base` "" the forge chooses.
+    """
 
     repo: str
     wave_id: str
@@ -39,7 +41,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class OutboxEntry:
-    """A proposal on file, and what was made of it so far, in so many `tries`."""
+    """A request on file, the pull request `made` for it, and the number of `tries`."""
 
     proposal: Proposal
     made: PullRequest | None = None
@@ -47,54 +49,46 @@ class OutboxEntry:
 
     @property
     def given_up(self) -> bool:
-        """Whether nobody is asked any more: a branch that somebody merged and removed is refused
-        for ever."""
+        """True after the last try: a forge refuses a branch for ever once it was merged and
+        removed."""
         return self.made is None and self.tries >= MAX_TRIES
 
 
-def note(state_dir: Path, noted: OutboxEntry) -> None:
-    """Keep it, for good. Raises CannotRunError."""
-    proposal = asdict(noted.proposal)
-    if noted.made is not None:
+def save(state_dir: Path, entry: OutboxEntry) -> None:
+    """Write an entry. Raises CannotRunError."""
+    proposal = asdict(entry.proposal)
+    if entry.made is not None:
         proposal["body"] = ""  # the forge has it
-    made = asdict(noted.made) if noted.made else None
-    told = {"schema": _SCHEMA, "proposal": proposal, "made": made, "tries": noted.tries}
-    write_json_atomic(_path(state_dir, noted.proposal.commit), told)
+    made = asdict(entry.made) if entry.made else None
+    record = {"schema": _SCHEMA, "proposal": proposal, "made": made, "tries": entry.tries}
+    write_json_atomic(file_of(state_dir, entry.proposal.commit), record)
 
 
-def noted(state_dir: Path, commit: str) -> OutboxEntry | None:
-    """What is on file of a shipment; None where nothing is, or nothing that can be read."""
-    return _read(_path(state_dir, commit))
+def entry_of(state_dir: Path, commit: str) -> OutboxEntry | None:
+    """The entry of a batch by its last commit; None if there is none that can be read."""
+    return _read(file_of(state_dir, commit))
 
 
 def all_open(state_dir: Path) -> list[OutboxEntry]:
-    """What is still to be made, those of one wave together."""
+    """The entries that are still to be made, those of one wave together."""
     found = filter(None, map(_read, sorted((state_dir / FOLDER).glob("*.json"))))
     left = (one for one in found if one.made is None and not one.given_up)
     return sorted(left, key=lambda one: one.proposal.wave_id)
 
 
-def file_of(state_dir: Path, proposal: Proposal) -> Path:
-    """Where a proposal is kept."""
-    return _path(state_dir, proposal.commit)
-
-
-def _path(state_dir: Path, commit: str) -> Path:
+def file_of(state_dir: Path, commit: str) -> Path:
+    """The file of an entry."""
     return state_dir / FOLDER / f"{commit}.json"
 
 
 def _read(path: Path) -> OutboxEntry | None:
     try:
-        told = read_json(path)
-        if told["schema"] != _SCHEMA:
+        record = read_json(path)
+        asked = record["proposal"]
+        texts = all(isinstance(asked[field.name], str) for field in fields(Proposal))
+        if record["schema"] != _SCHEMA or not texts:
             return None
-        made = PullRequest(**told["made"]) if told["made"] else None
-        return OutboxEntry(_proposal(told["proposal"]), made, int(told["tries"]))
+        made = PullRequest(**record["made"]) if record["made"] else None
+        return OutboxEntry(Proposal(**asked), made, int(record["tries"]))
     except (TidegateError, KeyError, TypeError, ValueError):
         return None
-
-
-def _proposal(told: dict[str, Any]) -> Proposal:
-    if not all(isinstance(told[field.name], str) for field in fields(Proposal)):
-        raise TypeError(told)
-    return Proposal(**told)

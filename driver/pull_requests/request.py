@@ -1,8 +1,7 @@
-"""Ask for a pull request of each wave branch that was pushed, once all is shipped.
+"""Requests a pull request for each wave branch that was pushed, once everything is shipped.
 
-What is asked for is on file before anyone is asked, so a request that could not be made, or whose
-run died, is made by the next run. Whatever happens here, what is shipped stays shipped. How a forge
-is asked is `forge`'s, what is said there `pull_request`'s.
+A request is on file before the forge is asked, so a request that could not be made, or whose run
+died, is made by the next run. No failure here undoes a shipment.
 """
 
 from __future__ import annotations
@@ -15,20 +14,19 @@ from typing import Any
 from driver.domain.results import ItemOutcome, Shipment
 from driver.execution.cancellation import CancellationToken
 from driver.execution.processes import Processes
-from driver.git.private_git import is_ancestor
 from driver.limits.admission import check_halt
-from driver.pull_requests.body import Proposed, PullRequest, PullRequestSummary, body, title
+from driver.pull_requests.body import Proposed, PullRequest, body, title
 from driver.pull_requests.forge import NONE, TIMEOUT_S, Forge, NotMadeError, names_of
 from driver.pull_requests.outbox import (
     MAX_TRIES,
     OutboxEntry,
     Proposal,
     all_open,
+    entry_of,
     file_of,
-    note,
-    noted,
+    save,
 )
-from driver.pull_requests.summary import Pairs, ShippedLine, pull_request_summary
+from driver.pull_requests.summary import Pairs, PushedBatch, pull_request_summary
 from driver.run_state.context import Wave
 from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError, TidegateError
@@ -43,10 +41,10 @@ def propose(
     wave: Wave, outcomes: Sequence[ItemOutcome], shipments: Mapping[str, Shipment] | None
 ) -> tuple[Proposed, ...]:
     """Pull requests of what this wave pushed, of what it found pushed, and of what earlier runs of
-    the state folder could not ask for; none unless `[ship] pr` wants them."""
+    the state folder could not request; none unless `[ship] pr` wants them."""
     if wave.settings.ship.pr == NONE or shipments is None:
         return ()
-    desk = PullRequestOutbox(
+    outbox = PullRequestOutbox(
         settings=wave.settings,
         state_dir=wave.state_dir,
         stop=wave.options.stop,
@@ -64,13 +62,13 @@ def propose(
         ship = shipments.get(key)
         pushed = (ship.branch, ship.tip) if ship else (None, None)
         sources = ((_pushed(wave, ship), *pushed), (_found(wave, ground, own), None, None))
-        for lines, branch, tip in sources:  # that one is not known keeps nobody from the other
+        for batches, branch, tip in sources:  # one that fails does not keep back the other
             try:
-                asked.extend(_own(wave, ground, own, lines))
-            except (TidegateError, OSError) as error:  # what is shipped has to be told all the same
+                asked.extend(_own(wave, ground, own, batches))
+            except (TidegateError, OSError) as error:  # the shipment is reported all the same
                 why = Proposed(key, branch or "", tip or "", wave.wave_id, error=str(error))
                 failed.append(why)
-    return (*failed, *desk.answers(asked))
+    return (*failed, *outbox.answers(asked))
 
 
 def propose_left(
@@ -80,7 +78,7 @@ def propose_left(
     say: Callable[[str], None],
     record: Callable[[str, Mapping[str, Any]], None],
 ) -> tuple[Proposed, ...]:
-    """For a run without a wave: the pull requests that earlier runs could not ask for."""
+    """The pull requests that earlier runs could not request, for a run without a wave."""
     if settings.ship.pr == NONE:
         return ()
 
@@ -93,8 +91,8 @@ def propose_left(
 
 @dataclass(frozen=True)
 class PullRequestOutbox:
-    """Where a run asks for pull requests. `check` raises while nothing may be begun, `record` is
-    told the wave and what came of it."""
+    """Makes the pull requests of a run. `check` raises while no request may begin; `record` is
+    called with the wave and the result of each request."""
 
     settings: Settings
     state_dir: Path | None
@@ -104,16 +102,21 @@ class PullRequestOutbox:
     record: Callable[[str, Mapping[str, Any]], None]
 
     def answers(self, own: Iterable[OutboxEntry] = ()) -> tuple[Proposed, ...]:
-        """What comes of `own`, and of all that earlier runs left."""
+        """The results of `own` requests, and of all that earlier runs left."""
         asked = list(own)
         for one in asked:
-            self._keep(one)
+            self._save(one)
         known = {one.proposal.commit for one in asked}
         left = all_open(self.state_dir) if self.state_dir else []
         asked += [one for one in left if one.proposal.commit not in known]
-        asked = _named(asked, self.settings.environ.get("GH_REPO", ""))
         if not asked:
             return ()
+        # Entries without a repository's name get the one that the user has configured since, which
+        # cannot be the name of several repositories.
+        name = self.settings.environ.get("GH_REPO", "")
+        if len({one.proposal.repo for one in asked}) == 1:
+            proposals = (replace(o.proposal, name=o.proposal.name or name) for o in asked)
+            asked = [replace(o, proposal=p) for o, p in zip(asked, proposals, strict=True)]
         processes = Processes()
         self.stop.on_set(processes.cancel, only_by_signal=True)
         forge = Forge(self.settings.ship, self.settings.environ, processes)
@@ -121,145 +124,119 @@ class PullRequestOutbox:
 
     def _answer(self, one: OutboxEntry, forge: Forge) -> Proposed:
         asked = one.proposal
-        told = Proposed(asked.repo, asked.head, asked.commit, asked.wave_id, one.made)
+        result = Proposed(asked.repo, asked.head, asked.commit, asked.wave_id, one.made)
         if one.made is not None:
-            return told
+            return result
         try:
             self.check()
-            told = replace(told, made=self._made_once(one, forge))
+            result = replace(result, made=self._made_once(one, forge))
         except StoppedByPolicyError as stopped:
-            told = replace(told, error=f"{stopped}; not asked for yet, the next run does that")
+            result = replace(result, error=f"{stopped}; not asked for yet, the next run does that")
         except (TidegateError, OSError) as error:
-            told = replace(told, error=f"{error}{self._last_words(one)}")
-        self.say(_line(told))
-        self.record(asked.wave_id, _event(told))
-        return told
+            why = str(error)
+            if self.state_dir is not None and replace(one, tries=one.tries + 1).given_up:
+                file = file_of(self.state_dir, asked.commit)
+                why += f"; given up after {MAX_TRIES} runs: make it yourself, or remove {file} to"
+                why += " go on"
+            result = replace(result, error=why)
+        made = result.made
+        if made is None:
+            self.say(f"no pull request of {result.branch}: {result.error}")
+        else:
+            self.say(f"pull request of {result.branch}: {made.url or 'made'} ({made.state})")
+        facts = asdict(made) if made else {"url": None, "number": None, "state": None}
+        where = {"repo": result.repo, "branch": result.branch, "commit": result.commit}
+        self.record(asked.wave_id, {**where, **facts, "error": result.error})
+        return result
 
     def _made_once(self, one: OutboxEntry, forge: Forge) -> PullRequest:
         if self.state_dir is None:
             return self._made(one, forge)
         # Another run of this state folder may be asking at this moment.
-        with locked(file_of(self.state_dir, one.proposal), 2 * TIMEOUT_S):
-            now = noted(self.state_dir, one.proposal.commit)
+        with locked(file_of(self.state_dir, one.proposal.commit), 2 * TIMEOUT_S):
+            now = entry_of(self.state_dir, one.proposal.commit)
             return now.made if now and now.made else self._made(one, forge)
 
     def _made(self, one: OutboxEntry, forge: Forge) -> PullRequest:
         if not one.proposal.body:
             raise NotMadeError("its text would tell a secret of this machine")
-        self._keep(replace(one, tries=one.tries + 1))
+        self._save(replace(one, tries=one.tries + 1))
         failpoint("propose.before_asking")
         made = forge.make(one.proposal)
         failpoint("propose.made")
-        self._keep(replace(one, made=made))
+        self._save(replace(one, made=made))
         return made
 
-    def _last_words(self, one: OutboxEntry) -> str:
-        if self.state_dir is None or not replace(one, tries=one.tries + 1).given_up:
-            return ""
-        where = file_of(self.state_dir, one.proposal)
-        return f"; given up after {MAX_TRIES} runs: make it yourself, or remove {where} to go on"
-
-    def _keep(self, one: OutboxEntry) -> None:
+    def _save(self, one: OutboxEntry) -> None:
+        """Put an entry on file; without that the forge is searched before a request is made."""
         try:
             if self.state_dir is not None:
-                note(self.state_dir, one)
-        except TidegateError as error:  # the forge is asked before the next one is made
+                save(self.state_dir, one)
+        except TidegateError as error:
             self.say(str(error))
 
 
-def _named(asked: list[OutboxEntry], name: str) -> list[OutboxEntry]:
-    """Those that were noted without a repository's name ask the one that the user has named since;
-    it cannot be the name of several."""
-    if not name or len({one.proposal.repo for one in asked}) != 1:
-        return asked
-    return [
-        one if one.proposal.name else replace(one, proposal=replace(one.proposal, name=name))
-        for one in asked
-    ]
-
-
-def _line(told: Proposed) -> str:
-    if told.made is None:
-        return f"no pull request of {told.branch}: {told.error}"
-    return f"pull request of {told.branch}: {told.made.url or 'made'} ({told.made.state})"
-
-
-def _event(told: Proposed) -> dict[str, Any]:
-    made = asdict(told.made) if told.made else {"url": None, "number": None, "state": None}
-    return {
-        "repo": told.repo,
-        "branch": told.branch,
-        "commit": told.commit,
-        **made,
-        "error": told.error,
-    }
-
-
 def _own(
-    wave: Wave, ground: CloneContext, own: Pairs, lines: Iterable[ShippedLine]
+    wave: Wave, ground: CloneContext, own: Pairs, batches: Iterable[PushedBatch]
 ) -> Iterator[OutboxEntry]:
-    """What is to be asked for of a repository's lines, with what was made of it already."""
-    for line in lines:
-        if line.branch == ground.repository.branch:
-            continue  # the user's own: nothing to ask for
-        on_file = noted(wave.state_dir, line.tip) if wave.state_dir else None
+    """The requests for a repository's batches, as they are on file if they are."""
+    for batch in batches:
+        if batch.branch == ground.repository.branch:
+            continue  # the user's own branch needs no request
+        on_file = entry_of(wave.state_dir, batch.tip) if wave.state_dir else None
         if on_file is None:
-            yield OutboxEntry(_proposal(wave, ground, own, line))
+            yield OutboxEntry(_proposal(wave, ground, own, batch))
         elif not on_file.given_up:
             yield on_file
 
 
-def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[ShippedLine]:
+def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[PushedBatch]:
+    """The batch that this run pushed; lazy, so that its caller reports what reading it raises."""
     if shipment and shipment.pushed and shipment.tip and shipment.branch:
         commits = dict(shipment.commits)
-        yield ShippedLine(shipment.branch, shipment.tip, wave.wave_id, commits, shipment)
+        yield PushedBatch(shipment.branch, shipment.tip, wave.wave_id, commits, shipment)
 
 
-def _found(wave: Wave, ground: CloneContext, own: Pairs) -> Iterator[ShippedLine]:
-    """What an earlier run announced and this one found on its branch, and not merged yet."""
+def _found(wave: Wave, ground: CloneContext, own: Pairs) -> Iterator[PushedBatch]:
+    """The batches that an earlier run published, found on their branches and not merged yet."""
     if wave.state_dir is None or not any(outcome.shipped_as for _, outcome in own):
         return
     entries, _ = load_entries(wave.state_dir)
-    lines: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
+    batches: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
     for item, outcome in own:
         subject = item.key
         for entry in entries_about(entries, subject.slug, subject.repo, subject.location):
-            place = tuple(str(entry.get(name) or "") for name in ("branch", "tip", "waveId"))
-            if outcome.shipped_as and entry.get("commit") == outcome.shipped_as and all(place):
-                lines.setdefault(place, {})[item.slug] = entry
+            key = tuple(str(entry.get(name) or "") for name in ("branch", "tip", "waveId"))
+            if outcome.shipped_as and entry.get("commit") == outcome.shipped_as and all(key):
+                batches.setdefault(key, {})[item.slug] = entry
                 break
-    repository = ground.repository
-    for (branch, tip, wave_id), items in lines.items():
-        if not is_ancestor(repository, tip, repository.head, ground.environ):
+    for (branch, tip, wave_id), items in batches.items():
+        if not ground.branches.is_in_head(tip):
             commits = {slug: str(entry["commit"]) for slug, entry in items.items()}
-            yield ShippedLine(branch, tip, wave_id, commits, entries=items)
+            yield PushedBatch(branch, tip, wave_id, commits, entries=items)
 
 
-def _proposal(wave: Wave, ground: CloneContext, own: Pairs, line: ShippedLine) -> Proposal:
+def _proposal(wave: Wave, ground: CloneContext, own: Pairs, batch: PushedBatch) -> Proposal:
     remote, environ = ground.remote, wave.settings.environ
     single = len(wave.repositories) == 1
     named = environ.get("GH_REPO", "") if single else ""  # it cannot be the name of several
     name, owner = names_of(remote.url, remote.address, named) if remote else ("", "")
-    told = pull_request_summary(own, line, ground.repository.branch)
+    summary = pull_request_summary(own, batch, ground.repository.branch)
+    secrets = secrets_of(environ)
+
+    def harmless(*texts: Callable[[], str]) -> str:
+        """The first of the texts that holds no secret of this machine; "" if all do."""
+        made = (text() for text in texts)
+        return next((text for text in made if not scan_known_values(text.encode(), secrets)), "")
+
     return Proposal(
         repo=str(ground.repository.top),
-        wave_id=line.wave_id,
-        head=line.branch,
-        commit=line.tip,
+        wave_id=batch.wave_id,
+        head=batch.branch,
+        commit=batch.tip,
         base=ground.repository.branch or "",
-        title=_harmless((title(told), f"Wave {line.wave_id}"), environ),
-        body=_harmless(_bodies(told), environ),
+        title=harmless(lambda: title(summary), lambda: f"Wave {batch.wave_id}"),
+        body=harmless(lambda: body(summary), lambda: body(summary, bare=True)),
         name=name,
         owner=owner,
     )
-
-
-def _bodies(told: PullRequestSummary) -> Iterator[str]:
-    yield body(told)
-    yield body(told, bare=True)
-
-
-def _harmless(texts: Iterable[str], environ: Mapping[str, str]) -> str:
-    """The first of the texts that tells no secret of this machine; "" when all do."""
-    secrets = secrets_of(environ)
-    return next((t for t in texts if not scan_known_values(t.encode(), secrets)), "")

@@ -1,7 +1,7 @@
-"""What a wave knows of a pushed line of commits, put together for its pull request.
+"""Builds the summary of a pushed batch of commits for its pull request.
 
-Of what this run built the outcomes tell, of what an earlier one did the journal's entries. Reads
-the notes that a phase of the work may have left for the request, and nothing else.
+This run's items come from their outcomes, an earlier run's from the journal's entries. Reads the
+notes that a phase of the work may have left for the request, and nothing else.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Pairs = Sequence[tuple[ItemRun, ItemOutcome]]
 
 
 @dataclass(frozen=True, slots=True)
-class ShippedLine:
-    """Commits by slug, pushed as `branch` whose last one is `tip`, by this run as `shipment` or by
-    an earlier one, of which there are the journal's `entries` by slug."""
+class PushedBatch:
+    """Commits by slug, pushed as `branch` with `tip` as the last one: by this run as `shipment`,
+    or by an earlier one, with the journal's `entries` by slug."""
 
     branch: str
     tip: str
@@ -45,29 +45,29 @@ class ShippedLine:
     entries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def pull_request_summary(own: Pairs, line: ShippedLine, target: str | None) -> PullRequestSummary:
-    """All of a line, with the items of its repository (`own`) that stayed out of it."""
-    shipment = line.shipment or Shipment("")
-    lost = {outcome.slug: outcome for outcome in shipment.evicted}
+def pull_request_summary(own: Pairs, batch: PushedBatch, target: str | None) -> PullRequestSummary:
+    """The batch, with the items of its repository (`own`) that are not in it."""
+    shipment = batch.shipment or Shipment("")
+    evicted = {outcome.slug: outcome for outcome in shipment.evicted}
     return PullRequestSummary(
-        wave_id=line.wave_id,
-        branch=line.branch,
+        wave_id=batch.wave_id,
+        branch=batch.branch,
         target=target,
         onto=shipment.onto,
-        shipped=tuple(_item(*pair, line) for pair in own if pair[0].slug in line.commits),
-        left_out=tuple(
-            _item(item, lost.get(item.slug, outcome), line)
+        shipped=tuple(_item(*pair, batch) for pair in own if pair[0].slug in batch.commits),
+        evicted=tuple(
+            _item(item, evicted.get(item.slug, outcome), batch)
             for item, outcome in own
-            if item.slug not in line.commits and not outcome.shipped_as
+            if item.slug not in batch.commits and not outcome.shipped_as
         ),
         trees=shipment.integration_runs,
         warning=shipment.warning or "",
     )
 
 
-def _item(item: ItemRun, outcome: ItemOutcome, line: ShippedLine) -> ItemSummary:
+def _item(item: ItemRun, outcome: ItemOutcome, batch: PushedBatch) -> ItemSummary:
     usage = sum_usage(usages_of(outcome))
-    told = ItemSummary(
+    summary = ItemSummary(
         slug=item.slug,
         title=item.spec.title or "",
         verdict=str(outcome.verdict),
@@ -80,18 +80,15 @@ def _item(item: ItemRun, outcome: ItemOutcome, line: ShippedLine) -> ItemSummary
         **_reviewed(item, outcome.reviews, outcome.approved_tree or outcome.tree),
         reason=outcome.reason,
         notes=_notes(item),
-        commit=line.commits.get(item.slug),
+        commit=batch.commits.get(item.slug),
     )
-    entry = line.entries.get(item.slug)
-    return told if entry is None else _as_journaled(item, told, entry)
-
-
-def _as_journaled(item: ItemRun, told: ItemSummary, entry: Mapping[str, Any]) -> ItemSummary:
+    if (entry := batch.entries.get(item.slug)) is None:
+        return summary
     last = {run.purpose: run for run in receipts_of_evidence(entry.get("evidence"))}
     written = entry.get("filesWritten")
     repairs, read = entry.get("repairs"), entry.get("approvedTree") or entry.get("tree")
     return replace(
-        told,
+        summary,
         **_runs(last.get(PROOF), last.get(BASELINE)),
         files=tuple(map(str, written)) if isinstance(written, list) else (),
         repairs=repairs if isinstance(repairs, int) else 0,
@@ -118,13 +115,13 @@ def _reviewed(item: ItemRun, reviews: Sequence[Review], tree: str | None) -> dic
     words = [[review.message, *map(str, review.findings)] for review in reviews[-1:]]
     return {
         "review": review_word(reviews, tree, required=required, mode=mode),
-        "said": "\n".join(line for said in words for line in said if line),
+        "review_text": "\n".join(line for texts in words for line in texts if line),
     }
 
 
 def _notes(item: ItemRun) -> str:
     path = item.scratch_path / NOTES
-    if path.is_symlink():  # it would show a file of this machine to the world
+    if path.is_symlink():  # it would publish a file of this machine
         return ""
     try:
         return read_bytes(path, _MAX_NOTES_BYTES).decode("utf-8", "replace")

@@ -12,7 +12,7 @@ import pytest
 
 from driver.execution.cancellation import CancellationToken
 from driver.pull_requests.body import Proposed, PullRequest
-from driver.pull_requests.outbox import MAX_TRIES, OutboxEntry, Proposal, note
+from driver.pull_requests.outbox import MAX_TRIES, OutboxEntry, Proposal, save
 from driver.pull_requests.request import propose_left
 from state_store.database.store import EventStore
 from tests.support.forges import FakeGh, fake_gh
@@ -245,7 +245,7 @@ def test_a_machine_without_gh_is_told_so_once_all_is_shipped(tmp_path: Path) -> 
 
 def test_what_is_refused_for_ever_is_given_up(tmp_path: Path) -> None:
     kept = Proposal("gone", "w1", "wave/w1", "c" * 40, "main", "t", "b", "acme/widgets")
-    note(tmp_path, OutboxEntry(kept))
+    save(tmp_path, OutboxEntry(kept))
     told: list[str] = []
     config = tmp_path / "t.toml"
     config.write_text('[ship]\npr = "ready"\n', encoding="utf-8")
@@ -285,7 +285,7 @@ def test_a_repository_that_is_named_later_counts_for_what_was_left(tmp_path: Pat
     gh = fake_gh(tmp_path / "gh")
     config = tmp_path / "t.toml"
     config.write_text('[ship]\npr = "draft"\n', encoding="utf-8")
-    note(
+    save(
         tmp_path, OutboxEntry(Proposal(str(tmp_path), "w1", "wave/w1", "c" * 40, "main", "t", "b"))
     )
 
@@ -300,7 +300,7 @@ def test_a_repository_that_is_named_later_counts_for_what_was_left(tmp_path: Pat
         return told.error
 
     assert "GH_REPO" in str(ask())
-    note(
+    save(
         tmp_path,
         OutboxEntry(Proposal("/another", "w2", "wave/w2", "d" * 40, "main", "t", "b"), tries=5),
     )
@@ -316,7 +316,7 @@ def test_two_runs_that_ask_at_once_make_one(tmp_path: Path) -> None:
     config.write_text(f'[ship]\npr = "ready"\npr_command = {command}\n', encoding="utf-8")
     settings = load(project=tmp_path, config=config, environ={}, cwd=tmp_path)
     kept = Proposal(str(tmp_path), "w1", "wave/w1", "c" * 40, "main", "t", "b")
-    note(tmp_path, OutboxEntry(kept))
+    save(tmp_path, OutboxEntry(kept))
 
     def ask() -> tuple[Proposed, ...]:
         return propose_left(

@@ -71,7 +71,7 @@ def item(text: str, **more: object) -> ItemSummary:
         "tokens": 1234,
         "cost_usd": 0.0125,
         "review": "approved",
-        "said": text,
+        "review_text": text,
         "reason": text,
         "notes": text,
         "commit": "c" * 40,
@@ -87,7 +87,7 @@ def shipment(*texts: str, left_out: tuple[str, ...] = ()) -> PullRequestSummary:
         target=first,
         onto="b" * 40,
         shipped=tuple(map(item, texts)),
-        left_out=tuple(item(text, verdict="failed", commit=None) for text in left_out),
+        evicted=tuple(item(text, verdict="failed", commit=None) for text in left_out),
         trees=2,
         warning=first,
     )
