@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeVar
 
-    from driver.git.stored_blobs import Held, Shelf
+    from driver.git.stored_blobs import StoredBlob, StoredBlobs
 
     T = TypeVar("T")
 
@@ -152,7 +152,7 @@ def _report_git(asked: argparse.Namespace) -> int:
     return _summed_up(count, f"{len(held)} contents")
 
 
-def _placed(shelf: Shelf, held: Held) -> str:
+def _placed(shelf: StoredBlobs, held: StoredBlob) -> str:
     """Where a content is that the working copy need not have any more."""
     commit = _asked(lambda: [shelf.commit_with(held.blob)])[0]
     return f"{held.path}@{commit}" if commit else held.path
@@ -215,14 +215,14 @@ def _read(path: Path) -> bytes:
         raise ScanError(str(error)) from error
 
 
-def _shelf(repo: str | Path) -> Shelf:
-    from driver.git.stored_blobs import Shelf
+def _shelf(repo: str | Path) -> StoredBlobs:
+    from driver.git.stored_blobs import StoredBlobs
     from tools.settings.load import process_environment
 
-    return Shelf(Path(repo), process_environment())
+    return StoredBlobs(Path(repo), process_environment())
 
 
-def _contents(shelf: Shelf, held: Sequence[Held]) -> Iterator[tuple[Held, bytes]]:
+def _contents(shelf: StoredBlobs, held: Sequence[StoredBlob]) -> Iterator[tuple[StoredBlob, bytes]]:
     from state_store.documents.errors import TidegateError
 
     try:

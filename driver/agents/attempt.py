@@ -43,7 +43,7 @@ from driver.run_state.context import AssignedBackend, ItemRun, Wave
 from driver.terminal.safe_text import without_remedy
 from driver.workspace.repository_context import Observed, Workspace
 from driver.workspace.root import WorkspaceError
-from driver.workspace.saved_patch import WORK, Origin, headed
+from driver.workspace.saved_patch import WORK, Origin, with_origin
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import write_bytes_atomic
 
@@ -111,7 +111,7 @@ def assessed_with(
         judgement = replace(judgement, reason=without_remedy(str(cause)))
     if blamed:
         judgement = verdicts.of_checkout_changes(judgement, attribution(blamed))
-    return judgement, any(stray.grave for stray in blamed)
+    return judgement, any(stray.can_execute_code for stray in blamed)
 
 
 def of_trouble(trouble: TidegateError | OSError, wave: Wave) -> Judgement:
@@ -205,7 +205,7 @@ def save_patch(item: ItemRun, patch: bytes, name: str = WORK) -> None:
     path = item.scratch / name
     if patch:
         origin = Origin(item.context.base, item.planned.home.top)
-        write_bytes_atomic(path, headed(patch, origin))
+        write_bytes_atomic(path, with_origin(patch, origin))
     else:
         path.unlink(missing_ok=True)
 

@@ -23,7 +23,7 @@ def watched(item: ItemRun) -> Iterator[Strays]:
     def strays() -> tuple[CheckoutChange, ...]:
         if entry := item.wave.recorder.altered_entry(item.key):
             checkout_guard.report(f"{STATE}{entry.parent.name}/{entry.name}")
-        return checkout_guard.strays(item.slug)
+        return checkout_guard.changes_of(item.slug)
 
-    with checkout_guard.at_work(item.slug, item.planned.owned):
+    with checkout_guard.guarded(item.slug, item.planned.owned):
         yield strays

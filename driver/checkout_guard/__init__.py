@@ -1,1 +1,1 @@
-"""The user's checkout: its fingerprint, and who changed it."""
+"""The user's checkout: its fingerprint, and the attribution of changes to items."""

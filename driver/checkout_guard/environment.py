@@ -1,7 +1,7 @@
-"""What lies around proving trees and has a say in what tests do there: looked at like the checkout.
+"""Fingerprint of the tests' environment: files outside the checkouts that change what tests do.
 
-The private git dirs, what runners find in the folders above, programs and installed modules. Only
-stat data count, which no edit leaves as they were. Who changed what is `tripwire`'s question.
+These are the private git dirs, what runners find in the folders above, programs and installed
+modules. Only stat data count, which every edit changes. `guard` attributes the changes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from operator import itemgetter
 from pathlib import Path
 
 from driver.checkout_guard.fingerprint import AROUND
-from driver.filesystem.tree import Signature, signature_at, signature_of
+from driver.filesystem.tree import signature_at
 from driver.policy.protected_paths import configuration
 
 _GIT_FILES = (
@@ -38,9 +37,11 @@ _PACKAGES = ("site-packages", "dist-packages")
 
 
 class EnvironmentFingerprint:
-    """Of the proving trees in `folder`, a wave's own one, and the programs that its tests are
-    `called` by; `may_install` says that set-up or tests install programs and Python modules at any
-    time, so these are not looked at."""
+    """Looks at the environment of the test checkouts in `folder`, the wave's own.
+
+    `called` names the programs that start its tests. `may_install` says that set-up or tests
+    install programs and Python modules at any time, so these are not looked at.
+    """
 
     def __init__(
         self,
@@ -54,11 +55,9 @@ class EnvironmentFingerprint:
         proving = folder / "proving"
         self._above = [str(one) for one in (proving, *proving.parents)]
         # Texts: paths as objects would take most of the time of a look, and each item asks for two.
-        own = (
-            f"{folder}/{name}/{file}" for name in ("private.git", "watch") for file in _GIT_FILES
-        )
-        homes = (f"{home}/{name}" for name in _BUILD_SETTINGS) if home else ()
-        self._single = [*own, *homes]
+        git_dirs = ("private.git", "watch")
+        self._single = [f"{folder}/{name}/{file}" for name in git_dirs for file in _GIT_FILES]
+        self._single += [f"{home}/{name}" for name in _BUILD_SETTINGS] if home else []
         self._path = "" if may_install else environ.get("PATH", "")
         self._called = () if may_install else tuple(called)
         entries = self._path.split(os.pathsep)
@@ -67,7 +66,7 @@ class EnvironmentFingerprint:
         self._roots = list(dict.fromkeys([*roots, *local]))
 
     def look(self) -> dict[str, str]:
-        """What is there by now, by the name that people call it by."""
+        """A look: the stat data of each file that is there now, by the name of the change."""
         return {f"{AROUND}{path}": repr(signature) for path, signature in self._seen()}
 
     def _seen(self) -> Iterator[tuple[str, object]]:
@@ -78,15 +77,11 @@ class EnvironmentFingerprint:
         for name in self._called:
             if found := shutil.which(name, path=self._path):
                 yield found, (signature_at(found), signature_at(os.path.realpath(found)))
-        for folder in self._module_folders():
+        lib = ((root, name) for root in self._roots for name in _names(root))
+        pythons = (f"{root}/{name}" for root, name in lib if name.startswith("python"))
+        for folder in (f"{python}/{name}" for python in pythons for name in _PACKAGES):
             if modules := _modules(folder):
                 yield folder, modules
-
-    def _module_folders(self) -> Iterator[str]:
-        for root in self._roots:
-            for version in _names(root):
-                if version.startswith("python"):
-                    yield from (f"{root}/{version}/{name}" for name in _PACKAGES)
 
 
 def _there(path: str) -> Iterator[tuple[str, object]]:
@@ -97,7 +92,7 @@ def _there(path: str) -> Iterator[tuple[str, object]]:
 
 
 def _deciding(folder: str) -> Iterator[tuple[str, object]]:
-    """What runners that look for their configuration upwards find in a folder."""
+    """Files of a folder that runners read when they look upwards for their configuration."""
     for name in _names(folder):
         if _decides(name):
             path = os.path.join(folder, name)  # noqa: PTH118 - the root ends in a slash
@@ -110,21 +105,10 @@ def _decides(name: str) -> bool:
 
 
 def _modules(folder: str) -> tuple[object, ...]:
-    """The names in a folder of modules, with the stat data of single files; compiled files come and
-    go by themselves."""
-    try:
-        with os.scandir(folder) as entries:
-            found = [(one.name, _of(one)) for one in entries if one.name != "__pycache__"]
-    except OSError:
-        return ()
-    return tuple(sorted(found, key=itemgetter(0)))
-
-
-def _of(entry: os.DirEntry[str]) -> Signature | None:
-    try:
-        return signature_of(entry.stat(follow_symlinks=False))
-    except OSError:
-        return None
+    """The names in a folder of modules, each with its stat data; compiled files come and go by
+    themselves, so they do not count."""
+    names = (name for name in _names(folder) if name != "__pycache__")
+    return tuple((name, signature_at(f"{folder}/{name}")) for name in names)
 
 
 def _names(folder: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""What is to be seen in the user's checkout and git dir, at little cost however often one looks.
+"""Fingerprint of the user's checkout and git dir, cheap enough to be taken around each item's work.
 
 Nothing there is locked, written or run: git works on a copy of the index, from a git dir of ours.
-Content is read only where stat data say that it is new. Who changed what is `tripwire`'s question.
+Content is read only where stat data say that it is new. `guard` attributes the changes.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ _NOT_WATCHED = ("refs/remotes/", *_OURS)
 
 
 def can_execute_code(name: str) -> bool:
-    """Whether a change of this part can have a program run later, or change what git shows: not
-    files, index, branches, tags, stashes, worktrees and what git itself notes of branches."""
+    """True when a change of this part can have a program run later, or change what git shows.
+
+    False for files, index, branches, tags, stashes, worktrees and what git notes of branches.
+    """
     if name.startswith(CONFIG):
         return not _EVERYDAY_CONFIG.fullmatch(name)
     others = (HOOKS, _INFO[0], _INFO[2], _ALTERNATES)
@@ -67,12 +69,12 @@ def can_execute_code(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CheckoutFingerprint:
-    """What was seen, by the name that people call it by: "index", "file README.md" ..."""
+    """One look. `parts` is the digest of each part by its name: "index", "file README.md" ..."""
 
     parts: Mapping[str, str]
 
     def differences(self, other: CheckoutFingerprint) -> tuple[str, ...]:
-        """What is not the same in both, sorted."""
+        """The names of the parts that are not the same in both, sorted."""
         mine, theirs = self.parts, other.parts
         names = sorted(mine.keys() | theirs.keys())
         return tuple(name for name in names if mine.get(name) != theirs.get(name))
@@ -83,8 +85,8 @@ class CheckoutWatch:
 
     The index counts by its entries, so that an editor's `git status` refreshing stat data is no
     difference. Unmodified files count by the index, modified and untracked ones by content, and
-    ignored ones not at all. What changes in the places `apart` is nobody's business,
-    and `now_ns` is the clock of the checkout's file system.
+    ignored ones not at all. Changes below the folders `apart` do not count; `now_ns` is the clock
+    of the checkout's file system.
     """
 
     def __init__(
@@ -102,19 +104,20 @@ class CheckoutWatch:
         lay_git_dir(scratch, repo, head=repo.head)
         exclude = repo.common_dir / "info" / "exclude"
         own = (repo.git_dir / "index", repo.common_dir / "config", exclude)
-        self._stillness = ChangeDetector(
+        self._changes = ChangeDetector(
             repo.top, (*own, Path(self._ignored_everywhere())), apart, now_ns
         )
 
     def look(self) -> CheckoutFingerprint:
-        """All there is to see by now. Raises GitError."""
+        """Take the fingerprint. Raises GitError."""
         common = self._repo.common_dir
         parts = {**self._config(), **self._refs()}
         parts[HOOKS] = self._digest(*_below(common / "hooks"))
         parts |= {name: self._digest(common / name) for name in (*_INFO, _ALTERNATES)}
-        for place in _below(common / "worktrees", 1):
-            parts[WORKTREE + place.name] = self._digest(place / "gitdir", place / "commondir")
-        parts["index"] = self._index()
+        for tree in _below(common / "worktrees", 1):
+            parts[WORKTREE + tree.name] = self._digest(tree / "gitdir", tree / "commondir")
+        index = self._repo.git_dir / "index"
+        parts["index"] = self._known("index", _signature(index), self._index_digest)
         parts |= {f"{FILE}{path}": self._digest(self._repo.top / path) for path in self._touched()}
         return CheckoutFingerprint(parts)
 
@@ -138,11 +141,11 @@ class CheckoutWatch:
         env = user_environment(self._environ)
         asked = ("config", "--file", str(path), "--no-includes", "--list", "-z")
         there = os.path.lexists(path)
-        told = run_git(asked, cwd=self._repo.top, env=env, accept=(0, 1, 128)) if there else None
-        if told is None or not told.ok:
+        listed = run_git(asked, cwd=self._repo.top, env=env, accept=(0, 1, 128)) if there else None
+        if listed is None or not listed.ok:
             return {f"{CONFIG}{path.name}": _digest_of(_content(path))}
         found: dict[str, list[str]] = {}
-        for record in records(told.stdout):
+        for record in records(listed.stdout):
             key, _, value = record.partition("\n")
             found.setdefault(CONFIG + redacted(key), []).append(value)
         return {key: _digest_of(raw("\0".join(values))) for key, values in found.items()}
@@ -164,10 +167,6 @@ class CheckoutWatch:
         parts["stash"] = parts.pop(f"{REF}refs/stash", "")
         return parts | {"branch": head, "HEAD": found.get(branch, head)}
 
-    def _index(self) -> str:
-        path = self._repo.git_dir / "index"
-        return self._known("index", _signature(path), self._index_digest)
-
     def _index_digest(self) -> str:
         own = self._repo.git_dir
         for name in ("index", *(path.name for path in own.glob("sharedindex.*"))):
@@ -176,11 +175,11 @@ class CheckoutWatch:
         return _digest_of(self._git("ls-files", "-z", "-v", "-s"))
 
     def _touched(self) -> list[str]:
-        mark = self._stillness.mark()
         # Marked before git looks: what changes meanwhile is seen the next time.
-        return (
-            self._touched_now() if mark is None else self._known("touched", mark, self._touched_now)
-        )
+        mark = self._changes.mark()
+        if mark is None:
+            return self._touched_now()
+        return self._known("touched", mark, self._touched_now)
 
     def _touched_now(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
@@ -201,16 +200,16 @@ class CheckoutWatch:
     def _ignores(self) -> str:
         asked = ("config", "--path", "--get", "core.excludesFile")
         env = user_environment(self._environ)
-        told = run_git(asked, cwd=self._repo.top, env=env, accept=(0, 1))
+        named = run_git(asked, cwd=self._repo.top, env=env, accept=(0, 1))
         home = self._environ.get("XDG_CONFIG_HOME") or f"{self._environ.get('HOME', '')}/.config"
-        return text(told.stdout).rstrip("\n") or f"{home}/git/ignore"
+        return text(named.stdout).rstrip("\n") or f"{home}/git/ignore"
 
     def _digest(self, *paths: Path) -> str:
         digests = [self._known(str(p), _signature(p), lambda p=p: _content(p)) for p in paths]  # type: ignore[misc]
         return _digest_of(*digests)
 
     def _known(self, name: str, signature: object, read: Callable[[], Seen]) -> Seen:
-        """What `read` gave when the stat data were the same, read again when they are others."""
+        """The kept answer of `read` while the stat data stay the same, else a new one."""
         before = self._kept.get(name)
         if before is not None and before[0] == signature:
             return cast("Seen", before[1])
@@ -220,9 +219,10 @@ class CheckoutWatch:
 
 
 def _of_every_repository(keys: Mapping[str, str]) -> dict[str, str]:
-    """Without what only says who somebody is and how git looks; agents set their name anywhere."""
-    told = ((name.removeprefix(CONFIG), digest) for name, digest in keys.items())
-    return {f"{CONFIG}--global {key}": d for key, d in told if not key.startswith(_HARMLESS)}
+    """The keys without names, colours and the like: agents set their name in the user's own
+    configuration, and that harms no repository."""
+    plain = ((name.removeprefix(CONFIG), digest) for name, digest in keys.items())
+    return {f"{CONFIG}--global {key}": d for key, d in plain if not key.startswith(_HARMLESS)}
 
 
 def _below(folder: Path, depth: int = 20) -> list[Path]:
@@ -277,8 +277,7 @@ def _content(path: Path) -> bytes:
             body = hashlib.sha256(path.read_bytes()).digest()
         else:  # a folder, a pipe that would hang, or too big to read before every wave
             times = (seen.st_mtime_ns, seen.st_ctime_ns)  # the latter nobody can set back
-            told = (seen.st_size, *times) if stat.S_ISREG(seen.st_mode) else ()
-            body = repr(told).encode()
+            body = repr((seen.st_size, *times) if stat.S_ISREG(seen.st_mode) else ()).encode()
     except FileNotFoundError:
         return b"missing"
     except OSError as trouble:

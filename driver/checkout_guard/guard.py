@@ -1,16 +1,18 @@
-"""Who changed the user's checkout while a wave runs, as far as that can be known, and what follows.
+"""Detects changes in the user's checkout during a wave and attributes them to items.
 
-Looks are taken when an item's work begins and ends, so between two looks the same items are at
-work, and what changed between them was done by one of them, or by the user. `checkout_watch` looks.
+The guard looks when an item's work begins and ends, so between two looks the same items are at
+work: what changed between them was done by one of them, or by the user. `fingerprint` has the look.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from driver.checkout_guard.fingerprint import (
     AROUND,
@@ -21,16 +23,18 @@ from driver.checkout_guard.fingerprint import (
 )
 from driver.domain.ownership import OwnedPath, covers
 
-# What is not an item, but runs what items wrote: their tests on one tree.
+# Runs what all items wrote, so that it is guarded like an item.
 TOGETHER = "tests of all items together"
 _MAX_NAMED = 10
+_STREAMS = (1, 2)  # often sent into a file of the checkout: `... 2> wave.log`
 
 
 @dataclass(frozen=True, slots=True)
 class CheckoutChange:
-    """A change in the user's checkout: of which part, and who was at work when it was made.
+    """A change of the part `name` of the user's checkout.
 
-    `blamed` are those of the suspects that it is held against.
+    `suspects` are the items that were at work when it was made, `blamed` those of them that it is
+    held against.
     """
 
     name: str
@@ -38,21 +42,22 @@ class CheckoutChange:
     blamed: tuple[str, ...]
 
     @property
-    def grave(self) -> bool:
-        """Whether it can have a program run later, or change what git shows."""
+    def can_execute_code(self) -> bool:
+        """True when the change can have a program run later, or change what git shows."""
         return can_execute_code(self.name)
 
 
 @dataclass(slots=True)
 class _AtWork:
     owned: tuple[OwnedPath, ...]
-    strays: list[CheckoutChange] = field(default_factory=list)
+    changes: list[CheckoutChange] = field(default_factory=list)
 
 
 class CheckoutGuard:
     """Watches one checkout; `is_ours` says of a part's name whether Tidegate itself writes it.
 
-    Safe to use from many threads: who asks while another one looks shares the next look.
+    Every method raises GitError. Safe to use from many threads: those that ask during a look share
+    the next one.
     """
 
     def __init__(
@@ -64,40 +69,40 @@ class CheckoutGuard:
         self._looked_at = time.monotonic()
         self._seen = look()
         self._at_work: dict[str, _AtWork] = {}
-        self._told: set[str] = set()
-        self._strays: list[CheckoutChange] = []
+        self._reported: set[str] = set()
+        self._changes: list[CheckoutChange] = []
 
-    @contextmanager
-    def at_work(self, who: str, owned: tuple[OwnedPath, ...] = ()) -> Iterator[None]:
-        """Somebody is at work while the block runs. Raises GitError, as all of these do."""
+    @contextlib.contextmanager
+    def guarded(self, item: str, owned: tuple[OwnedPath, ...] = ()) -> Iterator[None]:
+        """The item, which owns `owned`, is at work while the block runs."""
         with self._looking():
-            self._at_work[who] = _AtWork(owned)
+            self._at_work[item] = _AtWork(owned)
         try:
             yield
         finally:
             with self._lock:
-                self._at_work.pop(who, None)
+                self._at_work.pop(item, None)
 
-    def strays(self, who: str) -> tuple[CheckoutChange, ...]:
-        """What is held against somebody since the work began."""
+    def changes_of(self, item: str) -> tuple[CheckoutChange, ...]:
+        """The changes that are held against an item since its work began."""
         with self._looking():
-            at_work = self._at_work.get(who)
-            return tuple(at_work.strays) if at_work else ()
+            at_work = self._at_work.get(item)
+            return tuple(at_work.changes) if at_work else ()
 
     def report(self, name: str) -> None:
-        """Something that is watched elsewhere has changed."""
+        """Record a change that was found by other means, once."""
         with self._looking():
-            if name not in self._told:
-                self._note(name)
+            if name not in self._reported:
+                self._record(name)
 
-    def all_strays(self) -> tuple[CheckoutChange, ...]:
-        """Every change so far, whoever made it."""
+    def all_changes(self) -> tuple[CheckoutChange, ...]:
+        """Every change so far, whatever its origin."""
         with self._looking():
-            return tuple(self._strays)
+            return tuple(self._changes)
 
-    @contextmanager
-    def by_us(self) -> Iterator[None]:
-        """What changes while the block runs is Tidegate's own doing; all others wait."""
+    @contextlib.contextmanager
+    def own_changes(self) -> Iterator[None]:
+        """Changes while the block runs are Tidegate's own; all other users of the guard wait."""
         with self._looking():
             try:
                 yield
@@ -105,77 +110,88 @@ class CheckoutGuard:
                 self._looked_at = time.monotonic()
                 self._seen = self._look()
 
-    @contextmanager
+    @contextlib.contextmanager
     def _looking(self) -> Iterator[None]:
-        """With the lock held, after a look that began after this was asked for."""
+        """Holds the lock, after a look that began after this was called."""
         asked_at = time.monotonic()
         with self._lock:
             if self._looked_at < asked_at:
-                self._look_now()
+                began, now = time.monotonic(), self._look()
+                changed = [n for n in self._seen.differences(now) if not self._is_ours(n)]
+                self._seen, self._looked_at = now, began
+                for name in changed:
+                    self._record(name)
             yield
 
-    def _look_now(self) -> None:
-        began = time.monotonic()
-        now = self._look()
-        changed = [name for name in self._seen.differences(now) if not self._is_ours(name)]
-        self._seen, self._looked_at = now, began
-        for name in changed:
-            self._note(name)
-
-    def _note(self, name: str) -> None:
-        stray = CheckoutChange(name, tuple(sorted(self._at_work)), self._blamed(name))
-        self._strays.append(stray)
-        for who in stray.blamed:
-            self._at_work[who].strays.append(stray)
-        self._told.add(name)
+    def _record(self, name: str) -> None:
+        change = CheckoutChange(name, tuple(sorted(self._at_work)), self._blamed(name))
+        self._changes.append(change)
+        for item in change.blamed:
+            self._at_work[item].changes.append(change)
+        self._reported.add(name)
 
     def _blamed(self, name: str) -> tuple[str, ...]:
-        """One who was alone at work; of many, whose file it is; for what is grave, all of them.
+        """The items that a change is held against: the only one at work; of several the owner of
+        the file; all of them when the change can execute code.
 
-        What was told before is not held against anybody again: the user may be at work on it. Tags
-        come with what editors fetch in the background.
+        A part that changed before is held against no item again: the user may be at work on it.
+        Tags come with what editors fetch in the background.
         """
         suspects = tuple(sorted(self._at_work))
         if can_execute_code(name):
             return suspects
-        if name in self._told or name.startswith(TAG):
+        if name in self._reported or name.startswith(TAG):
             return ()
         if len(suspects) == 1:
             return suspects
+        if not name.startswith(FILE):
+            return ()
         path = name.removeprefix(FILE)
-        return tuple(
-            who
-            for who in suspects
-            if name.startswith(FILE) and covers(self._at_work[who].owned, path)
-        )
+        return tuple(item for item in suspects if covers(self._at_work[item].owned, path))
 
 
-def told(strays: Iterable[CheckoutChange]) -> str:
+def is_own_write(top: Path, name: str, places: Iterable[Path]) -> bool:
+    """True for a file of the checkout at `top` that Tidegate itself writes while a wave runs: one
+    in or at `places`, or the file that our output goes to. `name` is its part's name."""
+    if not name.startswith(FILE):
+        return False
+    path = top / name.removeprefix(FILE)
+    real = Path(os.path.realpath(path))
+    if any(real.is_relative_to(os.path.realpath(place)) for place in places):
+        return True
+    with contextlib.suppress(OSError):
+        there = path.stat()
+        for stream in _STREAMS:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(there, os.fstat(stream)):
+                    return True
+    return False
+
+
+def names_of(changes: Iterable[CheckoutChange]) -> str:
     """The names of what changed, in order, each once."""
-    names = list(dict.fromkeys(stray.name for stray in strays))
+    names = list(dict.fromkeys(change.name for change in changes))
     rest = len(names) - _MAX_NAMED
     return ", ".join(names[:_MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def attribution(strays: Iterable[CheckoutChange]) -> str:
-    """Why an item's work is refused; "" when nothing is held against it."""
-    found = list(strays)
+def attribution(changes: Iterable[CheckoutChange]) -> str:
+    """Why an item's work is refused; "" when no change is held against it."""
+    found = list(changes)
     if not found:
         return ""
-    others = {who for stray in found for who in stray.blamed}
-    alone = (
-        "while only this item was at work" if len(others) == 1 else "while this item was at work"
-    )
-    beyond = all(stray.name.startswith(AROUND) for stray in found)
+    blamed = {item for change in found for item in change.blamed}
+    alone = "only this item was" if len(blamed) == 1 else "this item was"
+    beyond = all(change.name.startswith(AROUND) for change in found)
     what = "what all tests run with" if beyond else "the user's own checkout"
-    return f"{what} changed {alone}: {told(found)}"
+    return f"{what} changed while {alone} at work: {names_of(found)}"
 
 
-def warning(strays: Iterable[CheckoutChange]) -> str | None:
-    """What people are told of changes that stop nothing; None when there were none."""
-    found = list(strays)
+def warning(changes: Iterable[CheckoutChange]) -> str | None:
+    """The report's warning about changes that stop nothing; None when there were none."""
+    found = list(changes)
     if not found:
         return None
-    suspects = sorted({who for stray in found for who in stray.suspects})
+    suspects = sorted({item for change in found for item in change.suspects})
     at_work = f" (at work: {', '.join(suspects)})" if suspects else ""
-    return f"changed in your checkout meanwhile{at_work}: {told(found)}"
+    return f"changed in your checkout meanwhile{at_work}: {names_of(found)}"

@@ -198,7 +198,7 @@ class PrivateGit(PrivateTrees):
         """The id of a file with this content, which is there from now on."""
         return self._id(self._git("hash-object", "-w", "--stdin", stdin=content))
 
-    def keep(self, repo: Repository, commit: str, ref: str, was: str = "") -> None:
+    def create_ref(self, repo: Repository, commit: str, ref: str, was: str = "") -> None:
         """Put a commit into the user's repository as `ref`, which must be at `was` ("": absent).
 
         Raises GitError when `ref` is there with another value; that of `commit` is fine.
@@ -220,7 +220,7 @@ class PrivateGit(PrivateTrees):
             if commit_at(repo, ref, self.environ) != commit:  # else another run was quicker
                 raise
 
-    def forget(self, repo: Repository, commit: str, ref: str) -> None:
+    def delete_ref(self, repo: Repository, commit: str, ref: str) -> None:
         """Remove a `ref` of ours from the user's repository, if it is there and at `commit`."""
         drop = (f"--git-dir={repo.git_dir}", "update-ref", "--no-deref", "-d", ref, commit)
         run_git(drop, cwd=repo.top, env=self.env, accept=(0, 1))

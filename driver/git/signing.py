@@ -96,7 +96,7 @@ def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer
     return Signer(_key(last, repo.top), tuple(asked.items()), environ)
 
 
-def why_it_cannot(signer: Signer, repo: Repository, timeout_s: float = SIGN_TIMEOUT_S) -> str:
+def signing_problem(signer: Signer, repo: Repository, timeout_s: float = SIGN_TIMEOUT_S) -> str:
     """Why nothing can be signed without somebody at a terminal; "" when it can."""
     with scratch_folder() as folder:
         git_dir = folder / "try.git"

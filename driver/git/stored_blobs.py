@@ -18,7 +18,7 @@ _RAW = ("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--no-tex
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredBlob:
     """A file's content: `path` is where it is or first was, `blob` its object id."""
 
     path: str
@@ -26,25 +26,25 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class StoredBlobs:
     """A repository to read from; every method raises GitError, CannotRunError without git."""
 
     folder: Path
     environ: Mapping[str, str]
 
-    def staged(self) -> list[Held]:
+    def staged(self) -> list[StoredBlob]:
         """What the index has that the last commit has not."""
         return _held(self._git("diff", "--cached", *_RAW))
 
-    def of_range(self, commits: str) -> list[Held]:
+    def of_range(self, commits: str) -> list[StoredBlob]:
         """Every content that the commits of `A..B` brought, also if a later one took it away."""
         return self._objects(commits)
 
-    def at_tip(self, commits: str) -> list[Held]:
+    def at_tip(self, commits: str) -> list[StoredBlob]:
         """What differs between the two ends of `A..B`, as it is at the end."""
         return _held(self._git("diff", *_RAW, "--end-of-options", commits, "--"))
 
-    def of_history(self) -> list[Held]:
+    def of_history(self) -> list[StoredBlob]:
         """Every content that any ref leads to."""
         return self._objects("--all")
 
@@ -57,11 +57,11 @@ class Shelf:
         """Of one object, named as git takes it: an id, `:path` in the index, `commit:path`."""
         return self._git("cat-file", "blob", ref)
 
-    def contents(self, held: Iterable[Held]) -> Iterator[tuple[Held, bytes]]:
+    def contents(self, held: Iterable[StoredBlob]) -> Iterator[tuple[StoredBlob, bytes]]:
         """Each with its bytes, read many at a time."""
         wanted = list(held)
         sizes = self._sizes(wanted)
-        batch: list[Held] = []
+        batch: list[StoredBlob] = []
         size = 0
         for one in wanted:
             if batch and size + sizes[one.blob] > _BATCH_BYTES:
@@ -71,7 +71,7 @@ class Shelf:
             size += sizes[one.blob]
         yield from self._batch(batch)
 
-    def _objects(self, commits: str) -> list[Held]:
+    def _objects(self, commits: str) -> list[StoredBlob]:
         if commits.startswith("-") and commits != "--all":
             raise GitError(("git", "rev-list", commits), None, b"fatal: a range begins with no -")
         named = text(self._git("rev-list", "--objects", commits, "--"))
@@ -80,13 +80,13 @@ class Shelf:
             blob, _, path = line.partition(" ")
             first.setdefault(blob, path)
         kinds = self._kinds(first)
-        return [Held(path, blob) for blob, path in first.items() if kinds.get(blob) == "blob"]
+        return [StoredBlob(path, blob) for blob, path in first.items() if kinds.get(blob) == "blob"]
 
     def _kinds(self, ids: Iterable[str]) -> dict[str, str]:
         told = self._checked(ids, "%(objectname) %(objecttype)")
         return dict(line.split(" ", 1) for line in told)
 
-    def _sizes(self, held: Iterable[Held]) -> dict[str, int]:
+    def _sizes(self, held: Iterable[StoredBlob]) -> dict[str, int]:
         told = self._checked({one.blob for one in held}, "%(objectname) %(objectsize)")
         pairs = (line.split(" ", 1) for line in told)
         sizes = {}
@@ -102,7 +102,7 @@ class Shelf:
             return []
         return text(self._git("cat-file", f"--batch-check={what}", stdin=fed)).splitlines()
 
-    def _batch(self, held: list[Held]) -> Iterator[tuple[Held, bytes]]:
+    def _batch(self, held: list[StoredBlob]) -> Iterator[tuple[StoredBlob, bytes]]:
         if not held:
             return
         fed = "".join(f"{one.blob}\n" for one in held).encode()
@@ -120,9 +120,9 @@ class Shelf:
         return done.stdout
 
 
-def _held(raw: bytes) -> list[Held]:
+def _held(raw: bytes) -> list[StoredBlob]:
     """Of a raw diff: where a file is now, but for nested repositories, which have no content."""
     fields = records(raw)
     pairs = zip(fields[::2], fields[1::2], strict=True)
     split = ((told.lstrip(":").split(" "), path) for told, path in pairs)
-    return [Held(path, told[3]) for told, path in split if told[1] != _LINK]
+    return [StoredBlob(path, told[3]) for told, path in split if told[1] != _LINK]

@@ -46,7 +46,7 @@ class UserHooks:
         return snapshot(self.root) if self.root else {}
 
 
-def take_hooks(
+def copy_hooks(
     repository: Repository, git: PrivateGit, environ: Mapping[str, str], into: Path
 ) -> UserHooks:
     """Copy the hooks of a repository to `into`, with what lies beside them.
@@ -78,7 +78,7 @@ def hooks_folder(repository: Repository, environ: Mapping[str, str]) -> Path:
     return repository.top / theirs[-1] if theirs else repository.common_dir / "hooks"
 
 
-def refs_of(repository: Repository, remote: str, environ: Mapping[str, str]) -> bytes:
+def remote_refs(repository: Repository, remote: str, environ: Mapping[str, str]) -> bytes:
     """What the user's repository knows of a remote's branches, as lines of a `packed-refs`."""
     asked = (f"--git-dir={repository.git_dir}", "for-each-ref",
              "--format=%(objectname) %(refname)", f"refs/remotes/{remote}/")  # fmt: skip

@@ -26,7 +26,7 @@ from driver.maintenance.past_waves import live_waves, past_waves
 from driver.publishing import wave_branches
 from driver.publishing.wave_branches import HEADS, forget, pending_refs, refs_with
 from driver.run_state.run_registry import clear_up, dead_runs
-from driver.workspace.run_folder import GIT, save_unfinished, sentence, sign_of
+from driver.workspace.run_folder import GIT, owner_of, save_unfinished, sentence
 from state_store.documents import journal
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import BadFileError, read_json
@@ -130,11 +130,11 @@ def _workplaces(scope: Scope) -> Iterator[_Found]:
 
 
 def _is_ours(folder: Path) -> bool:
-    return sign_of(folder) is not None or (folder / GIT / "HEAD").is_file()
+    return owner_of(folder) is not None or (folder / GIT / "HEAD").is_file()
 
 
 def _workplace(scope: Scope, folder: Path) -> _Found:
-    signed = sign_of(folder)
+    signed = owner_of(folder)
     users = users_of(folder.resolve()) or (signed and marked(RUN_VARIABLE, signed.mark))
     if signed is not None and signed.is_in_use:
         why = f"the run of wave {signed.wave_id} is under way (process {signed.maker.pid})"
@@ -152,7 +152,7 @@ def _is_young(scope: Scope, folder: Path) -> bool:
 
 
 def _saved_and_removed(scope: Scope, folder: Path) -> list[str]:
-    signed = sign_of(folder)
+    signed = owner_of(folder)
     wave = safe_slug(signed.wave_id) if signed else folder.name
     saved = list(save_unfinished(folder, scope.state_dir / "runs" / wave, scope.environ))
     told = [sentence(one, folder) for one in saved]

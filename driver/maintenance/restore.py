@@ -46,7 +46,7 @@ def restore_branch(
         git = PrivateGit.create(folder / "private.git", repository, environ)
         commit = _committed(git, one, one.patch, repository)
         try:
-            git.keep(repository, commit, f"{HEADS}{branch}")
+            git.create_ref(repository, commit, f"{HEADS}{branch}")
         except GitError as error:
             raise InputError(f"branch {branch} was not made: {error}; name another") from error
     return repository, commit

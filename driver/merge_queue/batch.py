@@ -22,7 +22,7 @@ from driver.policy.acceptance import ALLOW, NO_ANSWER
 from driver.run_state.context import ItemRun, Wave
 from driver.terminal.safe_text import describe_run
 from driver.verification.test_run import Test, run_on
-from driver.workspace.base_branch import Head, are_there, conflicts
+from driver.workspace.base_branch import Head, already_made, conflicts
 from driver.workspace.clone_context import CloneContext
 
 Entry = tuple[ItemRun, ItemOutcome]
@@ -288,7 +288,7 @@ def _gates(item: ItemRun, base: str) -> Test | None:
 
 def _misfit(branch: str | None, outcome: ItemOutcome, theirs: Sequence[Change]) -> str:
     """Why an item cannot be put on commits that came meanwhile; "" when it can."""
-    if are_there(outcome.changes, theirs):
+    if already_made(outcome.changes, theirs):
         return together.there_already(branch)
     paths = conflicts(outcome.changes, theirs)
     return together.moved_under(branch, paths) if paths else ""

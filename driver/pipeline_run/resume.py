@@ -22,9 +22,9 @@ from driver.publishing.pending import PendingPublication
 from driver.run_state.context import ItemRun, Wave
 from driver.verification.assessment import Assessment, assess
 from driver.verification.test_run import TestRequest, prove
-from driver.workspace.base_branch import are_there, conflicts
+from driver.workspace.base_branch import already_made, conflicts
 from driver.workspace.clone_context import CloneContext
-from driver.workspace.saved_patch import of_step, origin_of
+from driver.workspace.saved_patch import origin_of, step_patch
 from state_store.documents.errors import CannotRunError, TidegateError
 
 _NONE = nullcontext()
@@ -48,7 +48,7 @@ def finish_pending(wave: Wave, memories: Mapping[str, ResumeState]) -> None:
         if memory.owed.moves_checkout and wave.recorder.still_ours(item.key):
             with (
                 suppress(TidegateError),
-                ground.checkout_guard.by_us() if ground.checkout_guard else _NONE,
+                ground.checkout_guard.own_changes() if ground.checkout_guard else _NONE,
             ):
                 wave.gates.check()
                 if memory.owed.is_published(ground) and ground.repository.branch:
@@ -150,7 +150,7 @@ def _rebuilt(ground: CloneContext, memory: ResumeState) -> str | None:
     that, unless they meet what came meanwhile."""
     patch = memory.patch
     if memory.folder is not None and memory.tree is not None:
-        patch = memory.folder / of_step(memory.tree)
+        patch = memory.folder / step_patch(memory.tree)
     if patch is None:
         return None
     git = ground.git
@@ -173,7 +173,7 @@ def _on_base(ground: CloneContext, base_tree: str, tree: str) -> str | None:
     if base_tree == ground.base_tree:
         return tree
     mine, theirs = (ground.git.changes(base_tree, t) for t in (tree, ground.base_tree))
-    if are_there(mine, theirs) or conflicts(mine, theirs):
+    if already_made(mine, theirs) or conflicts(mine, theirs):
         return None
     return ground.git.tree_with(ground.base_tree, mine)
 
@@ -183,7 +183,7 @@ def _read_before(memory: ResumeState) -> Iterator[Path]:
     if memory.reviewed is not None:
         yield memory.reviewed
     if memory.folder is not None:
-        yield from (memory.folder / of_step(t) for t in {one.tree for one in memory.reviews})
+        yield from (memory.folder / step_patch(t) for t in {one.tree for one in memory.reviews})
 
 
 def _outcome(

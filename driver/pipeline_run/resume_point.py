@@ -13,7 +13,7 @@ from driver.pipeline.definition import REVIEW
 from driver.pipeline_run.resume import acceptable, resumed
 from driver.pipeline_run.resume_state import ResumeState
 from driver.run_state.context import ItemRun
-from driver.workspace.saved_patch import of_step
+from driver.workspace.saved_patch import step_patch
 from state_store.documents.files import write_bytes_atomic
 
 
@@ -69,7 +69,7 @@ def carry_over(item: ItemRun, memory: ResumeState) -> None:
     here = item.scratch
     trees = {one.tree for one in memory.reviews} | ({memory.tree} if memory.tree else set())
     answers = {phase.artifact for phase in item.pipeline.steps if phase.reads_only}
-    for name in sorted(answers | {of_step(tree) for tree in trees}):
+    for name in sorted(answers | {step_patch(tree) for tree in trees}):
         source = memory.folder / name
         if source.is_file() and not (here / name).exists():
             write_bytes_atomic(here / name, source.read_bytes())

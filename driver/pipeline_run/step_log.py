@@ -22,7 +22,7 @@ from driver.domain.reviews import Review
 from driver.pipeline.definition import Phase
 from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
-from driver.workspace.saved_patch import REVIEWED, of_step
+from driver.workspace.saved_patch import REVIEWED, step_patch
 
 
 class StepLog(Protocol):
@@ -84,7 +84,7 @@ class PipelineStepLog:
         """Keep the tree that the step left, then have the next entry of the item name it."""
         item = self._item
         if receipt.output is not None:
-            save(item, receipt.output, of_step(receipt.output))
+            save(item, receipt.output, step_patch(receipt.output))
         self._item.phases.append(receipt)
         self._recorder.note_phase(item.slug, receipt)
 

@@ -19,7 +19,7 @@ from driver.execution.processes import Command, Ending, Finished
 from driver.git.command import raw, redacted, text
 from driver.git.private_git import CommitSpec
 from driver.git.remote import Remote, head_on
-from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, refs_of, show_remote
+from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, remote_refs, show_remote
 from driver.merge_queue import batch_result as together
 from driver.merge_queue.batch import Batch
 from driver.policy.judgement import Judgement
@@ -123,7 +123,7 @@ class AskedHooks:
     def _standing(self, tree: str, commit: str) -> Iterator[TreeCheckout]:
         """A checkout of `tree` whose branch is at `commit`: what differs is staged."""
         with self._ground.test_checkout(tree) as place:
-            self._ground.stand_on(place, commit, self._branch)
+            self._ground.show_as_staged(place, commit, self._branch)
             if self._ground.remote is not None:
                 show_remote(place.path / ".git", self._ground.remote, self._remote_refs)
             yield place
@@ -135,7 +135,7 @@ class AskedHooks:
     @cached_property
     def _remote_refs(self) -> bytes:
         ground, remote = self._ground, self._ground.remote
-        return refs_of(ground.repository, remote.name, ground.environ) if remote else b""
+        return remote_refs(ground.repository, remote.name, ground.environ) if remote else b""
 
     def _of_files(self, slug: str, place: TreeCheckout, tree: str) -> Judgement | None:
         hook = self._ground.hooks.path(PRE_COMMIT)

@@ -166,7 +166,7 @@ class PendingPublication:
                 return False
             return self._tell(ground, target, PushResult(False, refusal))
         if not refusal:
-            ground.git.forget(repository, tip, pending_ref(tip))
+            ground.git.delete_ref(repository, tip, pending_ref(tip))
         return self._tell(ground, target, PushResult(True))
 
     def _is_known(self, ground: CloneContext) -> bool:
@@ -195,8 +195,8 @@ class PendingPublication:
         if line.branch == line.target or not commit_at(repository, ref, ground.environ):
             return
         with suppress(GitError):  # the name was taken meanwhile
-            ground.git.keep(repository, line.tip, f"refs/heads/{line.branch}")
-            ground.git.forget(repository, line.tip, ref)
+            ground.git.create_ref(repository, line.tip, f"refs/heads/{line.branch}")
+            ground.git.delete_ref(repository, line.tip, ref)
 
     def _tell(self, ground: CloneContext, onto: str, answer: PushResult) -> bool:
         """True, or why not as a CannotRunError; either way the report has it."""

@@ -125,13 +125,13 @@ def _announce(cargo: Publication, branch: str, target: str | None = None) -> Non
     """
     repository = cargo.ground.repository
     if not is_sealed(cargo.ground):
-        cargo.ground.git.keep(repository, cargo.tip, pending_ref(cargo.tip))
+        cargo.ground.git.create_ref(repository, cargo.tip, pending_ref(cargo.tip))
     entries = zip(cargo.line.entries, cargo.commits, strict=True)
     told = {item.key: (outcome, c.commit) for (item, outcome), c in entries}
     try:
         cargo.wave.recorder.shipping(told, branch, cargo.tip, target)
     except LeasedElsewhereError:
-        cargo.ground.git.forget(repository, cargo.tip, pending_ref(cargo.tip))
+        cargo.ground.git.delete_ref(repository, cargo.tip, pending_ref(cargo.tip))
         raise
 
 
@@ -142,7 +142,7 @@ def _once(cargo: Publication, remote: Remote, branch: str, kept: str, *, onto: b
     try:
         return Push(ground, remote, cargo.tip, branch, cargo.wave.knows, onto).once()
     except ShippedElsewhereError:
-        ground.git.forget(ground.repository, cargo.tip, kept)
+        ground.git.delete_ref(ground.repository, cargo.tip, kept)
         cargo.wave.recorder.unannounced(cargo.tip)
         raise
 
@@ -163,8 +163,8 @@ def is_sealed(ground: CloneContext) -> bool:
 def _keep(cargo: Publication, branch: str) -> str:
     """Put the commits on a branch of the user's repository, where nothing can lose them."""
     ground = cargo.ground
-    ground.git.keep(ground.repository, cargo.tip, f"refs/heads/{branch}")
-    ground.git.forget(ground.repository, cargo.tip, pending_ref(cargo.tip))
+    ground.git.create_ref(ground.repository, cargo.tip, f"refs/heads/{branch}")
+    ground.git.delete_ref(ground.repository, cargo.tip, pending_ref(cargo.tip))
     return branch
 
 
@@ -198,7 +198,7 @@ def _move_ahead(shipment: Shipment, ground: CloneContext, target: str, tip: str)
         return failed(shipment, "git_commit_failed", refusal)
     if refusal:
         return _warned(shipment, f"pushed, but not checked out here: {refusal}")
-    ground.git.forget(ground.repository, tip, pending_ref(tip))
+    ground.git.delete_ref(ground.repository, tip, pending_ref(tip))
     return _warned(
         shipment, "" if shipment.pushed else "no remote: committed in this repository only"
     )

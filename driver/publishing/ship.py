@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from driver.backlog.publication_status import PublishedItem
-from driver.checkout_guard.guard import TOGETHER, CheckoutChange, told, warning
+from driver.checkout_guard.guard import TOGETHER, CheckoutChange, names_of, warning
 from driver.domain.commit_message import item_name
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.git.private_git import CommitSpec, GitError
@@ -24,7 +24,7 @@ from driver.publishing.hook_gate import AskedHooks
 from driver.publishing.publish import TARGET_ADVANCED, Publication, failed, keep, publish
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
-from driver.workspace.base_branch import Head, look
+from driver.workspace.base_branch import Head, current_head
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.repository_context import REPLACED
 
@@ -62,7 +62,7 @@ def ship(ground: CloneContext, entries: Sequence[Entry], wave: Wave) -> Shipment
     Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
     """
     wave.gates.check()
-    integration = _on(ground, wave, look(ground, ground.base))
+    integration = _on(ground, wave, current_head(ground, ground.base))
     entries, lost = _still_wanted(entries, _withdrawn(entries, wave))
     hooks = AskedHooks(ground, wave)
     while True:
@@ -102,7 +102,7 @@ def _ship(
     wave: Wave,
     hooks: AskedHooks,
 ) -> Shipment:
-    with ground.checkout_guard.at_work(TOGETHER) if ground.checkout_guard else nullcontext():
+    with ground.checkout_guard.guarded(TOGETHER) if ground.checkout_guard else nullcontext():
         shippable = _shippable(integration, ground, entries, wave, hooks)
         strays = _strays(ground)
     line, head = shippable.line, integration.head.commit
@@ -179,7 +179,7 @@ def _moved_again(integration: Integration, ground: CloneContext) -> str:
 
     Raises _MovedOnError when it did for the first time.
     """
-    now = look(ground, integration.head.commit)
+    now = current_head(ground, integration.head.commit)
     if now.commit == integration.head.commit:
         return ""
     if not integration.moved:
@@ -242,7 +242,7 @@ def strays(ground: CloneContext) -> Shipment | None:
 
 
 def _strays(ground: CloneContext) -> tuple[CheckoutChange, ...]:
-    return ground.checkout_guard.all_strays() if ground.checkout_guard else ()
+    return ground.checkout_guard.all_changes() if ground.checkout_guard else ()
 
 
 def _why_not(
@@ -263,14 +263,14 @@ def _reason_to_stop(strays: Sequence[CheckoutChange], ground: CloneContext, wave
     own checkout runs the programs that its git dir names, so these must be the user's. What is
     copied from there into proving trees has a say in every proof.
     """
-    grave = [stray for stray in strays if stray.grave]
+    grave = [stray for stray in strays if stray.can_execute_code]
     if by_tests := [stray for stray in grave if TOGETHER in stray.blamed]:
-        return f"your checkout changed while all tests ran together: {told(by_tests)}"
+        return f"your checkout changed while all tests ran together: {names_of(by_tests)}"
     if replaced := ground.replaced_objects():
         return REPLACED.format(", ".join(replaced))
     if changed := ground.changed_sources():
         names = ", ".join(changed)
         return f"what [workspace] copy takes from your checkout changed meanwhile: {names}"
     if wave.shipping.onto_target and grave:
-        return f"your checkout changed in a way that may run programs: {told(grave)}"
+        return f"your checkout changed in a way that may run programs: {names_of(grave)}"
     return ""

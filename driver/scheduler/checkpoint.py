@@ -116,7 +116,7 @@ class _Checkpoint:
         commit = self._committed(there or before, texts, wave_id)
         pushed = self._pushed(commit, there)
         if commit != before:
-            self.git.keep(self.repository, commit, self.ref, before)
+            self.git.create_ref(self.repository, commit, self.ref, before)
         told = {"warning": "left out: " + "; ".join(secrets)} if secrets else {}
         return {"commit": commit, "pushed": pushed, **told}
 

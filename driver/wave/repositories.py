@@ -14,8 +14,7 @@ from pathlib import Path
 from driver.backend_api.driver import AgentDriver
 from driver.checkout_guard.environment import EnvironmentFingerprint
 from driver.checkout_guard.fingerprint import CheckoutFingerprint, CheckoutWatch
-from driver.checkout_guard.guard import CheckoutGuard
-from driver.checkout_guard.own_writes import is_own_part
+from driver.checkout_guard.guard import CheckoutGuard, is_own_write
 from driver.domain.commit_message import pending_ref
 from driver.domain.prompts import command_text
 from driver.execution.cancellation import CancellationToken
@@ -29,15 +28,15 @@ from driver.git.private_git import (
     open_repository,
 )
 from driver.git.signing import signer_of
-from driver.git.user_hooks import take_hooks
+from driver.git.user_hooks import copy_hooks
 from driver.run_state.plan import Planned
 from driver.test_command.invocations import programs
-from driver.workspace.base_branch import start
+from driver.workspace.base_branch import at_target
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.in_place import InPlaceContext
 from driver.workspace.repository_context import RepositoryContext
 from driver.workspace.root import workspace_root
-from driver.workspace.run_folder import sign
+from driver.workspace.run_folder import write_owner
 from driver.workspace.setup import Preparation, run_setup
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import safe_slug
@@ -101,11 +100,11 @@ class RepositoryOpener:
         root = workspace_root(settings.workspace.root, settings.environ, checkout)
         folder = _fresh_folder(root, f"{safe_slug(self.mark)[:16]}-")
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-        sign(folder, self.mark, checkout)
+        write_owner(folder, self.mark, checkout)
         git = PrivateGit.create(folder / "private.git", checkout, settings.environ)
         repository, remote = self._started_from(checkout, git, cleanup)
         if self.target:
-            sign(folder, self.mark, repository)
+            write_owner(folder, self.mark, repository)
         setup = functools.partial(run_setup, settings, self.side.setups, self.mark)
         prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
         guard = self._checkout_guard(checkout, folder)
@@ -113,7 +112,7 @@ class RepositoryOpener:
         ground.checkouts = ground.pool(_trees_for(settings, len(ground.paths)))
         ground.signer = signer_of(repository, settings.environ, settings.ship.sign)
         if settings.ship.hooks == "run":
-            ground.hooks = take_hooks(repository, git, settings.environ, folder / "hooks")
+            ground.hooks = copy_hooks(repository, git, settings.environ, folder / "hooks")
         return ground
 
     def _started_from(
@@ -125,10 +124,10 @@ class RepositoryOpener:
         remote = find_remote(seen, environ, self.settings.ship.remote, self.side.talks)
         if target is None:
             return repository, remote
-        started = start(repository, git, remote, target)
+        started = at_target(repository, git, remote, target)
         kept = pending_ref(started.head)
         if commit_at(repository, kept, environ):
-            cleanup.callback(git.forget, repository, started.head, kept)
+            cleanup.callback(git.delete_ref, repository, started.head, kept)
         return started, remote
 
     def _checkout_guard(self, repository: Repository, folder: Path) -> CheckoutGuard:
@@ -141,7 +140,7 @@ class RepositoryOpener:
         def look() -> CheckoutFingerprint:
             return CheckoutFingerprint({**watch.look().parts, **around.look()})
 
-        return CheckoutGuard(look, lambda name: is_own_part(repository.top, name, self.ours))
+        return CheckoutGuard(look, lambda name: is_own_write(repository.top, name, self.ours))
 
     def _programs(self) -> set[str]:
         """The programs of the tests that are no files of the repository."""

@@ -47,7 +47,7 @@ def check_target(repo: Repository, environ: Mapping[str, str], name: str | None,
         raise InputError(f"--target {to}: {repo.top} has no such branch{beside}; name another")
 
 
-def start(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> Repository:
+def at_target(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> Repository:
     """The repository as seen from the head of branch `to`, here or on the remote if it is further
     there; what only the remote has is kept here below a ref until the wave has ended.
 
@@ -61,12 +61,12 @@ def start(repo: Repository, git: PrivateGit, remote: Remote | None, to: str) -> 
     if isinstance(there, PushResult) or there in ("", here):
         return replace(repo, head=here, branch=to)
     if not here or branches.contains(there, here):
-        git.keep(repo, there, pending_ref(there))
+        git.create_ref(repo, there, pending_ref(there))
         here = there
     return replace(repo, head=here, branch=to)
 
 
-def look(context: GitContext, known: str) -> Head:
+def current_head(context: GitContext, known: str) -> Head:
     """Where the branch is by now, on the remote if it is further there; `known` where that cannot
     be told. Here only we move it, or who compares the checkout sees it."""
     branch, branches, moved_to = context.repository.branch, context.branches, context.moved_to
@@ -84,7 +84,7 @@ def look(context: GitContext, known: str) -> Head:
     return Head(known, f"{branch} and its like on the remote went different ways")
 
 
-def are_there(mine: Sequence[Change], theirs: Sequence[Change]) -> bool:
+def already_made(mine: Sequence[Change], theirs: Sequence[Change]) -> bool:
     """Whether others made all these changes too, to the letter."""
     changed = {(change.path, change.mode, change.blob) for change in theirs}
     return all((change.path, change.mode, change.blob) in changed for change in mine)

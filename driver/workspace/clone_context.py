@@ -120,7 +120,7 @@ class CloneContext(GitContext):
             remove_tree(path)
             self.git.checkout(tree, path, index)
             copy = TreeCheckout(path, index, self.git, {}, {})
-            self.stand_on(copy, self.base, self.repository.branch)
+            self.show_as_staged(copy, self.base, self.repository.branch)
             copy.seen = snapshot(path)
             copy.settle()
         try:
@@ -144,7 +144,7 @@ class CloneContext(GitContext):
         now = self._sources()
         return tuple(name for name in self._prepare.copy if now[name] != self._copied[name])
 
-    def stand_on(self, checkout: TreeCheckout, commit: str, branch: str | None) -> None:
+    def show_as_staged(self, checkout: TreeCheckout, commit: str, branch: str | None) -> None:
         """Give a test checkout a `.git` where `branch` is at `commit`, until it shows another tree:
         git there calls all that differs from the commit staged."""
         self._lay_git(checkout.path, checkout.index, head=commit, branch=branch)
@@ -198,7 +198,7 @@ class CloneContext(GitContext):
                 shutil.copyfile(checkout.index, index)
                 checkout.git_dir = {**checkout.git_dir, "index": signature_of(index.lstat())}
                 return
-        self.stand_on(checkout, self.base, self.repository.branch)
+        self.show_as_staged(checkout, self.base, self.repository.branch)
         checkout.git_dir = snapshot(own)
 
     def _lay_git(self, path: Path, index: Path, *, head: str, branch: str | None) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from driver.git.command import run_git, text, user_environment
 from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
 from driver.git.repository import check_usable, is_git_dir
-from driver.git.signing import signer_of, why_it_cannot
+from driver.git.signing import signer_of, signing_problem
 from driver.workspace.base_branch import check_target
 from state_store.documents.errors import CannotRunError
 
@@ -86,7 +86,7 @@ class RepositoryInfo:
             return
         repository = self._opened(top)
         signer = signer_of(repository, self.environ, sign)
-        if signer is not None and (why := why_it_cannot(signer, repository)):
+        if signer is not None and (why := signing_problem(signer, repository)):
             raise CannotRunError(
                 f"commits in {top} are to be signed, which does not work without a prompt: {why};"
                 ' unlock the key for its agent, or set [ship] sign = "never"'

@@ -15,7 +15,7 @@ from pathlib import Path
 from driver.execution.process_identity import ProcessIdentity, identity, lives
 from driver.git.command import raw, text
 from driver.git.private_git import PrivateGit, Repository
-from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, headed
+from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, with_origin
 from state_store.documents.errors import TidegateError
 from state_store.documents.files import (
     BadFileError,
@@ -25,12 +25,12 @@ from state_store.documents.files import (
     write_json_atomic,
 )
 
-SIGN = "place.json"
+OWNER_FILE = "place.json"
 GIT = "private.git"
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class FolderOwner:
     """Who made the folder, for which wave, and what its clones started from; `mark` is what the
     run's processes have in their environment."""
 
@@ -56,28 +56,28 @@ class Sign:
         return me is not None and (me.boot != self.maker.boot or lives(self.maker) is None)
 
 
-def sign(folder: Path, mark: str, repository: Repository) -> None:
+def write_owner(folder: Path, mark: str, repository: Repository) -> None:
     """Write down whose a new folder is."""
     me = identity(os.getpid()) or ProcessIdentity(os.getpid(), None, "")
     top = raw(str(repository.top)).hex()  # a path may be no text
     said = {"run": mark, "base": repository.head, "top": top}
-    write_json_atomic(folder / SIGN, asdict(me) | said)
+    write_json_atomic(folder / OWNER_FILE, asdict(me) | said)
 
 
-def sign_of(folder: Path) -> Sign | None:
+def owner_of(folder: Path) -> FolderOwner | None:
     """What is written there; None for a folder that nobody signed, or not legibly."""
     try:
-        said = read_json(folder / SIGN)
+        said = read_json(folder / OWNER_FILE)
         numbered_by = str(said.get("numbered_by") or "")
         maker = ProcessIdentity(said["pid"], said["started"], said["boot"], numbered_by)
         origin = Origin(str(said["base"]), Path(text(bytes.fromhex(said["top"]))))
-        return Sign(maker, str(said["run"]), origin)
+        return FolderOwner(maker, str(said["run"]), origin)
     except (BadFileError, TypeError, KeyError, ValueError):
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedWork:
     """An item whose unfinished work was saved as `patch`, or could not be, and `why`."""
 
     item: str
@@ -85,14 +85,14 @@ class Saved:
     why: str = ""
 
 
-def sentence(saved: Saved, folder: Path) -> str:
+def sentence(saved: SavedWork, folder: Path) -> str:
     """What happened to an item's work, as a sentence."""
     if saved.patch is not None:
         return f"saved the unfinished work on {saved.item} as {saved.patch}"
     return f"the work on {saved.item} could not be saved and stays in {folder}: {saved.why}"
 
 
-def save_unfinished(folder: Path, run_dir: Path, environ: Mapping[str, str]) -> Iterator[Saved]:
+def save_unfinished(folder: Path, run_dir: Path, environ: Mapping[str, str]) -> Iterator[SavedWork]:
     """Save what differs in each clone from its base as a patch among the item's files.
 
     Work that is saved already is passed over, and so is a clone that was out of its agent's reach:
@@ -105,21 +105,21 @@ def save_unfinished(folder: Path, run_dir: Path, environ: Mapping[str, str]) -> 
         try:
             patch = _unsaved(folder, clone, index, run_dir / clone.name, environ)
         except (OSError, TidegateError) as trouble:
-            yield Saved(clone.name, None, str(trouble))
+            yield SavedWork(clone.name, None, str(trouble))
         else:
             if patch is not None:
-                yield Saved(clone.name, patch)
+                yield SavedWork(clone.name, patch)
 
 
 def _unsaved(
     folder: Path, clone: Path, index: Path, beside: Path, environ: Mapping[str, str]
 ) -> Path | None:
-    git, signed = PrivateGit.reopen(folder / GIT, environ), sign_of(folder)
+    git, signed = PrivateGit.reopen(folder / GIT, environ), owner_of(folder)
     if signed is None:
-        raise BadFileError(folder / SIGN, "does not say what the clones started from")
+        raise BadFileError(folder / OWNER_FILE, "does not say what the clones started from")
     base = signed.origin.base
     now = git.collect(clone, index, ())
-    patch = headed(git.patch(git.tree_of(base), now), signed.origin)
+    patch = with_origin(git.patch(git.tree_of(base), now), signed.origin)
     if not patch or any(_holds(beside / name, patch) for name in (WORK, INTERRUPTED)):
         return None
     write_bytes_atomic(beside / INTERRUPTED, patch)

@@ -19,7 +19,7 @@ _BASE = b"Tidegate-Base: "
 _REPOSITORY = b"Tidegate-Repository: "
 
 
-def of_step(tree: str) -> str:
+def step_patch(tree: str) -> str:
     """The name of the patch that makes the tree which a step of a pipeline has left."""
     return f"step-{tree[:16]}.patch"
 
@@ -32,7 +32,7 @@ class Origin:
     top: Path | None = None
 
 
-def headed(patch: bytes, origin: Origin) -> bytes:
+def with_origin(patch: bytes, origin: Origin) -> bytes:
     """A patch with its origin before it; an empty one stays empty."""
     if not patch:
         return b""

@@ -110,7 +110,7 @@ def whole_way(shop: CloneContext, workspace: CloneWorkspace, repo: Repository) -
         assert (place.path / "a.txt").read_bytes() == (workspace.top / "a.txt").read_bytes()
     spec = CommitSpec("m", collected.changes, "Bot", "bot@example.org", "1700000000 +0000")
     commit = git.import_commits(repo.head, [spec])[0].commit
-    git.keep(repo, commit, "refs/heads/wave")
+    git.create_ref(repo, commit, "refs/heads/wave")
     remote = find_remote(repo, git.environ)
     assert remote is not None
     assert git.push(remote, commit, "wave", None).reason == ""

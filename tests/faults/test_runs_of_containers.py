@@ -14,7 +14,7 @@ import pytest
 
 from driver.execution.process_identity import ProcessIdentity, identity, lives
 from driver.run_state.run_registry import clear_up, waves_alive
-from driver.workspace.run_folder import SIGN, Sign, sign_of
+from driver.workspace.run_folder import OWNER_FILE, FolderOwner, owner_of
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="no containers here")
 
@@ -37,10 +37,10 @@ def noted(state: Path, maker: dict[str, Any]) -> tuple[Path, Path]:
     return record, folder
 
 
-def signed(folder: Path, maker: dict[str, Any]) -> Sign:
+def signed(folder: Path, maker: dict[str, Any]) -> FolderOwner:
     said = {"run": "w1@x", "base": "0" * 40, "top": b"/top".hex()}
-    (folder / SIGN).write_text(json.dumps(said | maker), encoding="utf-8")
-    found = sign_of(folder)
+    (folder / OWNER_FILE).write_text(json.dumps(said | maker), encoding="utf-8")
+    found = owner_of(folder)
     assert found is not None
     return found
 

@@ -358,7 +358,7 @@ def test_a_chain_of_commits_adds_up(tmp_path: Path, environ: dict[str, str], for
     made = git.import_commits(repo.head, [spec(*step_one), spec(*step_two, message="zwei \u00fc")])
     assert made[0].tree == middle
     assert made[1].tree == git.collect(place.path, place.index, ()) == git.tree_of(made[1].commit)
-    git.keep(repo, made[1].commit, "refs/heads/wave")
+    git.create_ref(repo, made[1].commit, "refs/heads/wave")
     assert user.git("log", "-1", "--format=%s %an %ae %at", "wave") == (
         "zwei \u00fc Bot bot@example.org 1700000000"
     )
@@ -376,7 +376,7 @@ def test_a_shallow_clone_can_be_worked_on(
     assert repo.shallow
     place = Place(PrivateGit.create(tmp_path / "private", repo, environ), repo, tmp_path / "work")
     (place.path / "a.txt").write_text("even later\n")
-    place.git.keep(repo, commit_of(place, repo.head), "refs/heads/wave")
+    place.git.create_ref(repo, commit_of(place, repo.head), "refs/heads/wave")
     shallow = Checkout(repo.top, environ)
     assert shallow.git("show", "wave:a.txt") == "even later"
 
@@ -392,7 +392,7 @@ def test_keeping_creates_a_ref_and_touches_nothing_else(
     commit = commit_of(place, repo.head)
     before = frozen(user.path)
     for _ in range(2):
-        place.git.keep(repo, commit, "refs/heads/wave")
+        place.git.create_ref(repo, commit, "refs/heads/wave")
     after = frozen(user.path)
     added = {name for name in after if name not in before}
     assert added == {".git/refs/heads/wave", ".git/logs/refs/heads/wave"}
@@ -403,7 +403,7 @@ def test_keeping_never_moves_a_ref(user: Checkout, repo: Repository, place: Plac
     user.git("branch", "wave")
     (place.path / "a.txt").write_text("new\n")
     with pytest.raises(GitError, match="already exists"):
-        place.git.keep(repo, commit_of(place, repo.head), "refs/heads/wave")
+        place.git.create_ref(repo, commit_of(place, repo.head), "refs/heads/wave")
     assert user.git("rev-parse", "wave") == repo.head
 
 
@@ -413,7 +413,7 @@ def test_a_fast_forward_keeps_uncommitted_work(
     hook(user.path / ".git/hooks", "post-merge", f"touch {user.path}/HOOKED")
     (place.path / "a.txt").write_text("new\n")
     commit = commit_of(place, repo.head)
-    place.git.keep(repo, commit, "refs/heads/wave")
+    place.git.create_ref(repo, commit, "refs/heads/wave")
     user.write({"d/b.txt": "mine\n", "untracked": "u"})
     assert fast_forward(repo, commit, user.environ) == ""
     assert (user.path / "a.txt").read_text() == "new\n"
@@ -425,7 +425,7 @@ def test_a_fast_forward_over_uncommitted_work_is_refused(
 ) -> None:
     (place.path / "a.txt").write_text("new\n")
     commit = commit_of(place, repo.head)
-    place.git.keep(repo, commit, "refs/heads/wave")
+    place.git.create_ref(repo, commit, "refs/heads/wave")
     user.write({"a.txt": "mine\n"})
     before = frozen(user.path)
     assert "local changes" in fast_forward(repo, commit, user.environ)

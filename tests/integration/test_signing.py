@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from driver.git.repository import open_repository
-from driver.git.signing import signer_of, why_it_cannot
+from driver.git.signing import signer_of, signing_problem
 from tests.support.waves import Agent, Scene, built, item, writes
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs are shell scripts")
@@ -113,7 +113,7 @@ def test_a_program_that_asks_or_hangs_is_ended(scene: Scene) -> None:
     repository = open_repository(scene.repo.path, scene.environ)
     signer = signer_of(repository, scene.environ, "auto")
     assert signer is not None
-    assert "hangs" in why_it_cannot(signer, repository, 0.3)
+    assert "hangs" in signing_problem(signer, repository, 0.3)
 
 
 def test_no_terminal_and_no_display_is_within_its_reach(tmp_path: Path) -> None:

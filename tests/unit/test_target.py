@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from driver.domain.results import MODE_FILE, MODE_PROGRAM, Change
-from driver.workspace.base_branch import are_there, conflicts
+from driver.workspace.base_branch import already_made, conflicts
 
 
 def put(path: str, blob: str = "1", mode: str = MODE_FILE) -> Change:
@@ -42,6 +42,6 @@ def test_a_path_that_both_sides_changed_differently_does_not_fit(
 
 def test_work_is_there_only_when_all_of_it_is_there_to_the_letter() -> None:
     mine = [put("a"), gone("b")]
-    assert are_there(mine, [gone("b"), put("a"), put("c")])
-    assert not are_there(mine, [put("a")])
-    assert not are_there(mine, [put("a", "2"), gone("b")])
+    assert already_made(mine, [gone("b"), put("a"), put("c")])
+    assert not already_made(mine, [put("a")])
+    assert not already_made(mine, [put("a", "2"), gone("b")])

@@ -35,62 +35,60 @@ def seen() -> Checkout:
 
 
 @pytest.fixture
-def tripwire(seen: Checkout) -> CheckoutGuard:
+def guard(seen: Checkout) -> CheckoutGuard:
     return CheckoutGuard(seen.look, lambda name: name == "file ours")
 
 
-def names(strays: tuple[CheckoutChange, ...]) -> list[str]:
-    return [stray.name for stray in strays]
+def names(changes: tuple[CheckoutChange, ...]) -> list[str]:
+    return [change.name for change in changes]
 
 
-def test_who_was_alone_at_work_is_blamed(seen: Checkout, tripwire: CheckoutGuard) -> None:
-    with tripwire.at_work("a"):
+def test_who_was_alone_at_work_is_blamed(seen: Checkout, guard: CheckoutGuard) -> None:
+    with guard.guarded("a"):
         seen.change({"file x": "1"})
-        assert names(tripwire.strays("a")) == ["file x"]
+        assert names(guard.changes_of("a")) == ["file x"]
 
 
-def test_what_changed_before_or_after_blames_nobody(
-    seen: Checkout, tripwire: CheckoutGuard
-) -> None:
+def test_what_changed_before_or_after_blames_nobody(seen: Checkout, guard: CheckoutGuard) -> None:
     seen.change({"file x": "1"})
-    with tripwire.at_work("a"):
-        assert tripwire.strays("a") == ()
+    with guard.guarded("a"):
+        assert guard.changes_of("a") == ()
     seen.change({"file y": "1"})
-    assert [stray.suspects for stray in tripwire.all_strays()] == [(), ()]
+    assert [change.suspects for change in guard.all_changes()] == [(), ()]
 
 
 def test_of_several_nobody_is_blamed_for_a_file_that_none_owns(
-    seen: Checkout, tripwire: CheckoutGuard
+    seen: Checkout, guard: CheckoutGuard
 ) -> None:
-    with tripwire.at_work("a", OWNED), tripwire.at_work("b"):
+    with guard.guarded("a", OWNED), guard.guarded("b"):
         seen.change({"file x": "1", "file a.txt": "1", "index": "2"})
-        assert names(tripwire.strays("a")) == ["file a.txt"]
-        assert tripwire.strays("b") == ()
-    assert {stray.suspects for stray in tripwire.all_strays()} == {("a", "b")}
+        assert names(guard.changes_of("a")) == ["file a.txt"]
+        assert guard.changes_of("b") == ()
+    assert {change.suspects for change in guard.all_changes()} == {("a", "b")}
 
 
 def test_of_several_all_are_blamed_for_what_may_run_a_program(
-    seen: Checkout, tripwire: CheckoutGuard
+    seen: Checkout, guard: CheckoutGuard
 ) -> None:
-    with tripwire.at_work("a"), tripwire.at_work("b"):
+    with guard.guarded("a"), guard.guarded("b"):
         seen.change({"hooks": "evil"})
-        assert names(tripwire.strays("a")) == names(tripwire.strays("b")) == ["hooks"]
+        assert names(guard.changes_of("a")) == names(guard.changes_of("b")) == ["hooks"]
 
 
 def test_what_was_told_once_is_held_against_nobody_again(
-    seen: Checkout, tripwire: CheckoutGuard
+    seen: Checkout, guard: CheckoutGuard
 ) -> None:
     for value in ("1", "2"):
-        with tripwire.at_work("a"):
+        with guard.guarded("a"):
             seen.change({"file x": value, "hooks": value})
-            blamed = names(tripwire.strays("a"))
+            blamed = names(guard.changes_of("a"))
     assert blamed == ["hooks"]
 
 
-def test_what_tidegate_writes_itself_is_no_change(seen: Checkout, tripwire: CheckoutGuard) -> None:
-    with tripwire.at_work("a"):
+def test_what_tidegate_writes_itself_is_no_change(seen: Checkout, guard: CheckoutGuard) -> None:
+    with guard.guarded("a"):
         seen.change({"file ours": "1"})
-        assert tripwire.strays("a") == ()
+        assert guard.changes_of("a") == ()
 
 
 def test_many_who_ask_at_once_share_their_looks() -> None:
@@ -103,11 +101,11 @@ def test_many_who_ask_at_once_share_their_looks() -> None:
             gone_on.wait(10)
         return CheckoutFingerprint({})
 
-    tripwire = CheckoutGuard(slow, lambda _: False)
-    first = threading.Thread(target=tripwire.all_strays)
+    guard = CheckoutGuard(slow, lambda _: False)
+    first = threading.Thread(target=guard.all_changes)
     first.start()
     assert going.wait(10)
-    others = [threading.Thread(target=tripwire.all_strays) for _ in range(20)]
+    others = [threading.Thread(target=guard.all_changes) for _ in range(20)]
     for thread in others:
         thread.start()
     while sum(thread.is_alive() for thread in others) < 20:
@@ -146,7 +144,7 @@ def test_grave_is_what_may_run_a_program_or_change_what_git_shows(name: str, gra
 
 
 def test_a_long_list_is_cut_and_counted() -> None:
-    strays = [CheckoutChange(f"file {n:02}", ("a",), ("a",)) for n in range(14)]
-    assert attribution(strays).endswith("file 09 and 4 more")
-    assert warning(strays[:1]) == "changed in your checkout meanwhile (at work: a): file 00"
+    changes = [CheckoutChange(f"file {n:02}", ("a",), ("a",)) for n in range(14)]
+    assert attribution(changes).endswith("file 09 and 4 more")
+    assert warning(changes[:1]) == "changed in your checkout meanwhile (at work: a): file 00"
     assert (attribution([]), warning([])) == ("", None)
