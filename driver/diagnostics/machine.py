@@ -1,6 +1,6 @@
-"""What the machine is asked before work is given to it: git, clock, cores, disk, confinement.
+"""Checks the machine before a wave: git, clock, cores, disk, sandbox.
 
-Each judgement is a pure function of what was seen; looking is done by the functions below them.
+A `judge_` function is pure: it turns the facts that the `check_` function read into a result.
 """
 
 from __future__ import annotations
@@ -31,42 +31,41 @@ _INSTALL_BWRAP = "install bubblewrap (the program bwrap)"
 
 
 def check_git(environ: Mapping[str, str], folder: Path) -> CheckResult:
-    """Git is there and new enough."""
+    """Checks that git is installed and new enough."""
     return tried("git", lambda: git_version(folder, environ))
 
 
 def check_sandbox(environ: Mapping[str, str], avoid: Iterable[Path]) -> CheckResult:
-    """The strongest level that this machine allows."""
+    """Checks which level of sandbox this machine allows."""
     return judge_sandbox(look(environ, avoid))
 
 
 def judge_sandbox(facts: Facts) -> CheckResult:
-    """Anything that keeps files apart is well; less than that works, and people should know."""
+    """Passes any sandbox that separates files, and warns of less."""
     level = choose(facts)
     if level == BWRAP:
         return passed("sandbox", f"{level} ({facts.bwrap})")
     detail = f"{level}; bwrap: {facts.bwrap_problem}"
     if level.startswith(LANDLOCK):
         return passed("sandbox", detail)
-    return warned("sandbox", f"{detail}: nothing keeps an agent from other files", _remedy(facts))
-
-
-def _remedy(facts: Facts) -> str:
-    if not facts.posix:
-        return "run Tidegate on Linux, or in a container or virtual machine of its own"
     denied = ("uid map", "rtm_newaddr", "namespace", "operation not permitted")
-    is_denied = any(word in facts.bwrap_problem.lower() for word in denied)
-    return _USER_NAMESPACES if is_denied else _INSTALL_BWRAP
+    if not facts.posix:
+        remedy = "run Tidegate on Linux, or in a container or virtual machine of its own"
+    elif any(word in facts.bwrap_problem.lower() for word in denied):
+        remedy = _USER_NAMESPACES
+    else:
+        remedy = _INSTALL_BWRAP
+    return warned("sandbox", f"{detail}: nothing keeps an agent from other files", remedy)
 
 
 def check_cores(wanted: int | None) -> CheckResult:
-    """As many cores as tests are to run at once."""
+    """Checks that the machine has a core for each test that runs at once."""
     ours = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return judge_cores(ours or 1, wanted)
 
 
 def judge_cores(cores: int, wanted: int | None) -> CheckResult:
-    """More tests than cores are slower than one after the other, and some time out."""
+    """Warns if more tests than cores run at once: they are slower, and some time out."""
     detail = f"{cores} for tests"
     if wanted is None or wanted <= cores:
         return passed("cores", detail)
@@ -75,12 +74,16 @@ def judge_cores(cores: int, wanted: int | None) -> CheckResult:
 
 
 def check_clock(state_dir: Path) -> CheckResult:
-    """The clock tells a time of today, which is after everything in the state folder."""
-    return judge_clock(time.time(), _newest(state_dir))
+    """Checks that the clock is set and not before the newest file of the state folder."""
+    newest_s = None
+    with suppress(OSError), os.scandir(state_dir) as entries:
+        times = [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
+        newest_s = max(times, default=None)
+    return judge_clock(time.time(), newest_s)
 
 
 def judge_clock(now_s: float, newest_s: float | None) -> CheckResult:
-    """Ceilings of a day, leases and the order of the past hang on it."""
+    """Fails a wrong clock: daily ceilings, leases and the order of events depend on it."""
     remedy = "set the clock of this machine (on Linux: timedatectl set-ntp true)"
     shown = _shown(now_s)
     if now_s < NO_CLOCK_BEFORE:
@@ -93,31 +96,24 @@ def judge_clock(now_s: float, newest_s: float | None) -> CheckResult:
     return passed("clock", shown)
 
 
-def _newest(state_dir: Path) -> float | None:
-    newest = None
-    with suppress(OSError), os.scandir(state_dir) as entries:
-        times = [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
-        newest = max(times, default=None)
-    return newest
-
-
 def _shown(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def check_disk(name: str, path: Path) -> CheckResult:
-    """Room where `path` is or will be."""
+    """Checks the free space where `path` is or will be."""
     there = nearest_folder(path)
     try:
-        free = shutil.disk_usage(there).free
-        files = _free_files(there)
+        free, files = shutil.disk_usage(there).free, None
+        if hasattr(os, "statvfs") and (seen := os.statvfs(there)).f_files:
+            files = seen.f_favail
     except OSError as error:
         return failed(name, f"{there}: {error.strerror or error}", "make that folder readable")
     return judge_disk(name, there, free, files)
 
 
 def judge_disk(name: str, path: Path, free_bytes: int, free_files: int | None) -> CheckResult:
-    """`free_files` is None where the file system does not count them."""
+    """Judges the free space; `free_files` is None if the file system does not count files."""
     detail = f"{free_bytes / MIB:,.0f} MiB free at {path}"
     remedy = "free some room there (tidegate gc, or tools/gc.py, removes what finished runs left)"
     if free_files is not None and free_files < SCARCE_FILES:
@@ -127,15 +123,8 @@ def judge_disk(name: str, path: Path, free_bytes: int, free_files: int | None) -
     return passed(name, detail) if free_bytes >= LITTLE_BYTES else warned(name, detail, remedy)
 
 
-def _free_files(path: Path) -> int | None:
-    if not hasattr(os, "statvfs"):
-        return None
-    seen = os.statvfs(path)
-    return seen.f_favail if seen.f_files else None
-
-
 def nearest_folder(path: Path) -> Path:
-    """`path`, or the nearest folder above it that exists."""
+    """Returns `path`, or the nearest folder above it that exists."""
     nearest = path.absolute()
     while not nearest.is_dir() and nearest != nearest.parent:
         nearest = nearest.parent

@@ -1,6 +1,6 @@
-"""What the places of a run are asked: repository, remote, state folder, workspaces.
+"""Checks the repository, the remote, the state folder and the workspaces of a run.
 
-Looks and changes nothing, but for a nameless file to see whether a folder can be written.
+Changes nothing; a temporary file without a name shows if a folder can be written.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ REMOTE_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What the checks agree on. `top` is None outside a repository, `repository` where it cannot
-    be used; `workspaces` is None where it cannot be told."""
+    """The folders of a run. `top` is None outside a repository, `repository` if it cannot be
+    used, `workspaces` if their folder is unknown."""
 
     settings: Settings
     top: Path | None = None
@@ -55,12 +55,13 @@ class Places:
 
     @property
     def written_by_agents(self) -> tuple[Path, ...]:
-        """Folders whose programs are not to be trusted: workspaces, and what they come from."""
+        """Folders whose programs are not trusted: the workspaces and the repository."""
         return tuple(path for path in (self.top, self.workspaces) if path is not None)
 
 
 def repository_named(repo: str | None, environ: Mapping[str, str]) -> Path | None:
-    """The checkout that `repo` is in, or the current folder's. InputError for a wrong one."""
+    """Returns the checkout of `repo`, or of the current folder. Raises InputError for a `repo` that
+    is in none."""
     if repo is None:
         return repository_in_sight((Path.cwd(),))
     top = toplevel_of(Path(repo), environ) if Path(repo).is_dir() else None
@@ -70,7 +71,7 @@ def repository_named(repo: str | None, environ: Mapping[str, str]) -> Path | Non
 
 
 def repository_at(top: Path, settings: Settings) -> tuple[Repository | None, CheckResult]:
-    """The repository as a run would open it, and how that went."""
+    """Opens the repository like a run; None with a failed check if that cannot be done."""
     try:
         repository = open_repository(top, settings.environ)
         check_usable(repository, settings.environ)
@@ -86,7 +87,7 @@ def repository_at(top: Path, settings: Settings) -> tuple[Repository | None, Che
 
 
 def workspaces_of(settings: Settings, repository: Repository) -> tuple[Path | None, CheckResult]:
-    """Where workspaces go, and whether they can be made there."""
+    """Returns the folder of the workspaces, and the check that it can be written."""
     try:
         root = workspace_root(settings.workspace.root, settings.environ, repository)
     except InputError as error:
@@ -94,16 +95,13 @@ def workspaces_of(settings: Settings, repository: Repository) -> tuple[Path | No
     if problem := why_not_writable(root):
         remedy = "allow it, or set [workspace] root to another folder"
         return root, failed("workspaces", problem, remedy)
-    return root, passed("workspaces", f"{root}{_across(root, repository.objects)}")
-
-
-def _across(root: Path, objects: Path) -> str:
-    apart = nearest_folder(root).stat().st_dev != objects.stat().st_dev
-    return ", on another file system than the repository" if apart else ""
+    apart = nearest_folder(root).stat().st_dev != repository.objects.stat().st_dev
+    note = ", on another file system than the repository" if apart else ""
+    return root, passed("workspaces", f"{root}{note}")
 
 
 def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:
-    """Everything that needs no program of a backend; `network` allows to ask the remote."""
+    """Runs the checks that need no backend; `network` allows them to ask the remote."""
     yield check_state(places)
     yield check_database(places.state_dir)
     yield check_halt(places.state_dir)
@@ -122,7 +120,7 @@ def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:
 
 
 def _wave_checks(settings: Settings, top: Path, *, network: bool) -> Iterator[CheckResult]:
-    """The checks of a wave's own pre-flight that concern its repository."""
+    """Runs the checks of a wave's own pre-flight that concern its repository."""
     survey, ship = RepositoryInfo(settings.environ), settings.ship
     # Where the branch is not here, the check asks the remote for it.
     if ship.target and (network or survey.has_branch(top, ship.target)):
@@ -131,7 +129,7 @@ def _wave_checks(settings: Settings, top: Path, *, network: bool) -> Iterator[Ch
 
 
 def check_state(places: Places) -> CheckResult:
-    """The state folder can be written, and no agent is led there by where it works."""
+    """Checks that the state folder can be written and lies in no workspace."""
     state, root = places.state_dir, places.workspaces
     remedy = "name another folder with --state-dir or state_dir"
     try:
@@ -149,7 +147,7 @@ def check_state(places: Places) -> CheckResult:
 
 
 def why_not_writable(folder: Path) -> str:
-    """Why nothing can be written in `folder`, or made where it is to be; "" when it can."""
+    """Returns why `folder` cannot be written or made; "" if it can."""
     there = nearest_folder(folder)
     if there != folder.absolute() and folder.exists():
         return f"{folder} is not a folder"
@@ -161,14 +159,14 @@ def why_not_writable(folder: Path) -> str:
 
 
 def check_database(state_dir: Path) -> CheckResult:
-    """A run could open what is remembered; `tools/verify_state.py` looks at all of it."""
+    """Checks that a run can open the database; `tools/verify_state.py` reads all of it."""
     database = state_dir / STATE_DB_FILENAME
     detail = str(database) if database.exists() else "not made yet"
     return tried("database", lambda: look(database), detail)
 
 
 def check_halt(state_dir: Path) -> CheckResult:
-    """Nobody stopped the runs of this state folder."""
+    """Checks that the halt switch of this state folder is off."""
     info = get_halt_info(state_dir)
     if info is None:
         return passed("halt", "not set")
@@ -177,7 +175,7 @@ def check_halt(state_dir: Path) -> CheckResult:
 
 
 def check_tracker(path: Path) -> CheckResult:
-    """The backlog that runs take from where `--tracker` names no other, and what is to do in it."""
+    """Checks the default tracker and the items to do in it."""
     if not path.exists():
         made = typed("python", TOOLS / "init.py")
         return warned("tracker", f"{path} is not there", f"{made} makes one, or name yours")
@@ -186,15 +184,15 @@ def check_tracker(path: Path) -> CheckResult:
     except InputError as error:
         return failed_as("tracker", error)
     todo = list(filter(is_open, items))
-    told = f"{path}: {len(todo)} of {len(items)} items to do"
+    detail = f"{path}: {len(todo)} of {len(items)} items to do"
     problems = [*tracker_problems(items), *(p for item in todo for p in validate_item(item))]
     if not problems:
-        return passed("tracker", told)
-    return warned("tracker", f"{told}; {problems[0]}", f"{len(problems)} such: run a dry run")
+        return passed("tracker", detail)
+    return warned("tracker", f"{detail}; {problems[0]}", f"{len(problems)} such: run a dry run")
 
 
 def check_copied(top: Path, paths: Sequence[str]) -> CheckResult:
-    """What `[workspace] copy` names lies in the checkout."""
+    """Checks that the checkout holds the paths of `[workspace] copy`."""
     gone = [path for path in paths if not (top / path).exists()]
     if not gone:
         return passed("copy", ", ".join(paths))
@@ -203,7 +201,7 @@ def check_copied(top: Path, paths: Sequence[str]) -> CheckResult:
 
 
 def check_history(repository: Repository) -> CheckResult:
-    """The past is there, which is asked when branches are compared."""
+    """Checks that the history is whole; comparisons of branches need it."""
     if not repository.shallow:
         return passed("history", "whole")
     remedy = "git fetch --unshallow; in CI, check out with fetch-depth: 0"
@@ -211,7 +209,7 @@ def check_history(repository: Repository) -> CheckResult:
 
 
 def check_remote(settings: Settings, repository: Repository, *, network: bool) -> CheckResult:
-    """Where wave branches go, and with `network` whether it answers without asking anyone."""
+    """Checks the remote for wave branches; with `network`, that it answers without a prompt."""
     try:
         remote = find_remote(repository, settings.environ, settings.ship.remote)
     except InputError as error:
@@ -233,6 +231,6 @@ def _shown(remote: Remote) -> str:
 
 
 def check_identity(settings: Settings) -> CheckResult:
-    """Whose name commits bear: never the user's, so git needs to know none."""
+    """Reports the author of commits, which is never the user: git needs to know no name."""
     ship = settings.ship
     return passed("identity", f"commits are by {ship.bot_name} <{ship.bot_email}>")

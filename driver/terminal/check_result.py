@@ -25,8 +25,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One finding. `remedy` is "" where there is nothing to do; `error` is what the pre-flight
-    raises."""
+    """A finding. `remedy` is "" if there is nothing to do; the pre-flight raises `error`."""
 
     name: str
     level: Level

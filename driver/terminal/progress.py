@@ -24,7 +24,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def say(self, line: str) -> None:
-        """One event; control characters are escaped, so output of agents cannot draw on screens."""
+        """Writes one event; control characters are escaped, so agents cannot draw on the screen."""
         if self._stream is None:
             return
         with self._lock:
@@ -52,8 +52,8 @@ def answer_of(line: str) -> str:
 
 
 class Terminal:
-    """Asks one question at a time, though items are worked on side by side; after a QUIT, or when
-    the terminal is gone, every answer is QUIT."""
+    """Asks one question at a time, also when items run concurrently. After a QUIT, or when the
+    terminal is gone, every answer is QUIT."""
 
     def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
         self._reading, self._writing = reading, writing
@@ -72,24 +72,21 @@ class Terminal:
             ) from error
 
     def ask(self, item: str, phase: str) -> str:
-        """The answer to whether a phase of an item is to run."""
+        """Asks if a phase of an item is to run; returns RUN, SKIP or QUIT."""
         with self._one_at_a_time:
-            if not self._over:
-                answer = self._asked(f'{safe_line(item)}: run phase "{phase}"? [Y/n/q] ')
-                self._over = answer == QUIT
-                return answer
-            return QUIT
+            if self._over:
+                return QUIT
+            question = f'{safe_line(item)}: run phase "{phase}"? [Y/n/q] '
+            line = b""
+            with suppress(OSError):
+                self._writing.write(question.encode("ascii", "backslashreplace"))
+                line = self._reading.readline()
+            answer = answer_of(line.decode("utf-8", "replace")) if line else QUIT
+            self._over = answer == QUIT
+            return answer
 
     def close(self) -> None:
-        """Let go of the terminal."""
+        """Closes the terminal."""
         for stream in (self._reading, self._writing):
             with suppress(OSError):
                 stream.close()
-
-    def _asked(self, question: str) -> str:
-        try:
-            self._writing.write(question.encode("ascii", "backslashreplace"))
-            line = self._reading.readline()
-        except OSError:
-            return QUIT
-        return answer_of(line.decode("utf-8", "replace")) if line else QUIT

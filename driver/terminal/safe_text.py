@@ -29,7 +29,7 @@ def bounded(text: str, limit: int) -> str:
 
 
 def describe_verdict(verdict: str, reason: str | None) -> str:
-    """`verdict: reason`, each said once."""
+    """Returns `verdict: reason`; a reason that begins with the verdict does not repeat it."""
     if not reason:
         return verdict
     return reason if reason.startswith(f"{verdict}: ") else f"{verdict}: {reason}"
@@ -41,7 +41,7 @@ def counted(number: int, what: str) -> str:
 
 
 def with_note(notes: object, note: str) -> object:
-    """An item's `notes` with ours after them; those that are no text are their writer's alone."""
+    """Appends our note to an item's `notes`; notes that are no text are not touched."""
     return f"{notes or ''} {note}".strip() if isinstance(notes, str | None) else notes
 
 
@@ -49,12 +49,12 @@ GO_ON = "; to go on: "
 
 
 def without_remedy(reason: str) -> str:
-    """Why a run was stopped, without the command that ends it, which is told once for all."""
+    """Returns why a run was stopped, without the command to go on, which is shown once."""
     return reason.partition(GO_ON)[0]
 
 
 def describe_run(kind: str, duration_s: float) -> str:
-    """How a test run ended, for people."""
+    """Describes the end of a test run, such as `timed out after 9.0 s`."""
     return f"{kind.replace('_', ' ')} after {duration_s:.1f} s"
 
 
