@@ -21,7 +21,7 @@ from driver.merge_queue.culprits import Answer, Culprit, Items, Question
 from driver.policy.acceptance import ALLOW, NO_ANSWER
 from driver.run_state.context import ItemRun, Wave
 from driver.terminal.safe_text import describe_run
-from driver.verification.test_run import Test, run_on
+from driver.verification.test_run import Test, run_test
 from driver.workspace.base_branch import Head, already_made, conflicts
 from driver.workspace.clone_context import CloneContext
 
@@ -188,7 +188,7 @@ class Integration:
         name = f"{tree[:12]}-{digest(test.command, test.work_dir)[:8]}"
         output = self._wave.scratch(together.FOLDER) / (f"{name}-again" if again else name)
         with self._ground.test_checkout(tree) as proving:
-            run = run_on(test, proving, tree, self._wave, output, purpose=INTEGRATION)
+            run = run_test(test, proving, tree, self._wave, output, purpose=INTEGRATION)
         said = f"together: {run.command}: {describe_run(run.kind, run.duration_s)}"
         self._wave.recorder.say(f"{said}, at a second look" if again else said)
         return together.weighed(run, self._expected.get(key, together.Expected()))

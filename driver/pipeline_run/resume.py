@@ -20,8 +20,8 @@ from driver.git.private_git import GitError, is_ancestor, tip_of
 from driver.pipeline_run.resume_state import ResumeState
 from driver.publishing.pending import PendingPublication
 from driver.run_state.context import ItemRun, Wave
-from driver.verification.assessment import Assessment, assess
-from driver.verification.test_run import TestRequest, prove
+from driver.verification.assessment import assess
+from driver.verification.test_run import ProvenWork, prove
 from driver.workspace.base_branch import already_made, conflicts
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.saved_patch import origin_of, step_patch
@@ -112,9 +112,9 @@ def _prove_again(item: ItemRun, memory: ResumeState) -> ItemOutcome | None:
     # An entry is not believed, so a proof that ends here has to pass all that any other has.
     item.wave.baselines.begin(item)
     with watched(item) as strays:
-        test = prove(item, work.tree, TestRequest("test-resumed"))
+        test = prove(item, work.tree, "test-resumed")
         item.wave.recorder.tested(item.slug, test)
-        judgement, found = assess(item, Assessment(1, work.changes, test))
+        judgement, found = assess(ProvenWork(item, 1, work.changes, test))
         reached_out = bool(strays())
     if reached_out or judgement.verdict is not Verdict.VERIFIED:
         return None

@@ -1,62 +1,85 @@
-"""What a proof is compared with before it counts: the base, a spot check, a planted failure."""
+"""The verdict of proven work: the proof is compared with the base, and more runs test the proof."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from driver.domain.results import BASELINE, Change, Evidence, TestRun, Verdict
+from driver.domain.results import (
+    BASELINE,
+    SPOT_CHECK,
+    WITHOUT_ADDED_TESTS,
+    Evidence,
+    RunKind,
+    TestRun,
+    Verdict,
+)
 from driver.execution.worker_pool import BackgroundTask
-from driver.policy import acceptance as belief
+from driver.policy import acceptance
 from driver.policy.judgement import Judgement
 from driver.policy.test_files import is_test
-from driver.run_state.context import ItemRun
 from driver.runners.canary import CanaryVerdict
-from driver.verification.canary_run import Field, run_canary
-from driver.verification.reruns import rerun, spot_check, without_added_tests
-from driver.verification.test_run import TestRequest, prove
+from driver.terminal.safe_text import describe_run
+from driver.verification.canary_run import run_canary
+from driver.verification.test_run import ProvenWork, prove
+
+_RERUN_AGAIN = (RunKind.RED, RunKind.TIMED_OUT, RunKind.KILLED)
 
 
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """The item's work so far: its changes, and its test on the tree that has them."""
-
-    number: int
-    changes: tuple[Change, ...]
-    proof: TestRun
-
-
-def assess(item: ItemRun, work: Assessment) -> tuple[Judgement, Evidence]:
-    """The verdict of proven work, and what it rests on. Raises WorkspaceError."""
+def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
+    """The verdict of proven work, and the evidence for it. Raises WorkspaceError."""
+    item, proof = work.item, work.proof
+    verify, allowance = item.wave.settings.verify, item.spec.allowance
     found = item.wave.baselines.of(item)
-    judgement = belief.of_proof(work.proof, found.baseline)
+    judgement = acceptance.of_proof(proof, found.baseline)
     if judgement.verdict is not Verdict.VERIFIED:
         return judgement, found
-    if objection := belief.of_counts(work.proof, found.baseline, item.spec.allowance):
+    if objection := acceptance.of_counts(proof, found.baseline, allowance):
         return objection, found
-    found = replace(found, reverted=_reverted(item, work, found.baseline))
-    if objection := _shows_nothing(item, found):
+    found = replace(found, reverted=_reverted(work, found.baseline))
+    owns_tests = any(one.is_dir or is_test(one.path) for one in item.planned.owned)
+    objection = acceptance.of_baseline(
+        found.baseline,
+        item.spec.baseline,
+        verify.red_first,
+        reverted=found.reverted,
+        may_write_tests=owns_tests,
+    )
+    if objection:
         return objection, found
-    found = _run_again(item, work, found)
-    flaky = belief.of_spot_checks(found.spot_checks, item.wave.settings.verify.flake_policy)
-    allowance = item.spec.allowance
-    added = belief.of_added_tests(found.without_added, found.baseline, allowance)
-    canary = belief.of_canary(found.canary_word, found.canary_note)
+    found = _with_further_runs(work, found)
+    flaky = acceptance.of_spot_checks(found.spot_checks, verify.flake_policy)
+    added = acceptance.of_added_tests(found.without_added, found.baseline, allowance)
+    canary = acceptance.of_canary(found.canary_word, found.canary_note)
     return added or canary or flaky or judgement, found
 
 
-def _run_again(item: ItemRun, work: Assessment, found: Evidence) -> Evidence:
-    """With a failing test planted, without the tests it adds and as it is, beside each other: no
-    longer than one run where there are cores for them."""
-    field = Field(item, work.changes, work.proof, work.number)
-    planting = BackgroundTask(lambda: run_canary(field))
-    leaving_out = BackgroundTask(lambda: without_added_tests(field, found.baseline))
+def _reverted(work: ProvenWork, baseline: TestRun | None) -> TestRun | None:
+    """The base with the work's own tests, which must be red where the test alone shows nothing."""
+    item = work.item
+    policy, expected = item.wave.settings.verify.red_first, item.spec.baseline
+    named = item.protection.named_tests()
+    tests = [one for one in work.changes if is_test(one.path) or named.holds(one.path)]
+    if not tests or not acceptance.needs_revert(baseline, expected, policy):
+        return None
+    tree = item.checkouts.base_with(tests)
+    return prove(item, tree, f"reverted-{work.number}", BASELINE)
+
+
+def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
+    """The evidence with the runs with a canary, without the added tests, and of the spot check.
+    They run concurrently: with enough cores they take no longer than one run."""
+    item, proof = work.item, work.proof
+    canary = BackgroundTask(lambda: run_canary(work))
+    without_added = BackgroundTask(lambda: _without_added_tests(work, found.baseline))
+    frac = item.planned.policy.spot_check_frac
     try:
-        checks = spot_check(item, work.proof.tree, work.number)
-    finally:  # they work in the item's place, which goes with the item
-        planted, without = planting.result(), leaving_out.result()
+        is_chosen = acceptance.is_chosen(item.wave.wave_id, item.slug, frac)
+        checks = _rerun(work) if is_chosen else ()
+    finally:  # they work in the item's workspace, which goes with the item
+        planted, without = canary.result(), without_added.result()
     says_nothing = planted.canary_word == CanaryVerdict.UNDECIDED
-    if not checks and (says_nothing or belief.is_doubted(work.proof, planted.canaries)):
-        checks = rerun(item, work.proof.tree, work.number)
+    if not checks and (says_nothing or acceptance.is_doubted(proof, planted.canaries)):
+        checks = _rerun(work)
     return replace(
         found,
         without_added=without,
@@ -68,31 +91,31 @@ def _run_again(item: ItemRun, work: Assessment, found: Evidence) -> Evidence:
     )
 
 
-def _shows_nothing(item: ItemRun, found: Evidence) -> Judgement | None:
-    return belief.of_baseline(
-        found.baseline,
-        item.spec.baseline,
-        item.wave.settings.verify.red_first,
-        reverted=found.reverted,
-        may_write_tests=may_write_tests(item),
-    )
-
-
-def may_write_tests(item: ItemRun) -> bool:
-    """Whether the item owns a test, or a folder that may get one."""
-    return any(entry.is_dir or is_test(entry.path) for entry in item.planned.owned)
-
-
-def _reverted(
-    item: ItemRun,
-    work: Assessment,
-    baseline: TestRun | None,
-) -> TestRun | None:
-    """The base with this work's own tests, where the test alone is no witness; they must be red."""
-    policy, expected = item.wave.settings.verify.red_first, item.spec.baseline
+def _without_added_tests(work: ProvenWork, baseline: TestRun | None) -> TestRun | None:
+    """The test without the tests that the work adds: one of them may replace what others test. None
+    where there are none, and where the command would have no other test to run."""
+    item = work.item
     named = item.protection.named_tests()
-    tests = [one for one in work.changes if is_test(one.path) or named.holds(one.path)]
-    if not tests or not belief.needs_revert(baseline, expected, policy):
+    added = acceptance.added_tests(work.changes, item.planned.owned, named)
+    if not added or not acceptance.answers_without(added, item.spec.test_command, baseline, named):
         return None
-    tree = item.checkouts.base_with(tests)
-    return prove(item, tree, TestRequest(f"reverted-{work.number}", BASELINE))
+    tree = item.checkouts.base_with([change for change in work.changes if change not in added])
+    if tree is None:
+        return None
+    run = prove(item, tree, f"without-added-tests-{work.number}", WITHOUT_ADDED_TESTS)
+    item.say(f"without the tests it adds {run.kind}")
+    return run
+
+
+def _rerun(work: ProvenWork) -> tuple[TestRun, ...]:
+    """The test once more, and twice where it is not green then; not in place."""
+    if work.proof.tree is None:
+        return ()
+    runs = list[TestRun]()
+    for label in (f"spot-check-{work.number}", f"spot-check-{work.number}-again"):
+        run = prove(work.item, work.proof.tree, label, SPOT_CHECK, fresh=True)
+        work.item.say(f"spot check {describe_run(run.kind, run.duration_s)}")
+        runs.append(run)
+        if run.kind not in _RERUN_AGAIN:
+            break
+    return tuple(runs)

@@ -12,7 +12,7 @@ from driver.execution.cancellation import CancellationToken
 from driver.execution.worker_pool import BackgroundTask
 from driver.run_state.context import ItemRun
 from driver.terminal.safe_text import describe_run
-from driver.verification.test_run import run_test
+from driver.verification.test_run import own_test, run_test
 from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import TidegateError
 
@@ -65,7 +65,8 @@ class WaveBaselines:
                 if self._closed:
                     return Evidence(baseline_note="not run: the wave was over")
                 output = item.scratch / BASELINE
-                run = run_test(item, checkout, context.base_tree, output, purpose=BASELINE)
+                test, tree = own_test(item), context.base_tree
+                run = run_test(test, checkout, tree, item.wave, output, purpose=BASELINE)
         except (TidegateError, OSError) as trouble:
             run = TestRun(
                 kind=RunKind.COULD_NOT_RUN,

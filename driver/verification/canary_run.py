@@ -1,6 +1,6 @@
-"""A failing test planted beside a green one, in a proving tree: the run with it has to be red.
+"""Runs the canary, a failing test beside the green ones, in a test checkout: it has to be red.
 
-Owns the run; which test to plant and what the run says is `driver.canary`'s to know.
+Owns the runs and the writing of the file; `driver.runners.canary` plans and judges it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from driver.domain.results import CANARY, Change, Evidence, RunKind, TestRun
-from driver.run_state.context import ItemRun
+from driver.domain.results import CANARY, Evidence, RunKind, TestRun
 from driver.runners.canary import (
     UNKNOWN_RUNNER,
     Canary,
@@ -26,7 +25,7 @@ from driver.runners.canary import (
     plan_canary,
 )
 from driver.runners.result import Counts, Doubt
-from driver.verification.test_run import Test, printed, run_on
+from driver.verification.test_run import ProvenWork, Test, printed, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 
@@ -35,18 +34,8 @@ _TAKE_LONG = (RunKind.TIMED_OUT, RunKind.CANCELLED)
 _MAX_TEXT_BYTES = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """Where the test is planted: an item's proven work."""
-
-    item: ItemRun
-    changes: Sequence[Change]
-    proof: TestRun
-    number: int
-
-
 class _Texts(Mapping[str, str]):
-    """The texts of a tree's files that can matter for the planted test, read when asked for."""
+    """The texts of a tree's files that can matter for the canary, read when they are needed."""
 
     def __init__(self, top: Path, files: Collection[str]) -> None:
         self._top = top
@@ -55,10 +44,12 @@ class _Texts(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         if name not in self._read:
-            text = _text(self._top / name) if name in self._names else None
-            if text is None:
+            path = self._top / name
+            if name not in self._names or not path.is_file() or path.is_symlink():
                 raise KeyError(name)
-            self._read[name] = text
+            if path.stat().st_size >= _MAX_TEXT_BYTES:
+                raise KeyError(name)
+            self._read[name] = path.read_text("utf-8", "replace")
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -68,109 +59,113 @@ class _Texts(Mapping[str, str]):
         return len(self._names)
 
 
-def run_canary(field: Field) -> Evidence:
-    """What a planted failing test says, as the canary's part of the evidence. It never raises:
-    where nothing can be said, the note says why."""
-    if not field.item.wave.settings.verify.canary:
-        return _none("[verify] canary = false")
-    if field.proof.tree is None:
-        return _none("worked on in place")
+def run_canary(work: ProvenWork) -> Evidence:
+    """The canary's part of the evidence. Never raises: where the canary shows nothing, the note
+    says why."""
+    item, tree = work.item, work.proof.tree
+    if not item.wave.settings.verify.canary:
+        return _not_applicable("[verify] canary = false")
+    if tree is None:
+        return _not_applicable("worked on in place")
     try:
-        return _plant(field, field.proof.tree)
+        if not may_plan(item.spec.test_command):
+            return _not_applicable(UNKNOWN_RUNNER)
+        with item.checkouts.test_checkout(tree) as checkout:
+            canary = _plan(work, checkout.path)
+            if isinstance(canary, NotApplicable):
+                return _not_applicable(canary.reason)
+            found = _run(work, checkout, tree, canary)
+        return _settled(work, tree, canary, found)
     except (TidegateError, OSError) as trouble:
         return Evidence(canary_word=CanaryVerdict.UNDECIDED, canary_note=str(trouble))
 
 
-def _plant(field: Field, tree: str) -> Evidence:
-    if not may_plan(field.item.spec.test_command):
-        return _none(UNKNOWN_RUNNER)
-    with field.item.checkouts.test_checkout(tree) as proving:
-        canary = _plan(field, _Texts(proving.path, _files(field)))
-        if isinstance(canary, NotApplicable):
-            return _none(canary.reason)
-        found = _run(field, proving, canary, _real(field, canary), f"canary-{field.number}")
-    if found.canary_word == CanaryVerdict.UNDECIDED and found.canaries[-1].kind not in _TAKE_LONG:
-        return _once_more(field, tree, canary, found)
-    if found.canary_word != CanaryVerdict.UNSEEN:
-        return found
-    found = _with_base(field, canary, found)
-    if found.canary_word != CanaryVerdict.UNSEEN or canary.alone is None:
-        return found
-    with field.item.checkouts.test_checkout(tree) as proving:
-        alone = replace(canary, command=canary.alone)
-        again = _run(field, proving, alone, None, f"canary-{field.number}-alone")
-    return replace(again, canaries=(*found.canaries, *again.canaries))
+def _not_applicable(why: str) -> Evidence:
+    return Evidence(canary_word=NOT_APPLICABLE, canary_note=why)
 
 
-def _real(field: Field, canary: Canary) -> Counts | Doubt | None:
-    """What ran without the planted test and now runs beside it."""
-    return None if canary.selects else field.proof.counts
-
-
-def _once_more(field: Field, tree: str, canary: Canary, found: Evidence) -> Evidence:
-    """Beside the planted test the run broke off, though it did not without: by chance or, where it
-    does so again and the base does not, by what was changed."""
-    with field.item.checkouts.test_checkout(tree) as proving:
-        label = f"canary-{field.number}-again"
-        again = _run(field, proving, canary, _real(field, canary), label)
-    again = replace(again, canaries=(*found.canaries, *again.canaries))
-    if again.canary_word not in (CanaryVerdict.UNDECIDED, CanaryVerdict.UNSEEN):
-        return again
-    return _with_base(field, canary, again)
-
-
-def _with_base(field: Field, canary: Canary, found: Evidence) -> Evidence:
-    """What it means that the planted test was not seen, by what the same command does on the base:
-    tests that it runs there and not here are hidden by the work."""
-    tree = field.item.checkouts.base_with(())
-    if tree is None:
-        return found
-    there = replace(field, proof=replace(field.proof, tree=tree))
-    with field.item.checkouts.test_checkout(tree) as proving:
-        base = _run(there, proving, canary, None, f"canary-{field.number}-base")
-    found = replace(found, canaries=(*found.canaries, *base.canaries))
-    if base.canary_word != CanaryVerdict.RED:
-        return found
-    told = "the command runs a planted test on the base, and does not with this change"
-    return replace(found, canary_word=CanaryVerdict.GREEN, canary_note=told)
-
-
-def _plan(field: Field, texts: Mapping[str, str]) -> Canary | NotApplicable:
-    work_dir = field.item.work_dir
+def _plan(work: ProvenWork, top: Path) -> Canary | NotApplicable:
+    gone = {change.path for change in work.changes if change.deleted}
+    made = [change.path for change in work.changes if not change.deleted]
+    files = (work.item.context.paths - gone) | {*made}
     return plan_canary(
-        field.item.spec.test_command,
-        _files(field),
-        [change.path for change in field.changes if not change.deleted],
+        work.item.spec.test_command,
+        files,
+        made,
         innocent_name(secrets.randbits(32)),
-        texts=texts,
-        workdir="" if work_dir == "." else work_dir,
+        texts=_Texts(top, files),
+        workdir="" if work.item.work_dir == "." else work.item.work_dir,
     )
 
 
+def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Evidence:
+    """The first run, with further ones where it leaves the question open.
+
+    A run that broke off beside the canary, though it did not without, did so by chance or, if it
+    does so again and the base does not, because of the change.
+    """
+    checkouts = work.item.checkouts
+    undecided = found.canary_word == CanaryVerdict.UNDECIDED
+    if undecided and found.canaries[-1].kind not in _TAKE_LONG:
+        with checkouts.test_checkout(tree) as checkout:
+            found = _run(work, checkout, tree, canary, "-again", found.canaries)
+        if found.canary_word not in (CanaryVerdict.UNDECIDED, CanaryVerdict.UNSEEN):
+            return found
+        return _with_base(work, canary, found)
+    if found.canary_word == CanaryVerdict.UNSEEN:
+        found = _with_base(work, canary, found)
+    if found.canary_word != CanaryVerdict.UNSEEN or canary.alone is None:
+        return found
+    with checkouts.test_checkout(tree) as checkout:
+        alone = replace(canary, command=canary.alone, selects=True)
+        return _run(work, checkout, tree, alone, "-alone", found.canaries)
+
+
+def _with_base(work: ProvenWork, canary: Canary, found: Evidence) -> Evidence:
+    """The evidence of a run that did not see the canary. The work is at fault if the same command
+    runs the canary on the base: it hides tests."""
+    checkouts = work.item.checkouts
+    tree = checkouts.base_with(())
+    if tree is None:
+        return found
+    with checkouts.test_checkout(tree) as checkout:
+        base = _run(work, checkout, tree, replace(canary, selects=True), "-base")
+    found = replace(found, canaries=(*found.canaries, *base.canaries))
+    if base.canary_word != CanaryVerdict.RED:
+        return found
+    note = "the command runs the canary on the base, and does not with this change"
+    return replace(found, canary_word=CanaryVerdict.GREEN, canary_note=note)
+
+
 def _run(
-    field: Field,
-    proving: TestCheckout,
+    work: ProvenWork,
+    checkout: TestCheckout,
+    tree: str,
     canary: Canary,
-    real: Counts | Doubt | None,
-    label: str,
+    label: str = "",
+    before: tuple[TestRun, ...] = (),
 ) -> Evidence:
-    item = field.item
-    _write(proving.path, canary)
-    output = item.scratch / label
+    """One run with the canary, behind the runs `before`. The counts of the proof tell how many
+    tests run beside it, unless no other is selected."""
+    item = work.item
+    _write(checkout.path, canary)
+    output = item.scratch / f"canary-{work.number}{label}"
     test = Test(canary.command, item.work_dir, item.context.base)
-    # It has one test more than its tree, so what differs from the tree says nothing.
-    place = TestCheckout(proving.path)
-    run = run_on(test, place, field.proof.tree, item.wave, output, purpose=CANARY)
-    said = "\n".join(printed(run.output_file) or (run.output,))
-    judged = canary_verdict(canary, run.exit_code, said, run.counts, real)
-    item.say(f"planted test {judged.verdict} after {run.duration_s:.1f} s")
-    return Evidence(canaries=(run,), canary_word=judged.verdict, canary_note=judged.reason)
+    # It has one test more than its tree, so a difference from the tree means nothing.
+    place = TestCheckout(checkout.path)
+    run = run_test(test, place, tree, item.wave, output, purpose=CANARY)
+    text = "\n".join(printed(run.output_file) or (run.output,))
+    real: Counts | Doubt | None = None if canary.selects else work.proof.counts
+    judged = canary_verdict(canary, run.exit_code, text, run.counts, real)
+    item.say(f"canary {judged.verdict} after {run.duration_s:.1f} s")
+    runs = (*before, run)
+    return Evidence(canaries=runs, canary_word=judged.verdict, canary_note=judged.reason)
 
 
 def _write(top: Path, canary: Canary) -> None:
-    """Lay the test down, with the time of what was there, so that it is not seen to be new.
+    """Write the canary's file, with the mode and times that were there, so that it looks old.
 
-    Raises OSError where something is there that it does not amend, or a link leads out of `top`.
+    Raises OSError if it would replace a file that it does not amend, or a link leads out of `top`.
     """
     path = top / canary.path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -185,19 +180,3 @@ def _write(top: Path, canary: Canary) -> None:
     if stat.S_ISREG(before.st_mode):
         path.chmod(stat.S_IMODE(before.st_mode))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-def _files(field: Field) -> frozenset[str]:
-    gone = {change.path for change in field.changes if change.deleted}
-    made = {change.path for change in field.changes if not change.deleted}
-    return (field.item.context.paths - gone) | made
-
-
-def _text(path: Path) -> str | None:
-    if not path.is_file() or path.is_symlink() or path.stat().st_size >= _MAX_TEXT_BYTES:
-        return None
-    return path.read_text("utf-8", "replace")
-
-
-def _none(why: str) -> Evidence:
-    return Evidence(canary_word=NOT_APPLICABLE, canary_note=why)

@@ -1,4 +1,4 @@
-"""One gate: the item's test and the gates' own commands, each on the work's tree."""
+"""A gate: the item's test and the gate's own commands, each on the work's tree."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from driver.domain.phase_receipt import CommandReceipt
 from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
 from driver.policy.judgement import Judgement, of_test
 from driver.run_state.context import ItemRun
-from driver.verification.assessment import Assessment, assess
-from driver.verification.test_run import Test, TestRequest, prove, run_on
+from driver.verification.assessment import assess
+from driver.verification.test_run import ProvenWork, Test, prove, run_test
 from state_store.documents.errors import TidegateError
 from tools.settings.kinds import Command
 
 
 @dataclass
 class Examination:
-    """One look at work; `label` names the files that keep what is printed, `runs` are those of the
-    gates' own commands, which come after the item's test and only when that is believed."""
+    """The gate's check of an item's work. `label` names the files that keep the output; `runs` are
+    those of the gate's own commands, which come after the item's test, if that is accepted."""
 
     item: ItemRun
     work: Attempt
@@ -32,22 +32,26 @@ class Examination:
     runs: list[TestRun] = field(default_factory=list)
 
     def result(self) -> Attempt:
-        """The work with its verdict. Every trouble is part of the answer."""
-        item, blamed = self.item, tuple[CheckoutChange, ...]()
-        with watched(item) as strays:
+        """The work with its verdict. Errors of the workspace become part of the verdict. The test
+        shown to an agent is the red run of a gate, else that of the item's test."""
+        item, work, blamed = self.item, self.work, tuple[CheckoutChange, ...]()
+        with watched(item) as checkout_changes:
             try:
-                judgement = self._tested()
+                self.test = prove(item, work.tree, f"test-{self.label}")
+                item.wave.recorder.tested(item.slug, self.test)
+                proven = ProvenWork(item, work.number, work.changes, self.test)
+                judgement, self.found = assess(proven)
                 if judgement.verdict is Verdict.VERIFIED and self.commands:
-                    judgement = self._commanded() or judgement
-                blamed = strays()
+                    judgement = self._run_commands() or judgement
+                blamed = checkout_changes()
             except (TidegateError, OSError) as trouble:
                 judgement = of_trouble(trouble, item.wave)
         judgement, final = assessed_with(item.wave, judgement, blamed)
         return replace(
-            self.work,
+            work,
             verdict=judgement.verdict,
             reason=judgement.reason,
-            test=self._telling(),
+            test=next((run for run in self.runs if not run.green), self.test),
             evidence=self.found,
             final=final,
         )
@@ -59,33 +63,19 @@ class Examination:
             CommandReceipt(run.command, run.exit_code, round(run.duration_s * 1000)) for run in runs
         )
 
-    def _tested(self) -> Judgement:
-        item = self.item
-        ask = TestRequest(f"test-{self.label}")
-        self.test = prove(item, self.work.tree, ask)
-        item.wave.recorder.tested(item.slug, self.test)
-        weighed = Assessment(self.work.number, self.work.changes, self.test)
-        judgement, self.found = assess(item, weighed)
-        return judgement
-
-    def _commanded(self) -> Judgement | None:
-        """What the first red command says; None where all are green. One place for all of them, so
-        that what one builds the next may use."""
+    def _run_commands(self) -> Judgement | None:
+        """The judgement of the first red command; None where all are green. All run in the same
+        checkout, so that one may use what another has built."""
         item, tree = self.item, self.work.tree
         base, folder = item.context.base, item.scratch
-        with item.checkouts.test_checkout(tree) as proving:
+        with item.checkouts.test_checkout(tree) as checkout:
             for number, command in enumerate(self.commands, start=1):
                 test = Test(command, item.work_dir, base)
                 output = folder / f"gate-{self.label}-{number}"
-                run = run_on(test, proving, tree, item.wave, output, purpose=GATE)
+                run = run_test(test, checkout, tree, item.wave, output, purpose=GATE)
                 self.runs.append(run)
                 item.say(f"gate `{run.command}`: {run.kind}")
                 if not run.green:
-                    said = of_test(run)
-                    return Judgement(said.verdict, f"gate failed: {run.command}: {said.reason}")
+                    judged = of_test(run)
+                    return Judgement(judged.verdict, f"gate failed: {run.command}: {judged.reason}")
         return None
-
-    def _telling(self) -> TestRun | None:
-        """The run that an agent is shown: the red one of a gate, else that of the item's test."""
-        red = [run for run in self.runs if not run.green]
-        return red[0] if red else self.test

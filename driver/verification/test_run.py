@@ -1,4 +1,4 @@
-"""Run an item's test on exactly one tree and say how it ended."""
+"""Runs a test on exactly one tree, and makes the receipt of the run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from pathlib import Path
 from driver.agents.dispatch import run_test_command
 from driver.backend_api.driver import CommandLimits, CommandResult
 from driver.domain.prompts import command_text
-from driver.domain.results import PROOF, TestRun
+from driver.domain.results import PROOF, Change, TestRun
 from driver.execution.process_identity import RUN_VARIABLE
 from driver.execution.processes import child_environment
 from driver.policy.acceptance import ALLOW
 from driver.policy.judgement import run_kind
 from driver.run_state.context import ItemRun, Wave
 from driver.runners.counts import count_tests
-from driver.runners.result import Counts, Doubt
 from driver.terminal.safe_text import bounded
 from driver.workspace.repository_context import TestCheckout
 from tools.settings.load import Settings
@@ -27,35 +26,13 @@ from tools.settings.load import Settings
 MAX_KEPT_CHARS = 64_000
 MAX_READ_BYTES = 2**25
 _BLOCK = 2**20
-# Compiled files of an earlier tree with the same size and second would be believed by Python.
+# Python would believe compiled files of an earlier tree with the same size and second.
 _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class TestRequest:
-    """What a run is for; `label` names the file that keeps its whole output, a `fresh` place is one
-    that no test ever ran in."""
-
-    __test__ = False  # pytest collects classes by this name otherwise
-
-    label: str
-    purpose: str = PROOF
-    fresh: bool = False
-
-
-def prove(item: ItemRun, tree: str | None, ask: TestRequest) -> TestRun:
-    """The test command of `item` on `tree`, in a checkout that no agent has seen.
-
-    Raises WorkspaceError when the place cannot be prepared.
-    """
-    with item.checkouts.test_checkout(tree, fresh=ask.fresh) as proving:
-        output = item.scratch / ask.label
-        return run_test(item, proving, tree, output, purpose=ask.purpose)
-
-
-@dataclass(frozen=True, slots=True)
 class Test:
-    """A command to be run on trees, in `work_dir` of each; `base` is where its work started."""
+    """A command to be run on trees, in `work_dir` of each; `base` is the commit before the work."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
@@ -64,30 +41,44 @@ class Test:
     base: str
 
 
-def run_test(
-    item: ItemRun,
-    proving: TestCheckout,
-    tree: str | None,
-    output: Path,
-    *,
-    purpose: str = PROOF,
+def own_test(item: ItemRun) -> Test:
+    """The test that the item itself asks for."""
+    return Test(item.spec.test_command, item.work_dir, item.context.base)
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenWork:
+    """An item's changes and its test on the tree that has them; `number` is that of the attempt."""
+
+    item: ItemRun
+    number: int
+    changes: tuple[Change, ...]
+    proof: TestRun
+
+
+def prove(
+    item: ItemRun, tree: str | None, label: str, purpose: str = PROOF, *, fresh: bool = False
 ) -> TestRun:
-    """The test command of `item` in a checkout of `tree`; all it prints goes to `output`."""
-    base = item.context.base
-    test = Test(item.spec.test_command, item.work_dir, base)
-    return run_on(test, proving, tree, item.wave, output, purpose=purpose)
+    """Run the item's test on `tree`, in a checkout that no agent has seen. A `fresh` one is a
+    checkout that no test ever ran in; `label` names the file that keeps the output.
+
+    Raises WorkspaceError when the checkout cannot be made.
+    """
+    with item.checkouts.test_checkout(tree, fresh=fresh) as checkout:
+        output = item.scratch / label
+        return run_test(own_test(item), checkout, tree, item.wave, output, purpose=purpose)
 
 
-def run_on(
+def run_test(
     test: Test,
-    proving: TestCheckout,
+    checkout: TestCheckout,
     tree: str | None,
     wave: Wave,
     output: Path,
     *,
-    purpose: str = PROOF,
+    purpose: str,
 ) -> TestRun:
-    """The same for any test."""
+    """Run a test in a checkout of `tree`; everything it prints goes to `output`."""
     environment = test_environment(wave.settings, wave.mark)
     # A test can look up what it prints to, and must not learn there what it is run for.
     hidden = output.with_name(uuid.uuid4().hex)
@@ -95,14 +86,26 @@ def run_on(
         result = run_test_command(
             wave.driver,
             test.command,
-            proving.path / test.work_dir,
+            checkout.path / test.work_dir,
             CommandLimits(wave.settings.verify.timeout_s, environment, hidden),
         )
-    result = _under_its_name(result, hidden, output)
-    run = run_of(test, tree, result, proving.tampered(), wave.settings)
+    if result.output_file is not None:
+        for suffix in (".out", ".err"):
+            with suppress(OSError):  # the test took it away; then it printed nothing
+                Path(f"{hidden}{suffix}").replace(f"{output}{suffix}")
+        result = replace(
+            result,
+            output_file=f"{output}.out",
+            stdout=result.stdout.replace(str(hidden), str(output)),
+            stderr=result.stderr.replace(str(hidden), str(output)),
+        )
+    run = run_of(test, tree, result, checkout.tampered(), wave.settings)
+    # The path of the test checkout means nothing to an agent in another folder.
+    top, streams = str(checkout.path), (result.stdout, result.stderr)
+    shown = "\n".join(part.rstrip("\n") for part in streams if part.strip())
     return replace(
         run,
-        output=bounded(_output(result.stdout, result.stderr, str(proving.path)), MAX_KEPT_CHARS),
+        output=bounded(shown.replace(f"{top}/", "").replace(top, "."), MAX_KEPT_CHARS),
         output_file=result.output_file,
         purpose=purpose,
         environment=tuple(sorted(environment)),
@@ -116,8 +119,12 @@ def run_of(
     tampered: Sequence[str],
     settings: Settings,
 ) -> TestRun:
-    """The receipt of a test that ran on `tree`, of whose files it changed `tampered`."""
+    """The receipt of a test that ran on `tree` and changed its files `tampered`."""
     allowed = settings.verify.survivors == ALLOW
+    # Counts are read from the whole output; none where that is too long to be read.
+    streams = (result.stdout, result.stderr)
+    whole = printed(result.output_file) if result.output_file is not None else streams
+    counts = count_tests(test.command, *whole) if whole and not result.could_not_run else None
     kind, reason = run_kind(result, tampered, survivors_allowed=allowed)
     return TestRun(
         kind=kind,
@@ -129,45 +136,20 @@ def run_of(
         reason=reason,
         base=test.base,
         work_dir=test.work_dir,
-        output_digest=output_digest(result.output_file),
-        counts=counts_of(test.command, result),
+        output_digest=_output_digest(result.output_file),
+        counts=counts,
         survivors=result.survivors,
     )
 
 
-def _under_its_name(result: CommandResult, hidden: Path, output: Path) -> CommandResult:
-    """The result with what was printed where people look for it."""
-    if result.output_file is None:
-        return result
-    for suffix in (".out", ".err"):
-        with suppress(OSError):  # the test took it away; then it said nothing
-            Path(f"{hidden}{suffix}").replace(f"{output}{suffix}")
-    return replace(
-        result,
-        output_file=f"{output}.out",
-        stdout=result.stdout.replace(str(hidden), str(output)),
-        stderr=result.stderr.replace(str(hidden), str(output)),
-    )
-
-
 def test_environment(settings: Settings, run: str) -> dict[str, str]:
-    """All that a test sees of the environment; `run` marks the processes of a wave."""
+    """The environment of a test; `run` marks the processes of a wave."""
     extra = {**_TEST_ENVIRONMENT, RUN_VARIABLE: run}
     return child_environment(settings.environ, settings.verify.env, extra)
 
 
-def counts_of(command: str | tuple[str, ...], result: CommandResult) -> Counts | Doubt | None:
-    """How many tests ran, by the whole output; None for one too long to be read."""
-    if result.could_not_run:
-        return None
-    if result.output_file is None:
-        return count_tests(command, result.stdout, result.stderr)
-    whole = printed(result.output_file)
-    return count_tests(command, *whole) if whole else None
-
-
 def printed(output_file: str | None) -> tuple[str, str] | None:
-    """All that a command printed, to stdout and to stderr; None where that is lost or too long."""
+    """The whole stdout and stderr of a command; None where that is lost or too long."""
     if output_file is None:
         return None
     out, err = _streams(output_file)
@@ -183,8 +165,8 @@ def _streams(output_file: str) -> tuple[Path, Path]:
     return Path(output_file), Path(output_file).with_suffix(".err")
 
 
-def output_digest(output_file: str | None) -> str | None:
-    """Of what the command printed, whole: stdout's file, then that of stderr beside it."""
+def _output_digest(output_file: str | None) -> str | None:
+    """The SHA-256 of the whole output: the file of stdout, then that of stderr beside it."""
     if output_file is None:
         return None
     found = hashlib.sha256()
@@ -196,9 +178,3 @@ def output_digest(output_file: str | None) -> str | None:
         except OSError:
             return None
     return found.hexdigest()
-
-
-def _output(stdout: str, stderr: str, top: str) -> str:
-    # The path of the proving tree means nothing to an agent in another folder.
-    joined = "\n".join(part.rstrip("\n") for part in (stdout, stderr) if part.strip())
-    return joined.replace(f"{top}/", "").replace(top, ".")
