@@ -1,8 +1,8 @@
-"""The token ceiling as a gate: has this wave or this day spent what it may?
+"""The token ceiling as a gate for a wave or a day.
 
-Reads store and ledger and writes neither; its one effect is to set the halt switch on a breach. A
-gate that cannot find out says that the ceiling is reached. Reserving before a dispatch is
-`budget`'s.
+Reads the totals of the budget, store and ledger, and writes neither; its one effect is to set the
+halt switch when the ceiling is reached. A gate that cannot find out answers that it is reached.
+The budget reserves room before a dispatch.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
 ) -> dict[str, Any]:
     """Compare spending with the ceiling of `period` ("wave" or "daily"), in tokens.
 
-    `spent` None asks store and ledger: for the last `window_minutes`, else for `wave`, else for
-    this UTC day; a wave that is not named has spent nothing yet. Returns `period`, `ceiling` (None
+    `spent` None reads store and ledger: for the last `window_minutes`, else for `wave`, else for
+    this UTC day; a wave without a name has spent nothing yet. Returns `period`, `ceiling` (None
     is off), `spent`, `exceeded` (spent >= ceiling), `tripped` (the halt is set) and `reason`.
-    When the gate itself fails, `error` says why, `exceeded` is True and nothing is tripped.
+    If the gate itself fails, `error` is the reason, `exceeded` is True and nothing is tripped.
     """
     answer: dict[str, Any] = {"period": period, "ceiling": None, "spent": None}
     try:
@@ -56,10 +56,12 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
             spent = _spent(folder, period, window_minutes, wave)
         answer["spent"] = _amount(spent)
         exceeded = ceiling is not None and spent >= ceiling
-        answer |= {"exceeded": exceeded, "tripped": False, "reason": _reason(answer)}
+        state = f"{'reached' if exceeded else 'not reached'}: {spent} of {ceiling} tokens spent"
+        reason = f"no {period} ceiling is set" if ceiling is None else f"{period} ceiling {state}"
+        answer |= {"exceeded": exceeded, "tripped": False, "reason": reason}
         if exceeded and trip:
             answer["tripped"] = _trip(answer["reason"], folder)
-    except Exception as error:  # noqa: BLE001 - whatever fails, a gate answers "stop"
+    except Exception as error:  # noqa: BLE001 - after any failure a gate answers "stop"
         why = str(error) if isinstance(error, TidegateError) else f"{type(error).__name__}: {error}"
         answer.setdefault("reason", f"the {period} ceiling cannot be checked: {why}")
         answer |= {"exceeded": True, "tripped": False, "error": why}
@@ -67,7 +69,7 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
 
 
 def get_ceiling(config: Mapping[str, Any], period: str) -> int | None:
-    """The ceiling in tokens, None when off; raises InputError for anything but a whole number."""
+    """The ceiling in tokens, None when off. Raises InputError for anything but a whole number."""
     from tools.settings.kinds import TOKENS
 
     if period not in PERIODS:
@@ -84,7 +86,7 @@ def get_ceiling(config: Mapping[str, Any], period: str) -> int | None:
 
 
 def load_config(loaded: Settings | None = None) -> dict[str, Any]:
-    """`state_root` and `limits` as `check` takes them, of `loaded` or of what is found here."""
+    """`state_root` and `limits` as `check` takes them, from `loaded` or the settings found here."""
     from tools.settings import load as settings
 
     found = settings.load() if loaded is None else loaded
@@ -140,10 +142,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--check", action="store_true", help="exit 1 when reached or unknown")
     parser.add_argument("--spent", type=_number, help="tokens spent (default: from the ledger)")
     parser.add_argument(
-        "--period", choices=tuple(PERIODS), default="wave", help="whose ceiling (default: wave)"
+        "--period",
+        choices=tuple(PERIODS),
+        default="wave",
+        help="the period of the ceiling (default: wave)",
     )
     parser.add_argument("--window", type=float, metavar="MIN", help="count the last MIN minutes")
-    parser.add_argument("--wave", help="whose tokens (without it, or --window: none)")
+    parser.add_argument(
+        "--wave", help="count the tokens of this wave (without it, or --window: none)"
+    )
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
     return parser
 
@@ -172,6 +179,9 @@ def _number(text: str) -> float:
 
 
 def _spent(folder: Path, period: str, minutes: float | None, wave: str | int | None) -> int:
+    """The tokens of store and ledger; the wave or window that is named comes before the day."""
+    from tools.budget import budget
+
     since = None
     if minutes is not None:
         since, _ = calculate_window_bounds(minutes)
@@ -179,14 +189,7 @@ def _spent(folder: Path, period: str, minutes: float | None, wave: str | int | N
         since = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     elif wave is None:
         return 0
-    return _real_spend(folder, since, wave)
-
-
-def _real_spend(folder: Path, since: datetime | None, wave: str | int | None) -> int:
-    """What the ledger knows, and what the store knows and the ledger does not yet."""
-    from tools.budget import budget as spent
-
-    return spent.tokens(folder, since, None if wave is None else str(wave))
+    return budget.tokens(folder, since, None if wave is None else str(wave))
 
 
 def _amount(spent: Any) -> float:
@@ -194,14 +197,6 @@ def _amount(spent: Any) -> float:
     if not number or not math.isfinite(spent) or spent < 0:
         raise InputError(f"spent must be a number of tokens of at least 0, not {spent!r:.60}")
     return spent  # type: ignore[no-any-return]
-
-
-def _reason(answer: Mapping[str, Any]) -> str:
-    period, ceiling, spent = answer["period"], answer["ceiling"], answer["spent"]
-    if ceiling is None:
-        return f"no {period} ceiling is set"
-    state = "reached" if spent >= ceiling else "not reached"
-    return f"{period} ceiling {state}: {spent} of {ceiling} tokens spent"
 
 
 def _trip(reason: str, folder: Path) -> bool:

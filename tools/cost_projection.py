@@ -1,7 +1,7 @@
-"""Where spending is heading: the rate of the last minutes, and when it will meet the ceiling.
+"""Projects spending: the rate of the last minutes, and when it will reach the ceiling.
 
 Reads the ledger; its one effect is an alert for people, once for each wave at 70 and at 90 percent.
-Nothing is stopped here: `budget` does that.
+Stops nothing: the budget does that.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ def project(
     wave: str | int | None = None,
     state_dir: str | Path | None = None,
 ) -> dict[str, Any]:
-    """What is spent at the end of the horizon when the rate of the window goes on, in tokens.
+    """Project the tokens spent at the end of the horizon if the rate of the window goes on.
 
-    `current` is what `wave` has spent, or the window's rows where no row is of a wave of that name;
-    `ceiling` None is that of the settings. `by_role` divides the window by kind of agent. Raises
-    InputError for a bad window, limit or ledger.
+    `current` is the spending of `wave`, or of the window where no row has that wave; `ceiling`
+    None is that of the settings. `by_role` divides the window by kind of agent. Raises InputError
+    for a bad window, limit or ledger.
     """
+    from collections import Counter
+
     from tools.fleet_ledger import parse_ledger_rows
 
     known = load_config_file() if config is None else config
@@ -56,17 +58,29 @@ def project(
     current, rate = _tokens(of_wave or recent), _tokens(recent) / window_minutes
     horizon = get_horizon_minutes(known) if horizon_minutes is None else horizon_minutes
     limit = get_ceiling(known) if ceiling is None else ceiling
-    answer = {
+    percent, left = None, None
+    when, spent = "not met at this rate", f"{current} tokens spent, {rate:.0f} a minute"
+    if limit is not None:
+        percent = round(100 * current / limit, 1) if limit else 100.0
+        if current >= limit or rate:
+            left = 0.0 if current >= limit else (limit - current) / rate
+            when = f"met in {left:.0f} minutes"
+    by_role = Counter[str]()
+    for row in recent:
+        by_role[row["agent_type"]] += _tokens([row])
+    return {
         "current": current,
         "burn_rate_per_min": rate,
         "projected": current + rate * horizon,
         "ceiling": limit,
-        "pct_of_ceiling": _percent(current, limit),
-        "minutes_to_ceiling": _minutes_left(current, limit, rate),
+        "pct_of_ceiling": percent,
+        "minutes_to_ceiling": left,
         "is_thin_window": len(recent) < THIN,
-        "by_role": _by_role(recent),
+        "by_role": dict(by_role),
+        "reason": f"{spent}; no wave ceiling is set"
+        if limit is None
+        else f"{spent}; the ceiling of {limit} ({percent} %) is {when}",
     }
-    return answer | {"reason": _reason(answer)}
 
 
 def check_and_alert(
@@ -79,30 +93,40 @@ def check_and_alert(
     state_dir: str | Path | None = None,
 ) -> dict[str, Any]:
     """Alert once for each wave at 70 and at 90 percent of its ceiling; `alert_level` is the higher
-    one that is reached, None below. Raises ValueError where no wave is named."""
-    name = _wave(wave)
+    one that is reached, None below. Raises ValueError if no wave is named."""
+    from tools.fleet_ledger import now
+    from tools.settings import load as settings
+
+    named = wave if wave is not None else settings.process_environment().get("AESOP_WAVE")
+    if named is None or not str(named).strip():
+        raise ValueError("name the wave with --wave or AESOP_WAVE")
+    name = str(named).strip()
     known = load_config_file() if config is None else config
     folder = get_state_dir(known) if state_dir is None else Path(state_dir)
     found = project(window_minutes, ceiling, known, horizon_minutes, wave=name, state_dir=folder)
     percent = found["pct_of_ceiling"]
     level = next((t for t in THRESHOLDS if percent is not None and percent >= t), None)
-    fired = level is not None and _fire(folder, level, name, found["reason"])
+    fired = False
+    if level is not None and not check_alert_already_fired(folder, level, name):
+        line = f"{now()} cost-alert-{level} wave {name}: {found['reason']}"
+        if fired := append_alert_log(folder, line):
+            mark_alert_fired(folder, level, name)
     kept = ("current", "ceiling", "pct_of_ceiling", "minutes_to_ceiling")
     return {"alert_level": level, **{key: found[key] for key in kept}, "fired_alert": fired}
 
 
 def get_state_dir(config: Mapping[str, Any] | None = None) -> Path:
-    """The state folder, where the runs have it."""
+    """The state folder as the runs find it."""
     return halt.resolve_state_dir(config)
 
 
 def get_ceiling(config: Mapping[str, Any]) -> int | None:
-    """The ceiling of a wave in tokens, None when off. Raises InputError for what is none."""
+    """The ceiling of a wave in tokens, None when off. Raises InputError for a bad one."""
     return cost_ceiling.get_ceiling(config, "wave")
 
 
 def get_horizon_minutes(config: Mapping[str, Any]) -> float:
-    """How long a wave usually takes. Raises InputError for what is no time."""
+    """The usual minutes of a wave. Raises InputError for anything but a number above 0."""
     limits = config.get("limits") or {}
     minutes = limits.get("wave_duration_minutes", HORIZON_MINUTES)
     if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not minutes > 0:
@@ -124,19 +148,19 @@ def filter_ledger_by_window(rows: Iterable[Row], window_minutes: float) -> list[
 
 
 def get_alert_flag_path(state_dir: str | Path, threshold: int, wave: str | int) -> Path:
-    """The file that says that this alert was given."""
+    """The file that marks this alert as given."""
     from state_store.documents.journal import safe_slug
 
     return Path(state_dir) / f".cost-alert-{threshold}-w{safe_slug(str(wave))}"
 
 
 def check_alert_already_fired(state_dir: str | Path, threshold: int, wave: str | int) -> bool:
-    """Whether it was given."""
+    """True if the alert was given."""
     return get_alert_flag_path(state_dir, threshold, wave).exists()
 
 
 def mark_alert_fired(state_dir: str | Path, threshold: int, wave: str | int) -> None:
-    """Note that it was given. Raises CannotRunError."""
+    """Mark the alert as given. Raises CannotRunError."""
     from state_store.documents.files import write_text_atomic
     from tools.fleet_ledger import now
 
@@ -186,13 +210,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    parser = argparse.ArgumentParser(prog="cost_projection", description="Where spending goes.")
+    parser = argparse.ArgumentParser(prog="cost_projection", description="Project what is spent.")
     parser.add_argument("--projection", action="store_true", help="print the projection")
     parser.add_argument("--check-alerts", action="store_true", help="alert at 70 and 90 percent")
     parser.add_argument("--window", type=float, default=WINDOW_MINUTES, metavar="MIN")
     parser.add_argument("--horizon", type=float, metavar="MIN", help="minutes to look ahead")
     parser.add_argument("--ceiling", type=int, help="tokens (default: from the settings)")
-    parser.add_argument("--wave", help="whose spending (default: AESOP_WAVE)")
+    parser.add_argument("--wave", help="the wave (default: AESOP_WAVE)")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--config", metavar="FILE", help="the config file")
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
@@ -218,58 +242,8 @@ def _answer(asked: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _wave(wave: str | int | None) -> str:
-    from tools.settings import load as settings
-
-    named = wave if wave is not None else settings.process_environment().get("AESOP_WAVE")
-    if named is None or not str(named).strip():
-        raise ValueError("name the wave with --wave or AESOP_WAVE")
-    return str(named).strip()
-
-
-def _fire(folder: Path, level: int, wave: str, reason: str) -> bool:
-    from tools.fleet_ledger import now
-
-    if check_alert_already_fired(folder, level, wave):
-        return False
-    if not append_alert_log(folder, f"{now()} cost-alert-{level} wave {wave}: {reason}"):
-        return False
-    mark_alert_fired(folder, level, wave)
-    return True
-
-
 def _tokens(rows: Iterable[Row]) -> int:
     return sum(row["tokens_in"] + row["tokens_out"] for row in rows)
-
-
-def _by_role(rows: Iterable[Row]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for row in rows:
-        found[row["agent_type"]] = found.get(row["agent_type"], 0) + _tokens([row])
-    return found
-
-
-def _percent(current: int, ceiling: int | None) -> float | None:
-    if ceiling is None:
-        return None
-    return round(100 * current / ceiling, 1) if ceiling else 100.0
-
-
-def _minutes_left(current: int, ceiling: int | None, rate: float) -> float | None:
-    if ceiling is None:
-        return None
-    if current >= ceiling:
-        return 0.0
-    return (ceiling - current) / rate if rate else None
-
-
-def _reason(answer: Mapping[str, Any]) -> str:
-    spent = f"{answer['current']} tokens spent, {answer['burn_rate_per_min']:.0f} a minute"
-    if answer["ceiling"] is None:
-        return f"{spent}; no wave ceiling is set"
-    left = answer["minutes_to_ceiling"]
-    when = "not met at this rate" if left is None else f"met in {left:.0f} minutes"
-    return f"{spent}; the ceiling of {answer['ceiling']} ({answer['pct_of_ceiling']} %) is {when}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The ledger of outcomes: a table for people, one row for each dispatch, in <state>/ledger.
 
-Owns its public functions and command line; how rows are read and written is `ledger_rows`' and
-`ledger_writer`'s. Reading makes no file and changes no environment.
+Its public functions and command line; `tools.ledger` reads and writes the rows. Reading creates no
+file and changes no environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HARVEST = ".fleet-ledger-harvest.json"
 
 
 def get_ledger_paths(state_dir: str | Path | None = None) -> tuple[Path, Path, Path]:
-    """The ledger, the file that says what was harvested, and their folder; nothing is made."""
+    """The ledger, the file that lists harvested transcripts, and their folder; creates nothing."""
     from tools.ledger.rows import LEDGER
 
     ledger = _folder(state_dir) / LEDGER
@@ -36,7 +36,7 @@ def get_ledger_paths(state_dir: str | Path | None = None) -> tuple[Path, Path, P
 
 
 def ensure_ledger_header(state_dir: str | Path | None = None) -> None:
-    """Make the ledger, with its header and no row, where there is none."""
+    """Create the ledger, with its header and no row, if there is none."""
     from tools.ledger import writer as ledger_writer
 
     ledger_writer.ensure_header(_folder(state_dir))
@@ -56,10 +56,10 @@ def append_ledger_line(  # noqa: PLR0913, PLR0917 - the columns, which callers g
     state_dir: str | Path | None = None,
     once: bool = False,
 ) -> bool:
-    """Add a row; with `once` not where one with its time, phase and wave is: then False.
+    """Add a row. With `once`, returns False instead if a row has its time, phase and wave.
 
-    Raises InputError for what is no row: a time that is not ISO 8601, a `|` or a line break,
-    another verdict than OK, FAILED, EMPTY, HUNG, a number below 0.
+    Raises InputError for values that make no row: a time that is not ISO 8601, a `|` or a line
+    break, another verdict than OK, FAILED, EMPTY, HUNG, a number below 0.
     """
     from tools.ledger import writer as ledger_writer
     from tools.ledger.rows import PHASE_CHARACTERS
@@ -67,19 +67,22 @@ def append_ledger_line(  # noqa: PLR0913, PLR0917 - the columns, which callers g
     _check_time(timestamp)
     if verdict not in VERDICTS:
         raise InputError(f"a verdict must be one of {', '.join(VERDICTS)}, not {verdict!r:.40}")
-    seconds = _number("duration_sec", duration_sec)
+    seconds: Any = duration_sec
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds < float("inf"):
+        raise InputError(f"duration_sec must be a number of at least 0, not {seconds!r:.40}")
     counts = [_count("tokens_in", tokens_in), _count("tokens_out", tokens_out)]
     texts = [_text("agent_type", agent_type), _text("model", model)]
     cut = (_text("phase", phase or "-") or "-")[:PHASE_CHARACTERS].strip()
     named = "-" if wave is None else _text("wave", str(wave))
-    cells = (timestamp, *texts, f"{seconds:g}", *counts, verdict, cut, named)
+    cells = (timestamp, *texts, f"{float(seconds):g}", *counts, verdict, cut, named)
     return ledger_writer.append_line(_folder(state_dir), cells, once=once)
 
 
 def parse_ledger_rows(
     state_dir: str | Path | None = None, *, archived: bool = False
 ) -> list[dict[str, Any]]:
-    """The rows of the ledger, of its archives too when asked, as dicts by column; `wave` is a
+    """The rows of the ledger, with `archived` of its archives too, as dicts by column; `wave` is a
     number where it is one, None where there is none. Raises InputError."""
     from tools.ledger.rows import LEDGER, all_rows, as_dict, rows_in
 
@@ -96,10 +99,10 @@ def append_wave(
     *,
     state_dir: str | Path | None = None,
 ) -> tuple[bool, str]:
-    """Add a wave's tokens of one phase from its report: (whether all is well, a sentence).
+    """Add a wave's tokens of one phase from its report; returns (success, message).
 
-    A report whose dispatches are in the ledger one by one (`tokens.ledgered`) adds nothing to it,
-    nor does a row with this time, phase and wave.
+    Adds nothing for a report whose dispatches are in the ledger one by one (`tokens.ledgered`), nor
+    if a row has this time, phase and wave.
     """
     from state_store.documents.files import read_json
 
@@ -108,10 +111,10 @@ def append_wave(
         if not isinstance(report, dict):
             raise InputError(f"{report_file} is no report of a wave")
         report = report.get("wave") or report  # a cycle's report has the wave's in it
-        told = report.get("tokens") or {}
-        if told.get("ledgered"):
+        used = report.get("tokens") or {}
+        if used.get("ledgered"):
             return True, f"wave {wave} {phase}: its dispatches are in the ledger already"
-        tokens = told.get(f"{phase}Out")
+        tokens = used.get(f"{phase}Out")
         green = bool((report.get("integration") or {}).get("green"))
         verdict = "OK" if green else "FAILED"
         row = (timestamp, "waverun", "haiku", 0, 0, _count(f"tokens.{phase}Out", tokens))
@@ -124,9 +127,9 @@ def append_wave(
 
 
 def rotate(state_dir: str | Path | None = None) -> Path | None:
-    """Move the older half of a ledger of more than 200 rows into an archive, and name that.
+    """Move the older half of a ledger of more than 200 rows into an archive; returns its path.
 
-    Header and totals stay: whoever sums up reads the archives too.
+    The header stays, and so do totals, because sums read the archives too.
     """
     from tools.ledger import writer as ledger_writer
 
@@ -134,7 +137,7 @@ def rotate(state_dir: str | Path | None = None) -> Path | None:
 
 
 def summary(fmt: str = "text", state_dir: str | Path | None = None) -> str:
-    """All that was spent, by phase, model and wave, as text or as "json"."""
+    """The sums of all rows, by verdict, phase, model and wave, as text or as "json"."""
     import json
 
     from tools.ledger.rows import all_rows, as_text, summed
@@ -144,8 +147,8 @@ def summary(fmt: str = "text", state_dir: str | Path | None = None) -> str:
 
 
 def harvest(root: str | Path | None = None, state_dir: str | Path | None = None) -> int:
-    """Add a row for each transcript of an agent below `root` (AESOP_TEMP_ROOT) that has none yet,
-    and return how many there were. Raises InputError without a root."""
+    """Add a row for each transcript of an agent below `root` (AESOP_TEMP_ROOT) that has none yet;
+    returns how many. Raises InputError without a root."""
     from tools.ledger import transcripts
 
     folder = _folder(state_dir)
@@ -162,7 +165,7 @@ def harvest(root: str | Path | None = None, state_dir: str | Path | None = None)
 
 
 def load_harvest_state(state_dir: str | Path | None = None) -> tuple[set[str], str | None]:
-    """The names of the transcripts that were harvested, and when that was last."""
+    """The names of the harvested transcripts, and the time of the last harvest."""
     from state_store.documents.files import BadFileError, read_json
 
     _, path, _ = get_ledger_paths(state_dir)
@@ -179,7 +182,7 @@ def load_harvest_state(state_dir: str | Path | None = None) -> tuple[set[str], s
 def save_harvest_state(
     seen: set[str], ts: str | None = None, *, state_dir: str | Path | None = None
 ) -> None:
-    """Note what was harvested."""
+    """Write down the names of the harvested transcripts."""
     from state_store.documents.files import write_json_atomic
 
     _, path, _ = get_ledger_paths(state_dir)
@@ -187,7 +190,7 @@ def save_harvest_state(
 
 
 def now() -> str:
-    """This moment as the ledger writes it."""
+    """The present time as the ledger writes it."""
     from datetime import UTC, datetime
 
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -206,7 +209,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    parser = argparse.ArgumentParser(prog="fleet_ledger", description="What agents have used.")
+    parser = argparse.ArgumentParser(
+        prog="fleet_ledger", description="The ledger of what agents used."
+    )
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
     commands = parser.add_subparsers(dest="command", required=True)
     append = commands.add_parser("append", help="add a row")
@@ -243,8 +248,8 @@ def _act(asked: argparse.Namespace) -> int:
         )
     elif asked.command == "append-wave":
         where = (asked.report_file, asked.wave, asked.phase, asked.timestamp)
-        good, said = append_wave(*where, state_dir=folder)
-        print(said, file=sys.stdout if good else sys.stderr)
+        good, message = append_wave(*where, state_dir=folder)
+        print(message, file=sys.stdout if good else sys.stderr)
         return ExitCode.DONE if good else REFUSED
     elif asked.command == "harvest":
         print(f"added {harvest(state_dir=folder)} rows")
@@ -296,13 +301,6 @@ def _count(name: str, value: Any) -> int:
     if count is None:
         raise InputError(f"{name} must be a whole number of at least 0, not {value!r:.40}")
     return count
-
-
-def _number(name: str, value: Any) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not good or not 0 <= value < float("inf"):
-        raise InputError(f"{name} must be a number of at least 0, not {value!r:.40}")
-    return float(value)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The kill switch: a file whose existence stops every run that uses the state folder.
 
-Owns the file and its meaning: whatever lies there, and whatever keeps us from looking, is a halt.
-Ending what already runs is the engine's work.
+Anything at its path is a halt, and so is an error that keeps this module from looking. The engine
+ends running work.
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ _MAX_BYTES = 2**16
 
 
 def halt(reason: str, state_dir: str | Path | None = None) -> dict[str, Any]:
-    """Stop every run of this state folder; returns what `get_halt_info` will say.
+    """Stop every run of this state folder; returns the later result of `get_halt_info`.
 
     Raises CannotRunError when the switch could not be set, InputError for an empty reason.
     """
+    from datetime import UTC, datetime
+
     from state_store.documents.files import write_json_atomic
 
     if not reason.strip():
         raise InputError("a halt needs a reason, so that others know when to end it")
     path = _halt_path(state_dir)
+    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     try:
-        write_json_atomic(path, {"reason": reason, "timestamp": _now()})
+        write_json_atomic(path, {"reason": reason, "timestamp": stamp})
     except CannotRunError:
-        if not _lies_there(path):  # a folder or the like in its place halts as well
+        if not _lies_there(path):  # a folder or the like at its path halts as well
             raise
     return _info(path)
 
 
 def is_halted(state_dir: str | Path | None = None) -> bool:
-    """True when the file exists in any form, or when that cannot be found out."""
+    """True if the file exists in any form, or if that cannot be found out."""
     return _lies_there(_halt_path(state_dir), otherwise=True)
 
 
@@ -62,7 +65,7 @@ def clear_halt(state_dir: str | Path | None = None) -> bool:
 
 
 def load_config() -> dict[str, Any]:
-    """What the config found from the current folder says of the state folder: `state_root`."""
+    """The `state_root` of the config that is found from the current folder."""
     from tools.settings import load as settings
 
     return {"state_root": str(settings.resolve_state_dir())}
@@ -84,7 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
     parser = _parser()
     asked = parser.parse_args(argv)
-    if (asked.action == "set") != (asked.reason is not None) or not _one_action(asked):
+    one_action = [asked.action == "set", asked.status, asked.clear].count(True) == 1
+    if (asked.action == "set") != (asked.reason is not None) or not one_action:
         parser.print_usage(sys.stderr)
         print('halt: give one of: set "<reason>", --status, --clear', file=sys.stderr)
         return ExitCode.BAD_INPUT
@@ -96,15 +100,11 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(prog="halt", description="Stop all runs, or let them go on.")
     parser.add_argument("action", nargs="?", choices=("set",), help="set the halt")
-    parser.add_argument("reason", nargs="?", help="why; kept for whoever meets the halt")
+    parser.add_argument("reason", nargs="?", help="the reason, shown by every halted run")
     parser.add_argument("--status", action="store_true", help="exit 1 when halted, 0 when not")
     parser.add_argument("--clear", action="store_true", help="end the halt")
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
     return parser
-
-
-def _one_action(asked: argparse.Namespace) -> bool:
-    return [asked.action == "set", asked.status, asked.clear].count(True) == 1
 
 
 def _act(asked: argparse.Namespace) -> int:
@@ -148,7 +148,7 @@ def _info(path: Path) -> dict[str, Any]:
     try:
         held = read_json(path, _MAX_BYTES)
     except BadFileError as error:
-        unread = f"halted, for a reason nobody can read: {error}"
+        unread = f"halted, for a reason that cannot be read: {error}"
         return {"reason": _by_hand(path) or unread, "timestamp": None}
     reason = held.get("reason") if isinstance(held, dict) else None
     stamp = held.get("timestamp") if isinstance(held, dict) else None
@@ -158,7 +158,7 @@ def _info(path: Path) -> dict[str, Any]:
 
 
 def _by_hand(path: Path) -> str:
-    """What somebody wrote who set the switch with `touch` or `echo`; "" where it is no text."""
+    """The reason in a file that a person made with `touch` or `echo`; "" where it is no text."""
     from state_store.documents.files import BadFileError, read_text
 
     try:
@@ -169,12 +169,6 @@ def _by_hand(path: Path) -> str:
     if first.startswith(("{", "[")) or not first.isprintable():
         return ""
     return f"halted by hand: {first[:500]}" if first else f"halted, without a reason in {path}"
-
-
-def _now() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 if __name__ == "__main__":

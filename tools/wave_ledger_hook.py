@@ -1,6 +1,6 @@
-"""After a wave of another program: put its report's tokens into the ledger, a row a phase.
+"""Adds the tokens of another program's wave to the ledger from its report, a row for each phase.
 
-A wave of ours is there already, dispatch by dispatch, and its report says so.
+A wave of our own is there already, dispatch by dispatch, and its report says so.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     from tools import fleet_ledger
 
     for phase in _phases(asked.report_file):
-        good, said = fleet_ledger.append_wave(
+        good, message = fleet_ledger.append_wave(
             asked.report_file, asked.wave, phase, asked.timestamp, state_dir=asked.state_dir
         )
-        print(said, file=sys.stdout if good else sys.stderr)
+        print(message, file=sys.stdout if good else sys.stderr)
         if not good:
             return fleet_ledger.REFUSED
     return 0
@@ -48,7 +48,7 @@ def _phases(report_file: str) -> tuple[str, ...]:
     try:
         report = read_json(Path(report_file))
     except BadFileError:
-        report = {}  # the first phase will say what is wrong with it
+        report = {}  # the first phase reports what is wrong with it
     repairs = report.get("repairsUsed") if isinstance(report, dict) else 0
     repaired = isinstance(repairs, int) and repairs > 0
     return ("build", "verify", "repair") if repaired else ("build", "verify")

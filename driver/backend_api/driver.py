@@ -125,9 +125,10 @@ class Usage:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Usage:
+    def from_json(cls, record: Mapping[str, Any]) -> Usage:
         """A usage read back. Raises KeyError for a missing key."""
-        return cls(told["inputTokens"], told["outputTokens"], told["costUsd"], told["totalTokens"])
+        known = ("inputTokens", "outputTokens", "costUsd", "totalTokens")
+        return cls(*(record[name] for name in known))
 
 
 @dataclass

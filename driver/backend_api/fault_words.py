@@ -80,7 +80,7 @@ _WRONG_ADDRESS = (404, 407, 501)
 
 
 def fault_kind(status: int | None, words: str) -> FaultKind | None:
-    """The fault that a status means with the words beside it; None where neither names one."""
+    """The fault that a status means with the words next to it; None where neither names one."""
     for kind, pattern in _TABLE[: _ROWS.get(status, 0)]:
         if pattern.search(words):
             return kind
@@ -104,7 +104,7 @@ def fault_in(
     """
     if (used_up := used_up_in(text, now, status=status)) is not None:
         return used_up
-    # A CLI tells 408 after it waited in vain itself; a server sends it at once.
+    # A CLI reports 408 after it waited in vain itself; a server sends it at once.
     kind = FaultKind.SILENT if status == 408 else fault_kind(status, text)
     if kind is None or (kind is FaultKind.BAD_REQUEST and status not in _WRONG_ADDRESS):
         return None

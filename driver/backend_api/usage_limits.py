@@ -53,7 +53,7 @@ def is_nothing_but_used_up(text: str) -> bool:
 
 
 def resets_at(text: str, now: datetime) -> float | None:
-    """The time at which the plan works again, in seconds since the epoch; None if not told.
+    """The time at which the plan works again, in seconds since the epoch; None if not given.
 
     `now` carries the zone in which a bare time of day is meant.
     """

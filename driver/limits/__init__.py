@@ -1,1 +1,1 @@
-"""Admission (halt, ceilings, backend), reservations and sums of usage."""
+"""Admission control (halt, signals, backend), reservations and sums of usage."""

@@ -61,7 +61,7 @@ class Spending:
     """The spending of one wave. Without a `budget` (no state folder) there is no ceiling.
 
     `uses` has phase and usage of every ended dispatch; `recorded` says that some of them repeat the
-    usage of a recording, which nobody pays a second time.
+    usage of a recording, which is not paid a second time.
     """
 
     wave_id: str
@@ -148,8 +148,8 @@ class Spending:
 
     def ceiling_at_the_end(self) -> dict[str, Any] | None:
         """The `ceiling` of the report: the wave against its ceiling of tokens, or the ceiling that
-        left work undone. A ceiling that is reached with work left sets the halt switch, so that
-        somebody looks; what was built is shipped by then."""
+        left work undone. A ceiling that is reached with work left sets the halt switch for the user
+        to look; finished work is shipped by then."""
         if self.budget is None or self.gates.state_dir is None:
             return None
         closed = self.gates.closed

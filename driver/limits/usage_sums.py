@@ -1,6 +1,6 @@
-"""What a wave was billed: the usage of its dispatches, by item and by phase. Pure.
+"""Sums the billed usage of a wave's dispatches, by item and by phase. No I/O.
 
-What nobody knows stays None, and makes a sum a part of the whole.
+An unknown number stays None, and makes a sum a lower bound.
 """
 
 from __future__ import annotations
@@ -14,18 +14,12 @@ from driver.domain.results import REPAIR, REVIEW, ItemOutcome
 
 
 def usages_of(outcome: ItemOutcome) -> list[Usage]:
-    """What this run was billed for an item, a dispatch each."""
-    looks = reviews.of_this_run(outcome.reviews)
-    steps = phase_receipt.of_this_run(outcome.phases)
-    return [
-        *(attempt.usage for attempt in outcome.attempts),
-        *(look.usage for look in looks),
-        *(step.usage for step in steps if step.role == phase_receipt.WORKER),
-    ]
+    """The usage of each dispatch of this run for an item."""
+    return [usage for _, usage in uses_of([outcome])]
 
 
 def uses_of(outcomes: Iterable[ItemOutcome]) -> list[tuple[str, Usage]]:
-    """Phase and usage of every dispatch, as items tell."""
+    """Phase and usage of every dispatch of this run, from the outcomes of its items."""
     known = list(outcomes)
     attempts = [attempt for outcome in known for attempt in outcome.attempts]
     looks = [look for outcome in known for look in reviews.of_this_run(outcome.reviews)]
@@ -38,8 +32,8 @@ def uses_of(outcomes: Iterable[ItemOutcome]) -> list[tuple[str, Usage]]:
 
 
 def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
-    """Tokens by phase. Where `unmetered` is not 0 the sums of tokens say "at least", where
-    `unpriced` is not, that of the cost."""
+    """Tokens by phase. The sums of tokens are lower bounds where `unmetered` is not 0, the cost
+    where `unpriced` is not."""
     build = sum_usage(usage for phase, usage in uses if phase not in (REPAIR, REVIEW))
     repair = sum_usage(usage for phase, usage in uses if phase == REPAIR)
     verify = sum_usage(usage for phase, usage in uses if phase == REVIEW)
@@ -61,7 +55,7 @@ def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
 
 
 def sum_usage(usages: Iterable[Usage]) -> Usage:
-    """The sum of what is known of each field; None where nothing at all is known."""
+    """The sum of the known numbers of each field; None where none is known."""
     known = list(usages)
     return Usage(
         _sum([usage.input_tokens for usage in known]),

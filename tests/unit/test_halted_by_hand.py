@@ -18,9 +18,9 @@ from tools.halt import HALT_FILE, halt
         (b"lunch\n", "halted: by hand: lunch; to go on: "),
         (b"lunch\nand more\n", "halted: by hand: lunch; to go on: "),
         (b"x" * 9000, f"halted: by hand: {'x' * 500}; to go on: "),
-        (b"\x1b[31mred\n", "halted: for a reason nobody can read: "),
-        (b"\xff\xfe", "halted: for a reason nobody can read: "),
-        (b'{"reason": "lun', "halted: for a reason nobody can read: "),
+        (b"\x1b[31mred\n", "halted: for a reason that cannot be read: "),
+        (b"\xff\xfe", "halted: for a reason that cannot be read: "),
+        (b'{"reason": "lun', "halted: for a reason that cannot be read: "),
         (b"{}", "halted: without a reason in "),
     ],
 )

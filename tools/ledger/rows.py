@@ -106,14 +106,14 @@ def all_rows(state_dir: Path, since: datetime | None = None) -> list[Row]:
 
 
 def archives(state_dir: Path, since: datetime | None = None) -> list[Path]:
-    """The archives, the oldest first; their names tell when they were closed."""
+    """The archives, the oldest first; their names have the time of closing."""
     folder = (state_dir / LEDGER).parent / ARCHIVES
     oldest = "" if since is None else f"FLEET-LEDGER-{since.astimezone(UTC):%Y%m%d}"
     return sorted(path for path in folder.glob("FLEET-LEDGER-*.md") if path.name >= oldest)
 
 
 def signature(state_dir: Path) -> tuple[int, ...]:
-    """Stat data of the ledger, equal as long as nobody wrote to it; () where there is none."""
+    """Stat data of the ledger, equal as long as no program wrote to it; () where there is none."""
     try:
         found = (state_dir / LEDGER).stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Transcripts of agents that other harnesses leave (`**/tasks/*.output`), as rows for the ledger.
+"""Turns transcripts of other harnesses' agents (`**/tasks/*.output`) into rows of the ledger.
 
 Reads JSON Lines in which messages carry their model and usage; anything else counts as empty.
 """
@@ -22,14 +22,14 @@ _IN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """One file; `cells` are the first seven columns of its row."""
+    """A transcript; `cells` are the first seven columns of its row."""
 
     name: str
     cells: tuple[Any, ...]
 
 
 def root(named: str | Path | None) -> Path:
-    """Where to look: `named`, else the environment's. Raises InputError without either."""
+    """The folder to search: `named`, else the environment's. Raises InputError without either."""
     found = str(named or process_environment().get(VARIABLE) or "")
     if not found:
         raise InputError(f"name the folder with the transcripts in {VARIABLE}")
@@ -37,7 +37,7 @@ def root(named: str | Path | None) -> Path:
 
 
 def below(folder: Path) -> Iterator[Transcript]:
-    """Every transcript below a folder, by name; what cannot be read is left for the next time."""
+    """Every transcript below a folder, by name; unreadable ones are left for the next time."""
     for path in sorted(folder.glob("**/tasks/*.output")):
         try:
             text = read_text(path)
@@ -60,7 +60,8 @@ def _cells(text: str, at: float) -> tuple[Any, ...]:
         model = str(message.get("model") or model)
     entered, left = (sum(pair[n] for pair in used.values()) for n in (0, 1))
     verdict = "OK" if entered + left else "EMPTY"
-    return (stamp, "agent", _plain(model), 0, entered, left, verdict)
+    plain = "".join(c for c in model if c.isprintable() and c != "|").strip() or "-"
+    return (stamp, "agent", plain, 0, entered, left, verdict)
 
 
 def _messages(text: str) -> Iterator[dict[str, Any]]:
@@ -76,7 +77,3 @@ def _messages(text: str) -> Iterator[dict[str, Any]]:
 
 def _count(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _plain(model: str) -> str:
-    return "".join(c for c in model if c.isprintable() and c != "|").strip() or "-"
