@@ -1,163 +1,186 @@
-"""What a backend is sent for an item of a wave, and what it said: for agents, readers and tests.
+"""The one way to ask an agent: admission, reservation, retries, recording, guard.
 
-A backend is foreign code: one that raises gave no answer, and what it says it used is made sound.
+A builder works in the item's workspace; a read-only agent and a reviewer look at a copy of its tree
+that is thrown away. `agent_request` says what each is sent. A backend is foreign code: one that
+raises gave no answer, and what it says it used is made sound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from driver.agents.agent_request import AgentRequest
 from driver.backend_api.driver import (
+    FAILURE_AGENT,
+    FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
-    ROLE_VERIFY,
+    FAILURE_TIMED_OUT,
+    ROLE_WORKER,
     AgentDriver,
     CommandLimits,
     CommandResult,
+    Usage,
     WorkerRequest,
     WorkerResult,
 )
 from driver.backend_api.models import own_prices
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backends.duck_typed import as_ours
 from driver.backends.pricing import sound
-from driver.domain.results import BUILD, REPAIR, REVIEW
+from driver.backends.recorded import Recorded, without_nonce
+from driver.checkout_guard.guard import CheckoutChange, attribution
+from driver.domain.results import REVIEW
+from driver.execution.cancellation import InterruptedWaveError
 from driver.execution.process_identity import RUN_VARIABLE
 from driver.filesystem.tree import remove_tree
-from driver.run_state.context import AssignedBackend, ItemRun, Wave
+from driver.limits.admission import GateClosedError
+from driver.limits.usage_sums import sum_usage
+from driver.run_state.context import ItemRun
+from driver.workspace.repository_context import TestCheckout
+from state_store.documents.errors import TidegateError
 
-TEXT_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"text": {"type": "string"}},
-    "required": ["text"],
-    "additionalProperties": False,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What an agent is to be sent. `phase` is the word of books and journal, `told` what the agent
-    hears where that is another; `number` counts its dispatches, `attempts` those of the item where
-    that is another number; `retries` are further dispatches of one that did not come to its end."""
-
-    number: int
-    phase: str
-    prompt: str
-    performer: AssignedBackend
-    model: str | None = None
-    told: str = ""
-    effort: str | None = None
-    timeout_s: float | None = None
-    retries: int = 0
-    attempts: int | None = None
-    artifact: Path | None = None
-
-    @property
-    def folder(self) -> str:
-        """The name of the folder for all that it prints."""
-        works = self.phase in (BUILD, REPAIR)
-        return f"agent-{self.number}" if works else f"{self.phase}-{self.number}"
-
-    @property
-    def heard(self) -> str:
-        """The phase as its agent hears it; a replay knows the dispatch again by that."""
-        return self.told or self.phase
+_ENDED_BADLY = (FAILURE_AGENT, FAILURE_TIMED_OUT, FAILURE_COULD_NOT_RUN)
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewCall:
-    """One call of a reviewer; its answer has to fit `schema` and repeat `nonce`."""
+class Dispatched:
+    """An agent's answer. `files` is the workspace, or the copy that it was to read;
+    `checkout_changes` names what changed in the user's checkout and may be the item's doing."""
 
-    number: int
-    prompt: str
-    nonce: str
-    schema: Mapping[str, Any]
-    effort: str | None = None
-    timeout_s: float | None = None
+    request: AgentRequest
+    result: WorkerResult
+    duration_s: float
+    files: TestCheckout
+    checkout_changes: Callable[[], tuple[CheckoutChange, ...]]
 
+    def attribution(self) -> str:
+        """What is held against the item of the user's checkout, as a sentence; "" for nothing."""
+        try:
+            return attribution(self.checkout_changes())
+        except TidegateError as error:
+            return str(error)
 
-def dispatch(item: ItemRun, call: Call) -> WorkerResult:
-    """Run one agent in the item's place. A backend that raises gave no answer at all."""
-    request = _request(item, call)
-    request.workdir = str(item.workspace.workdir)
-    request.environment = {**request.environment, "TIDEGATE_WORKSPACE": str(item.workspace.top)}
-    return _sent(call.performer.driver, request, item.wave)
-
-
-def dispatch_reader(item: ItemRun, copy: Path, call: Call) -> WorkerResult:
-    """Have an agent look at a copy of the item's work and answer with a text. `artifact` is the
-    file that it may write that to; a backend that sees no files answers with an object."""
-    request = _request(item, call)
-    request.workdir, request.role = str(copy / item.work_dir), ROLE_VERIFY
-    request.environment = {
-        **request.environment,
-        "TIDEGATE_WORKSPACE": str(copy),
-        **({"TIDEGATE_ARTIFACT_FILE": str(call.artifact)} if call.artifact else {}),
-    }
-    if not call.performer.driver.probe_capabilities().worker_filesystem_access:
-        request.result_schema = dict(TEXT_SCHEMA)
-    return _sent(call.performer.driver, request, item.wave)
+    def record(self, item: ItemRun, **seen: Any) -> None:
+        """Add the dispatch to the recording, if one is made, with the fields `seen` of it."""
+        if item.wave.options.recording is None:
+            return
+        entry = Recorded.of(
+            self.result,
+            self.duration_s,
+            item=item.slug,
+            phase=self.request.shown_phase,
+            number=self.request.number,
+            prompt=without_nonce(self.request.prompt, self.request.nonce),
+        )
+        item.wave.options.recording.write(replace(entry, **seen))
 
 
-def _request(item: ItemRun, call: Call) -> WorkerRequest:
-    spec = item.spec
-    return WorkerRequest(
-        prompt=call.prompt,
+@contextmanager
+def dispatch(item: ItemRun, request: AgentRequest) -> Iterator[Dispatched]:
+    """The answer that counts: of the first try that came to its end, or of the last there may be.
+    Its use is what is known of all tries. The checkout is guarded until the block ends.
+
+    Raises GateClosedError or InterruptedWaveError before anything is spent.
+    """
+    spending, gates = item.wave.spending, request.backend.gates
+    spending.check(gates)
+    place = TestCheckout(item.workspace.top)
+    copy = item.workspace.reading_copy(request.tree) if request.tree else nullcontext(place)
+    with item.guarded() as checkout_changes, copy as files:
+        started, used = time.monotonic(), list[Usage]()
+        result = _dispatched_once(item, request, files)
+        used.append(result.usage)
+        for _ in range(request.retries):
+            if not _may_end_better(result):
+                break
+            item.say(f"{request.shown_phase} did not come to its end ({result.error}); once more")
+            try:
+                spending.check(gates)
+                result = _dispatched_once(item, request, files)
+            except (GateClosedError, InterruptedWaveError) as stopped:
+                # Not raised: the use of the tries before would be lost.
+                why = f"{result.error}; not tried again: {stopped}"
+                result = replace(result, failure=FAILURE_CANCELLED, error=why)
+                break
+            used.append(result.usage)
+        result.usage = sum_usage(used)
+        yield Dispatched(request, result, time.monotonic() - started, files, checkout_changes)
+
+
+def _may_end_better(result: WorkerResult) -> bool:
+    """Another try is worth it for a process or its provider only, never for what the work is."""
+    lasting = result.fault is not None and result.fault.lasting
+    foreign = (result.error or "").startswith("out-of-scope:")
+    return not result.ok and result.failure in _ENDED_BADLY and not lasting and not foreign
+
+
+def _dispatched_once(item: ItemRun, request: AgentRequest, files: TestCheckout) -> WorkerResult:
+    wave, backend, phase = item.wave, request.backend, request.phase
+    with wave.spending.dispatch(
+        backend.driver,
+        item.slug,
+        phase=phase,
+        number=request.number,
+        model=request.model,
+        backend=backend.gates,
+    ) as one:
+        if phase == REVIEW:
+            wave.recorder.reviewing(item.key, request.number, request.tree or "", request.model)
+        else:
+            wave.recorder.dispatched(
+                item.key, phase, request.number, request.model, request.attempts
+            )
+        result = one.run(partial(_sent, item, request, files))
+    if not _of_its_own_model(request, result.fault):
+        backend.gates.met(result.fault)
+    agent = "the reviewer" if phase == REVIEW else "the agent"
+    wave.recorder.left_running(item.slug, agent, result.survivors)
+    return result
+
+
+def _of_its_own_model(request: AgentRequest, fault: ProviderFault | None) -> bool:
+    """A model that only this item asks for is not known: the others fare better."""
+    if fault is None or fault.kind is not FaultKind.UNKNOWN_MODEL or not request.model:
+        return False
+    roles = {ROLE_WORKER, request.role}
+    return request.model not in {request.backend.driver.resolve_model(role) for role in roles}
+
+
+def _sent(item: ItemRun, request: AgentRequest, files: TestCheckout) -> WorkerResult:
+    """The answer of one try; what an earlier one has written down is none of this one's."""
+    spec, driver = item.spec, request.backend.driver
+    scratch = item.scratch / request.folder
+    if request.nonce:
+        remove_tree(scratch)
+    if request.artifact:
+        with suppress(OSError):
+            request.artifact.unlink()
+    scratch.mkdir(parents=True, exist_ok=True)
+    is_review = request.phase == REVIEW
+    worker_request = WorkerRequest(
+        prompt=request.prompt,
         owned_files=spec.owns_files,
-        model=call.model,
-        label=f"dispatch:{item.slug}",
-        phase=spec.phase,
-        effort=call.effort or spec.effort,
-        scratch=_made_folder(item.scratch / call.folder),
-        environment=_told(item, call.heard, call.number),
-        timeout_s=call.timeout_s,
+        workdir=str(files.path / item.work_dir),
+        model=request.model,
+        role=request.role,
+        label=f"{'review' if is_review else 'dispatch'}:{item.slug}",
+        phase=REVIEW if is_review else spec.phase,
+        effort=request.effort,
+        timeout_s=request.timeout_s,
+        result_schema=dict(request.schema) if request.schema else None,
+        scratch=scratch,
+        environment=_environment(item, request, files),
     )
-
-
-def dispatch_reviewer(
-    item: ItemRun, copy: Path, reviewer: AssignedBackend, call: ReviewCall
-) -> WorkerResult:
-    """Have a reviewer read a copy of the item's work. One that raises gave no answer at all."""
-    spec = item.spec
-    scratch = item.scratch / f"review-{call.number}"
-    remove_tree(scratch)  # whatever is there now is nobody's verdict on this call
-    request = WorkerRequest(
-        prompt=call.prompt,
-        owned_files=spec.owns_files,
-        workdir=str(copy / item.work_dir),
-        model=reviewer.model,
-        role=ROLE_VERIFY,
-        label=f"review:{item.slug}",
-        phase=REVIEW,
-        result_schema=dict(call.schema),
-        effort=call.effort or spec.effort,
-        timeout_s=call.timeout_s,
-        scratch=_made_folder(scratch),
-        environment={
-            **_told(item, REVIEW, call.number),
-            "TIDEGATE_WORKSPACE": str(copy),
-            "TIDEGATE_NONCE": call.nonce,
-        },
-    )
-    return _sent(reviewer.driver, request, item.wave)
-
-
-def _told(item: ItemRun, phase: str, number: int) -> dict[str, str]:
-    """What every agent finds in its environment."""
-    return {
-        RUN_VARIABLE: item.wave.mark,
-        "TIDEGATE_ITEM": item.slug,
-        "TIDEGATE_PHASE": phase,
-        "TIDEGATE_ATTEMPT": str(number),
-    }
-
-
-def _sent(driver: AgentDriver, request: WorkerRequest, wave: Wave) -> WorkerResult:
     try:
-        result = as_ours(WorkerResult, driver.dispatch_worker(request))
+        result = as_ours(WorkerResult, driver.dispatch_worker(worker_request))
         named = result.model or request.model or driver.resolve_model(request.role)
-        result.usage = sound(result, named, own_prices(wave.settings.prices))
+        result.usage = sound(result, named, own_prices(item.wave.settings.prices))
         return result
     except Exception as error:  # noqa: BLE001 - backends are foreign code; their bug is not the wave's
         return WorkerResult(
@@ -165,6 +188,20 @@ def _sent(driver: AgentDriver, request: WorkerRequest, wave: Wave) -> WorkerResu
             error=f"dispatch_item internal error: {error!r}",
             failure=FAILURE_COULD_NOT_RUN,
         )
+
+
+def _environment(item: ItemRun, request: AgentRequest, files: TestCheckout) -> dict[str, str]:
+    """The variables that an agent finds besides those of its backend."""
+    values = {
+        RUN_VARIABLE: item.wave.mark,
+        "TIDEGATE_ITEM": item.slug,
+        "TIDEGATE_PHASE": request.shown_phase,
+        "TIDEGATE_ATTEMPT": str(request.number),
+        "TIDEGATE_WORKSPACE": str(files.path),
+        "TIDEGATE_ARTIFACT_FILE": str(request.artifact or ""),
+        "TIDEGATE_NONCE": request.nonce,
+    }
+    return {name: value for name, value in values.items() if value}
 
 
 def run_test_command(
@@ -176,8 +213,3 @@ def run_test_command(
         return driver.run_bounded(given, str(folder), limits)
     except Exception as error:  # noqa: BLE001 - as above
         return CommandResult(1, could_not_run=f"the backend's run_command broke: {error!r}")
-
-
-def _made_folder(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path

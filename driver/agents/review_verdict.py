@@ -67,7 +67,7 @@ def undecided(reason: str) -> ReviewerAnswer:
     return ReviewerAnswer(ReviewWord.UNDECIDED, reason=reason)
 
 
-def said_by(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> ReviewerAnswer:
+def answer_of(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> ReviewerAnswer:
     """What a dispatch of the reviewer came to; `edited` are files of its copy that it changed."""
     if not result.ok:
         return undecided(f"the reviewer gave no verdict: {result.error or 'no reason given'}")

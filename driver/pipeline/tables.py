@@ -70,7 +70,7 @@ _FOR: Mapping[str, tuple[str, ...]] = {
     "model": (AGENT, REVIEW),
     "effort": (AGENT, REVIEW),
     "timeout_s": (AGENT, REVIEW),
-    "retries": (AGENT,),
+    "retries": (AGENT, REVIEW),
     "permissions": (AGENT,),
     "requires_clean_tree": (AGENT, GATE, REVIEW),
     "hermetic": (AGENT, GATE, REVIEW),

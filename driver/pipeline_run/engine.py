@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from driver.agents.attempt import is_unproven, save, worked
+from driver.agents.agent_request import build_request
+from driver.agents.attempt import attempt, is_unproven, save
 from driver.domain.phase_receipt import (
     BUILDER,
     COMPLETED,
@@ -29,7 +30,7 @@ from driver.pipeline_run.read_only_agent import read_only
 from driver.pipeline_run.resume_point import ResumePoint
 from driver.pipeline_run.review_loop import approved, review_step
 from driver.pipeline_run.setup_step import set_up
-from driver.pipeline_run.step_log import Started, call_of
+from driver.pipeline_run.step_log import Started
 from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
 from driver.terminal.progress import QUIT, RUN
@@ -125,9 +126,9 @@ def _further(run: PipelineRun, phase: Phase) -> Judgement | None:
     item, before = run.item, run.last
     item.workspace.forget_commits()
     prompt = phase_prompt(item, phase, before)
-    call = replace(call_of(run.item, phase, phase.name, 1, prompt), attempts=run.number)
-    started = Started(before.tree, prompt, run.wave.performer(phase).driver)
-    done = worked(item, call)
+    request = replace(build_request(item, phase, phase.name, 1, prompt), attempts=run.number)
+    started = Started(before.tree, prompt, request.backend.driver)
+    done = attempt(item, request)
     paths = course.changed_between(before.changes, done.changes)
     ended, problem = None, course.overstepped(phase, paths)
     if problem and (is_unproven(done) or done.verdict is Verdict.NO_CHANGE):
@@ -137,7 +138,7 @@ def _further(run: PipelineRun, phase: Phase) -> Judgement | None:
     else:
         _take(run, before, done)
     status, why = (STALLED, ended.reason) if ended else (COMPLETED, "")
-    receipt = started.receipt(phase, WORKER, status, work=done, call=call, reason=why)
+    receipt = started.receipt(phase, WORKER, status, work=done, request=request, reason=why)
     if ended:
         save(item, before.tree)
         receipt = replace(receipt, output=before.tree)

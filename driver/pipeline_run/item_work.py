@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from driver.agents.attempt import is_unproven, may_repair, worked
+from driver.agents.agent_request import build_request
+from driver.agents.attempt import attempt, is_unproven, may_repair
 from driver.domain.phase_receipt import (
     COMPLETED,
     REPAIRER,
@@ -24,7 +25,7 @@ from driver.domain.reviews import Review, ReviewWord
 from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
 from driver.pipeline_run.phase_prompt import mending_prompt
-from driver.pipeline_run.step_log import Started, call_of, step_log_of
+from driver.pipeline_run.step_log import Started, step_log_of
 from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
 from driver.verification.gate import Examination
@@ -80,15 +81,15 @@ class PipelineRun:
         self.looks = 0
         word = BUILD if self.number == 1 else REPAIR
         told = told if self.item.is_stepwise else word
-        call = replace(call_of(item, phase, word, self.number, prompt), told=told)
-        started = Started(before, prompt, self.wave.performer(phase).driver)
-        done = worked(item, call)
+        request = replace(build_request(item, phase, word, self.number, prompt), shown=told)
+        started = Started(before, prompt, request.backend.driver)
+        done = attempt(item, request)
         self.item.attempts.append(done)
         self.open = is_unproven(done)
         mend = may_repair(done, self.cap)
         status = COMPLETED if self.open else (TO_BE_MENDED if mend else STALLED)
         told_of = "" if self.open else done.reason
-        receipt = started.receipt(phase, role, status, work=done, call=call, reason=told_of)
+        receipt = started.receipt(phase, role, status, work=done, request=request, reason=told_of)
         if self.open:
             self.record(receipt, done)
         else:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from driver.agents.attempt import against, save_patch
-from driver.agents.guarded import watched
 from driver.backend_api.driver import Usage
 from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
 from driver.git.private_git import GitError, is_ancestor, tip_of
@@ -111,7 +110,7 @@ def _prove_again(item: ItemRun, memory: ResumeState) -> ItemOutcome | None:
         return None
     # An entry is not believed, so a proof that ends here has to pass all that any other has.
     item.wave.baselines.begin(item)
-    with watched(item) as strays:
+    with item.guarded() as strays:
         test = prove(item, work.tree, "test-resumed")
         item.wave.recorder.tested(item.slug, test)
         judgement, found = assess(ProvenWork(item, 1, work.changes, test))

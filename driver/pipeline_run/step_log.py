@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
+from driver.agents.agent_request import AgentRequest
 from driver.agents.attempt import save
-from driver.agents.dispatch import Call
 from driver.backend_api.driver import AgentDriver
 from driver.backends.recorded import prompt_sha256
 from driver.domain.phase_receipt import Engine, PhaseReceipt
@@ -133,7 +133,7 @@ class Started:
         status: str,
         *,
         work: Attempt | None = None,
-        call: Call | None = None,
+        request: AgentRequest | None = None,
         reason: str = "",
     ) -> PhaseReceipt:
         """Of the phase, which is over now; `work` is what it left."""
@@ -151,28 +151,11 @@ class Started:
             duration_ms=round((time.monotonic() - self.clock) * 1000),
             reason=reason,
         )
-        if work is None or call is None or self.driver is None:
+        if work is None or request is None or self.driver is None:
             return done
-        model = work.model or call.model
-        engine = Engine(self.driver.name, model, call.effort)
+        model = work.model or request.model
+        engine = Engine(self.driver.name, model, request.effort)
         return replace(done, engine=engine, usage=work.usage)
-
-
-def call_of(item: ItemRun, phase: Phase, word: str, number: int, prompt: str) -> Call:
-    """What the phase's agent is to be sent; `word` is that of books and journal."""
-    performer, spec = item.wave.performer(phase), item.spec
-    own = None if phase.backend is not None else spec.model
-    return Call(
-        number=number,
-        phase=word,
-        prompt=prompt,
-        performer=performer,
-        model=performer.model or own,
-        told=phase.name,
-        effort=phase.effort or spec.effort,
-        timeout_s=phase.timeout_s,
-        retries=phase.retries,
-    )
 
 
 def reviewed(receipt: PhaseReceipt, found: Review) -> PhaseReceipt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +12,8 @@ from typing import Protocol
 
 from driver.backend_api.driver import AgentDriver
 from driver.backlog.publication_status import PublishedItem, is_noted
+from driver.checkout_guard.fingerprint import STATE
+from driver.checkout_guard.guard import CheckoutChange
 from driver.domain.commit_message import item_name
 from driver.domain.item_key import ItemKey, digest
 from driver.domain.phase_receipt import PhaseReceipt
@@ -182,6 +184,23 @@ class ItemRun:
                 self._workspace.close()
             except TidegateError as stays:
                 self.say(str(stays))
+
+    @contextmanager
+    def guarded(self) -> Iterator[Callable[[], tuple[CheckoutChange, ...]]]:
+        """Note that the item is at work until the block ends. The value names what changed in the
+        user's checkout and may be the item's doing."""
+        guard = self.context.checkout_guard
+        if guard is None:
+            yield tuple
+            return
+
+        def changes() -> tuple[CheckoutChange, ...]:
+            if entry := self.wave.recorder.altered_entry(self.key):
+                guard.report(f"{STATE}{entry.parent.name}/{entry.name}")
+            return guard.changes_of(self.slug)
+
+        with guard.guarded(self.slug, self.planned.owned):
+            yield changes
 
     @property
     def scratch(self) -> Path:

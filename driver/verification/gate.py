@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from driver.agents.attempt import assessed_with, of_trouble
-from driver.agents.guarded import watched
 from driver.checkout_guard.guard import CheckoutChange
 from driver.domain.phase_receipt import CommandReceipt
 from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
@@ -35,7 +34,7 @@ class Examination:
         """The work with its verdict. Errors of the workspace become part of the verdict. The test
         shown to an agent is the red run of a gate, else that of the item's test."""
         item, work, blamed = self.item, self.work, tuple[CheckoutChange, ...]()
-        with watched(item) as checkout_changes:
+        with item.guarded() as checkout_changes:
             try:
                 self.test = prove(item, work.tree, f"test-{self.label}")
                 item.wave.recorder.tested(item.slug, self.test)

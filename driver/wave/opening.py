@@ -69,17 +69,16 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     gates.check()
     if request.state_dir is not None:
         check_before_start(request.state_dir, plan.settings)
-    patience_s = plan.settings.limits.halt_push_s
-    side = SideProcesses.ending_with(request.options.stop, drivers, patience_s)
+    side = _side_processes(request, plan, drivers)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
             api = _open_store(request, cleanup)
             memory = _open_memory(request, plan.settings, manifest.wave_id, api, cleanup)
-            books = _open_books(api, manifest.wave_id, gates, plan, drivers)
+            books = _spending(api, manifest.wave_id, gates, plan, drivers)
             spending = cleanup.enter_context(books)
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
-            mark = run_mark(run_dir, manifest.wave_id)
-            grounds = _ground_work(request, plan, side, mark).open(cleanup)
+            opener = _opener(request, plan, side, run_dir, manifest.wave_id)
+            grounds = opener.open(cleanup)
         wave = Wave(
             wave_id=manifest.wave_id,
             plan=plan.items,
@@ -104,10 +103,17 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         yield wave
 
 
-def _ground_work(
-    request: WaveRequest, plan: Plan, side: SideProcesses, mark: str
+def _side_processes(
+    request: WaveRequest, plan: Plan, drivers: Sequence[AgentDriver]
+) -> SideProcesses:
+    patience_s = plan.settings.limits.halt_push_s
+    return SideProcesses.ending_with(request.options.stop, drivers, patience_s)
+
+
+def _opener(
+    request: WaveRequest, plan: Plan, side: SideProcesses, run_dir: Path, wave_id: str
 ) -> RepositoryOpener:
-    places = _own_places(request)
+    mark, places = run_mark(run_dir, wave_id), _own_places(request)
     return RepositoryOpener(plan.items, plan.settings, side, mark, places, plan.target)
 
 
@@ -163,7 +169,7 @@ def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI
     return api
 
 
-def _open_books(
+def _spending(
     api: StateAPI | None, wave_id: str, gates: Admission, plan: Plan, drivers: Sequence[AgentDriver]
 ) -> contextlib.AbstractContextManager[Spending]:
     settings = plan.settings

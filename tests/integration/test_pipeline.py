@@ -190,6 +190,14 @@ def test_an_agent_that_did_not_come_to_its_end_is_tried_again_and_booked_each_ti
     assert report["budget"]["wave"]["dispatches"]["spent"] == 2
 
 
+def test_a_reviewer_that_did_not_come_to_its_end_is_tried_again(scene: Scene) -> None:
+    made = one(IMPLEMENT, GATE, {**REVIEW, "retries": 1}, PUBLISH)
+    report, driver, record = played(scene, [GOOD, ends(FAILURE_AGENT), says()], made)
+    assert phases_asked(driver) == ["implement", "review", "review"]
+    assert (report["exit_code"], [one["verdict"] for one in record["reviews"]]) == (0, ["approved"])
+    assert report["budget"]["wave"]["dispatches"]["spent"] == 3
+
+
 @pytest.mark.parametrize(
     ("step", "verdict"),
     [(lambda agent: None, "no_change"), (ends(FAILURE_REFUSED), "refused")],

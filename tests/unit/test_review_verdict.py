@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from driver.agents.review_verdict import MAX_FINDINGS, VERDICT_SCHEMA, judge, read_verdict, said_by
+from driver.agents.review_verdict import (
+    MAX_FINDINGS,
+    VERDICT_SCHEMA,
+    answer_of,
+    judge,
+    read_verdict,
+)
 from driver.backend_api.driver import FAILURE_AGENT, WorkerResult
 from driver.backends.http.json_schema import is_strict
 from driver.domain.results import Verdict
@@ -96,13 +102,13 @@ def test_what_a_reviewer_writes_is_bounded_and_made_fit_to_show() -> None:
 def test_a_dispatch_that_did_not_end_well_or_said_nothing_decides_nothing(
     result: WorkerResult,
 ) -> None:
-    assert said_by(result, NONCE).word is UNDECIDED
+    assert answer_of(result, NONCE).word is UNDECIDED
 
 
 def test_a_reviewer_that_edits_what_it_reads_decides_nothing() -> None:
     result = WorkerResult("w", ok=True, structured=answer())
-    assert said_by(result, NONCE).word is APPROVED
-    assert said_by(result, NONCE, ("a.txt",)).word is UNDECIDED
+    assert answer_of(result, NONCE).word is APPROVED
+    assert answer_of(result, NONCE, ("a.txt",)).word is UNDECIDED
 
 
 def a_review(word: ReviewWord, tree: str = "t", number: int = 1, **more: Any) -> Review:
