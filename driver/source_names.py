@@ -1,6 +1,6 @@
-"""Names that callers of the source import from `wave_loop` and `wave_scheduler`, and their homes.
+"""Maps the names that callers of the source import from the two programs to their modules.
 
-Both entry modules look here lazily, so that no command loads what it does not need.
+Both programs look here lazily, so that no command loads what it does not need.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _journal_key_for_item(item: Mapping[str, Any]) -> Key:
 
 
 def _should_skip_from_journal(entry: Mapping[str, Any] | None) -> bool:
-    """Never: that an item was verified once says nothing about the tree of today."""
+    """Returns False always: an item that was verified once is proven again on today's tree."""
     del entry
     return False
 
@@ -90,6 +90,7 @@ def _validate_repo_path(repo: str) -> tuple[bool, str]:
 
 
 def _validate_file_path(path: str) -> tuple[bool, str]:
+    """Returns (False, reason) for a path that no item may own."""
     try:
         parse_owned(path)
     except OwnershipError as error:
@@ -117,7 +118,7 @@ def build_wave_manifest(
 
 
 def _check_halt_file(state_dir: str | Path) -> str | None:
-    """Why the wave is halted, or None."""
+    """Returns why the wave is halted, or None."""
     try:
         check_halt(Path(state_dir))
     except GateClosedError as closed:
@@ -161,7 +162,7 @@ def _write_tracker_status_atomic(
 
 
 def _validate_item(item: Mapping[str, Any]) -> tuple[bool, str]:
-    """True, or False and the first reason; an id is not asked for here."""
+    """Returns (True, "") or (False, first reason); an item without an id is valid here."""
     _, problems = check_item(item)
     return (False, problems[0].reason) if problems else (True, "")
 

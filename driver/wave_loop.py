@@ -96,5 +96,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except KeyboardInterrupt:  # while modules load, before anybody listens
+    except KeyboardInterrupt:  # while modules load, before the engine handles signals
         sys.exit(130)

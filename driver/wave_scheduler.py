@@ -1,6 +1,6 @@
-"""One cycle: take the right items from a tracker, run a wave on them, write down what came of it.
+"""Runs one cycle: selects items of a tracker, runs a wave on them, updates the tracker.
 
-The command line, and the source's names. The cycle itself is `driver.cycle`.
+The command line and the source's names only; the cycle is in `driver.scheduler.cycle`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run_wave_scheduler(
     *,
     options: WaveOptions | None = None,
 ) -> dict[str, Any]:
-    """One cycle; the answer is the report of docs/formats.md, with `success` and `exit_code`."""
+    """Runs one cycle; returns the report of docs/formats.md, with `success` and `exit_code`."""
     from driver import wave_loop
     from driver.scheduler import cycle
     from driver.scheduler.context import CycleRequest
@@ -84,5 +84,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except KeyboardInterrupt:  # while modules load, before anybody listens
+    except KeyboardInterrupt:  # while modules load, before the engine handles signals
         sys.exit(130)

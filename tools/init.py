@@ -1,6 +1,6 @@
-"""Make what a project needs to start with Tidegate: settings, a backlog, a workflow on request.
+"""Makes the files that a project starts with: settings, a backlog, a workflow on request.
 
-The command line only; the files are `tools.starter`'s. What is there is never overwritten.
+The command line only; `tools.starter` writes the files and overwrites none.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _hidden(repo: Repository, state_dir: Path, *, shared: bool) -> Step:
     inside = f"/{state_dir.relative_to(top).as_posix()}/"
     if shared:
         return ignore(repo.top / ".gitignore", inside)
-    # prepare_state_dir has seen to it.
+    # prepare_state_dir has written the line.
     return Step(repo.common_dir / "info" / "exclude", made=True, note=f"line {inside}")
 
 

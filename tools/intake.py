@@ -106,25 +106,23 @@ def _report(fates: Sequence[Fate], lost: Sequence[NotConverted], *, as_json: boo
     from dataclasses import asdict
 
     from driver.terminal.safe_text import safe_line
-    from tools.importers.merge import SAME
+    from tools.importers.merge import CHANGED, SAME
     from tools.program import show
 
     document = {"items": list(map(asdict, fates)), "notConverted": list(map(asdict, lost))}
-    lines = [_line(fate) for fate in fates if fate.what != SAME]
+    lines = []
+    for fate in fates:
+        line = f"{fate.what}: {fate.id} {fate.slug}: {fate.status}"
+        if fate.what == CHANGED:
+            line += "; the tracker's own text is kept"
+        elif fate.lacks:
+            line += f"; to be run it needs: {'; '.join(fate.lacks)}"
+        lines += [line] if fate.what != SAME else []
     lines += [f"{'note' if o.partly else 'not converted'}: {o.what}: {o.why}" for o in lost]
     same = sum(fate.what == SAME for fate in fates)
     refused = sum(not one.partly for one in lost)
     lines.append(f"{len(fates)} converted, {same} of them unchanged; {refused} not converted")
     show(document, map(safe_line, lines), as_json=as_json)
-
-
-def _line(fate: Fate) -> str:
-    from tools.importers.merge import CHANGED
-
-    line = f"{fate.what}: {fate.id} {fate.slug}: {fate.status}"
-    if fate.what == CHANGED:
-        return f"{line}; the tracker's own text is kept"
-    return f"{line}; to be run it needs: {'; '.join(fate.lacks)}" if fate.lacks else line
 
 
 if __name__ == "__main__":

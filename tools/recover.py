@@ -1,6 +1,6 @@
-"""List what failed, killed and unshipped items left, and bring it back as a branch or a patch.
+"""Lists the work of failed, killed and unshipped items and restores it as a branch or a patch.
 
-The command line only; the work is `driver.leftovers`.
+The command line only; the work is in `driver.maintenance.leftovers` and `restore`.
 """
 
 from __future__ import annotations

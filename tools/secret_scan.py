@@ -1,7 +1,7 @@
-"""Look for secrets in what is staged, in a range of commits, in all history, or in files.
+"""Looks for secrets in staged content, a range of commits, all history, or files.
 
-The command line, and the names that callers import. What a secret is, is in `tools.secret_rules`;
-what git holds is read by `driver.blobs`.
+The command line, and the names that callers import. The rules are in `tools.secrets.rules`;
+`driver.git.stored_blobs` reads content from git.
 """
 
 from __future__ import annotations
@@ -75,28 +75,31 @@ def scan_paths(paths: Iterable[str | Path]) -> list[tuple[str, int, str, str, bo
 
 
 def get_staged_files(repo: str | Path) -> list[str]:
-    """What the next commit adds or changes. Raises GitScanError, as do all that ask git."""
+    """Returns the paths that the next commit adds or changes.
+
+    Raises GitScanError, like every function here that reads from git.
+    """
     return [held.path for held in _asked(lambda: _shelf(repo).staged())]
 
 
 def get_range_files(repo: str | Path, commits: str) -> list[str]:
-    """What differs between the ends of `A..B`, but for what is gone at the end."""
+    """Returns the paths that differ between the ends of `A..B` and exist at its end."""
     _check_range(commits)
     return [held.path for held in _asked(lambda: _shelf(repo).at_tip(commits))]
 
 
 def get_history_files(repo: str | Path) -> list[str]:
-    """Every path at which any ref's history has a file, sorted."""
+    """Returns every path of a file in the history of any ref, sorted."""
     return sorted({held.path for held in _asked(lambda: _shelf(repo).of_history())})
 
 
 def get_git_blob(repo: str | Path, ref: str) -> bytes:
-    """A content by its name: an object id, `:path` as staged, `commit:path`."""
+    """Returns the content of an object id, `:path` as staged, or `commit:path`."""
     return _asked(lambda: [_shelf(repo).content(ref)])[0]
 
 
 def is_binary_file(path: str | Path) -> bool:
-    """Whether a file is no text. Raises ScanError when it cannot be read."""
+    """Returns True for a file that is no text. Raises ScanError if it cannot be read."""
     return is_binary(_read(Path(path)))
 
 
@@ -148,12 +151,12 @@ def _report_git(asked: argparse.Namespace) -> int:
         where = one.path
         if found and not asked.staged and one.blob not in tip:
             where = _placed(shelf, one)
-        count += _tell(where, data, found)
+        count += _show_matches(where, data, found)
     return _summed_up(count, f"{len(held)} contents")
 
 
 def _placed(shelf: StoredBlobs, held: StoredBlob) -> str:
-    """Where a content is that the working copy need not have any more."""
+    """Returns `path@commit` for content that may be gone from the working copy."""
     commit = _asked(lambda: [shelf.commit_with(held.blob)])[0]
     return f"{held.path}@{commit}" if commit else held.path
 
@@ -168,7 +171,7 @@ def _report_paths(paths: Sequence[str]) -> int:
             unreadable.append(str(error))
             continue
         looked_at += 1
-        count += _tell(str(file), data, scan_blob(str(file), data))
+        count += _show_matches(str(file), data, scan_blob(str(file), data))
     for line in unreadable:
         print(f"secret_scan: {line}", file=sys.stderr)
     if unreadable:
@@ -177,7 +180,7 @@ def _report_paths(paths: Sequence[str]) -> int:
     return _summed_up(count, f"{looked_at} files")
 
 
-def _tell(where: str, data: bytes, found: Sequence[Match]) -> int:
+def _show_matches(where: str, data: bytes, found: Sequence[Match]) -> int:
     from driver.terminal.safe_text import safe_line
 
     if is_large(data):
@@ -194,8 +197,7 @@ def _summed_up(count: int, looked_at: str) -> int:
 
 
 def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
-    """The files that are named, and those below folders but for caches; links there are not
-    followed."""
+    """Yields the named files, and the files below named folders without caches and links."""
     for path in map(Path, paths):
         if not path.is_dir():
             yield path
@@ -223,6 +225,7 @@ def _shelf(repo: str | Path) -> StoredBlobs:
 
 
 def _contents(shelf: StoredBlobs, held: Sequence[StoredBlob]) -> Iterator[tuple[StoredBlob, bytes]]:
+    """Yields each content; like `_asked`, but one at a time: all may not fit in memory."""
     from state_store.documents.errors import TidegateError
 
     try:

@@ -1,4 +1,4 @@
-"""The files that a project starts with, and how they are put there: never over what is there."""
+"""Writes the files that a project starts with; never overwrites a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from state_store.documents.errors import CannotRunError
 
 CI_TEMPLATES = Path(__file__).resolve().parent / "ci_templates"
-# Where each file of a workflow goes: into the repository, or beside the state what is a machine's.
+# Each file of a workflow goes into the repository, or next to the state if it is a machine's.
 REPOSITORY, STATE = "repository", "state"
 WORKFLOWS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "github": (("github.yml", REPOSITORY, ".github/workflows/tidegate.yml"),),
@@ -62,24 +62,24 @@ _EXAMPLE = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that was done, or was not since it is there already."""
+    """A file that was made, or kept because it was there already."""
 
     path: Path
     made: bool
     note: str = ""
 
     def __str__(self) -> str:
-        told = "made" if self.made else "kept, it was there"
-        return f"{told}: {self.path}" + (f"  ({self.note})" if self.note else "")
+        word = "made" if self.made else "kept, it was there"
+        return f"{word}: {self.path}" + (f"  ({self.note})" if self.note else "")
 
 
 def tracker_text() -> str:
-    """A tracker with one item that nothing runs."""
+    """Returns a tracker with one item that no wave takes."""
     return json.dumps({"version": 1, "items": [_EXAMPLE]}, indent=2) + "\n"
 
 
 def place(path: Path, text: str, note: str = "") -> Step:
-    """Write a file where there is nothing, not even a broken link.
+    """Writes a file if nothing is at its path, not even a broken link.
 
     Raises CannotRunError when it cannot be written.
     """
@@ -95,7 +95,7 @@ def place(path: Path, text: str, note: str = "") -> Step:
 
 
 def workflow(kind: str, top: Path, state_dir: Path) -> Iterator[Step]:
-    """The files of a workflow, each put in its place."""
+    """Writes the files of a workflow."""
     for template, where, name in WORKFLOWS[kind]:
         text = (CI_TEMPLATES / template).read_text(encoding="utf-8")
         note = "" if where == REPOSITORY else "set its paths, then install it"
@@ -108,7 +108,7 @@ def workflow(kind: str, top: Path, state_dir: Path) -> Iterator[Step]:
 
 
 def ignore(path: Path, pattern: str) -> Step:
-    """Add a line to a `.gitignore`, unless it is there; what is there stays as it is.
+    """Adds a line to a `.gitignore` unless it is there; other lines stay as they are.
 
     Raises CannotRunError when it cannot be written.
     """

@@ -83,7 +83,7 @@ def _waves(api: StateAPI, _: argparse.Namespace) -> View:
 
 
 def _named(waves: Collection[str], asked: str) -> str:
-    """The wave of that id, or the only one whose id begins so: branches name no more of it."""
+    """Returns the wave with this id, or the only one whose id begins so, as in branch names."""
     if asked in waves:
         return asked
     found = [wave for wave in waves if asked and wave.startswith(asked)]
@@ -116,7 +116,7 @@ def _traces(api: StateAPI, _: argparse.Namespace) -> View:
 
 
 def _with_lost(found: dict[str, Any], living: set[str]) -> dict[str, Any]:
-    """The traces; one without an end whose wave is not under way has ended unseen: `lost`."""
+    """Returns the traces; one without an end whose wave no longer runs is `lost`."""
     agents = [
         {**a, "state": "lost"} if a["ended"] is None and str(a["wave"]) not in living else a
         for a in found["agents"]
@@ -133,11 +133,11 @@ def _status(api: StateAPI, _: argparse.Namespace) -> View:
 
 
 def _with_running(api: StateAPI, living: set[str]) -> dict[str, Any]:
-    """The status, with the waves that are under way. A cycle that ended since, as others had all
-    there was to do, says nothing of those; what people set as the phase stays."""
+    """Adds the running waves to the status. A cycle that ended without work does not hide their
+    phases; a phase that a person set stays."""
     found = api.project("orchestrator_status")
-    told = (e["payload"] | {"ts": e["ts"]} for e in api.get("orchestrator_status"))
-    phases = {one.get("cycle"): one for one in told if isinstance(one.get("phase"), str)}
+    reports = (e["payload"] | {"ts": e["ts"]} for e in api.get("orchestrator_status"))
+    phases = {one.get("cycle"): one for one in reports if isinstance(one.get("phase"), str)}
     running = [_running(api, wave, phases.get(wave)) for wave in living]
     running.sort(key=lambda one: str(one["since"]))
     cycle = found["cycle"] or {"phase": None, "since": None}
@@ -151,14 +151,14 @@ def _with_running(api: StateAPI, living: set[str]) -> dict[str, Any]:
     return {**found, "running": running}
 
 
-def _running(api: StateAPI, wave: str, told: dict[str, Any] | None) -> dict[str, Any]:
-    """A wave under way; one without a scheduler tells no phase."""
+def _running(api: StateAPI, wave: str, report: dict[str, Any] | None) -> dict[str, Any]:
+    """Describes a running wave; one without a scheduler reports no phase."""
     from state_store.database.projections import iso_time
 
-    if told is None:
+    if report is None:
         since = api.project(f"wave:{wave}")["started"]
         return {"phase": "dispatch", "wave_id": wave, "since": since}
-    return {"phase": told["phase"], "wave_id": wave, "since": iso_time(told["ts"])}
+    return {"phase": report["phase"], "wave_id": wave, "since": iso_time(report["ts"])}
 
 
 def _events(api: StateAPI, asked: argparse.Namespace) -> View:
@@ -172,7 +172,7 @@ def _events(api: StateAPI, asked: argparse.Namespace) -> View:
 
 
 def _line(*cells: Any) -> str:
-    """Cells parted by tabs; what is in them makes no line or cell of its own."""
+    """Joins cells by tabs; line breaks and tabs in a cell become spaces."""
     return "\t".join("-" if cell is None else " ".join(str(cell).split()) for cell in cells)
 
 

@@ -1,7 +1,7 @@
-"""Is the project ready for a wave by hand: repository, branch, halt, signs of life, tracker.
+"""Checks that the project is ready for a wave by hand: repository, branch, halt, status, tracker.
 
-The source's checks under the source's names. Whether this machine can run a wave at all is
-`tools/doctor.py`'s to say; whether a wave's items can be run, the engine's.
+The source's checks under the source's names. `tools/doctor.py` checks the machine, and the engine
+checks the items of a wave.
 """
 
 from __future__ import annotations
@@ -48,7 +48,12 @@ def _looks(top: Path, folder: Path) -> Iterator[tuple[str, bool, str]]:
     yield "clean_tree", *clean
     halted = get_halt_info(folder)
     yield "halt", halted is None, f"halted: {halted['reason']}" if halted else "not halted"
-    yield "phase_drift", True, _drift(top, folder)
+    written = parse_state_md_phase(folder / "STATE.md") or parse_state_md_phase(top / "STATE.md")
+    phase = parse_orchestrator_status_phase(folder / "orchestrator-status.json")
+    drift = f"phase {written or phase}" if written or phase else "no file names a phase"
+    if written and phase and written != phase:
+        drift = f"warning: STATE.md says {written}, the orchestrator {phase}"
+    yield "phase_drift", True, drift
     yield "watchdog_heartbeat", *_heartbeat(folder / ".watchdog-heartbeat", HEARTBEAT_S)
     status = folder / "orchestrator-status.json"
     yield "orchestrator_status", *check_orchestrator_status_freshness(status, STATUS_S)
@@ -100,7 +105,7 @@ def parse_orchestrator_status_phase(path: str | Path) -> str | None:
 
 
 def check_orchestrator_status_freshness(path: str | Path, s: float = STATUS_S) -> tuple[bool, str]:
-    """Whether the status is at most `s` seconds old; well when there is none, for nobody drives."""
+    """Returns True for a status of at most `s` seconds, or if there is none."""
     from datetime import UTC, datetime
 
     if not Path(path).exists():
@@ -113,7 +118,7 @@ def check_orchestrator_status_freshness(path: str | Path, s: float = STATUS_S) -
 
 
 def is_git_repo(root: str | Path) -> bool:
-    """Whether a folder lies in a checkout."""
+    """Returns True for a folder in a checkout."""
     from driver.git.private_git import toplevel_of
     from tools.settings.load import process_environment
 
@@ -127,17 +132,17 @@ def get_current_branch(root: str | Path) -> str | None:
 
 
 def is_working_tree_clean(root: str | Path) -> tuple[bool, str]:
-    """Whether no tracked file differs from the last commit; untracked ones may be there."""
-    told = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
-    if told is None:
+    """Returns True if no tracked file differs from the last commit; untracked files may exist."""
+    status = _git(root, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+    if status is None:
         return False, "git status failed"
-    changed = [entry[3:] for entry in told.split("\0") if entry[3:]]
+    changed = [entry[3:] for entry in status.split("\0") if entry[3:]]
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
     return not changed, f"changed: {', '.join(changed[:3])}{more}" if changed else "clean"
 
 
 def can_import_secret_scan() -> bool:
-    """Whether the secret scan is there."""
+    """Returns True if the secret scan can be imported."""
     from importlib.util import find_spec
 
     return find_spec("tools.secret_scan") is not None
@@ -154,7 +159,7 @@ def scan_backlog_items(
 
 
 def _overlaps(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, str]]:
-    """Positions and names of what two items would both write, by the engine's own rules."""
+    """Yields (later, earlier, path) for what two items would both write, by the engine's rules."""
     from driver.domain.item_fields import is_absolute
     from driver.domain.ownership import find_conflicts, parse_owned
     from driver.domain.work_item import ownership_problems
@@ -221,14 +226,6 @@ def _advise(args: argparse.Namespace) -> int:
     lines.append(found.get("error") or found["summary"])
     show(found, map(safe_line, lines), as_json=args.json)
     return 0
-
-
-def _drift(top: Path, folder: Path) -> str:
-    told = parse_state_md_phase(folder / "STATE.md") or parse_state_md_phase(top / "STATE.md")
-    lived = parse_orchestrator_status_phase(folder / "orchestrator-status.json")
-    if told and lived and told != lived:
-        return f"warning: STATE.md says {told}, the orchestrator {lived}"
-    return f"phase {told or lived}" if told or lived else "nobody says a phase"
 
 
 def _heartbeat(path: Path, s: float) -> tuple[bool, str]:

@@ -1,6 +1,6 @@
-"""Manifests to begin with: presets for a project that is still empty, and a check of any manifest.
+"""Makes manifests from presets for a project that is still empty, and checks any manifest.
 
-A preset is a manifest in which `{project_name}` and `{base_dir}` stand for what the project has.
+A preset is a manifest with the placeholders `{project_name}` and `{base_dir}`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PROJECT_NAME, BASE_DIR = "{project_name}", "{base_dir}"
 
 
 def preset_names() -> tuple[str, ...]:
-    """The presets there are."""
+    """Returns the names of the presets."""
     return tuple(sorted(path.stem for path in PRESETS.glob("*.json")))
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """A preset as it is, with its placeholders. Raises InputError for a name that is none."""
+    """Returns a preset with its placeholders. Raises InputError for an unknown name."""
     from state_store.documents.errors import InputError
     from state_store.documents.files import read_json
 
@@ -40,9 +40,9 @@ def load_preset(name: str) -> dict[str, Any]:
 def instantiate_template(
     preset: str | Mapping[str, Any], project_name: str, base_dir: str
 ) -> dict[str, Any]:
-    """A manifest of a preset, by name or itself, for one project; `base_dir` is in its repository.
+    """Returns the manifest of a preset for one project; `base_dir` is in its repository.
 
-    Raises InputError for a project or folder that cannot be one, and a manifest nobody can run.
+    Raises InputError for an invalid project name or folder, or a manifest that cannot be run.
     """
     from state_store.documents.errors import InputError
 
@@ -58,14 +58,20 @@ def instantiate_template(
 def validate_manifest(
     m: object, allow_placeholders: bool = True, require_testcmd: bool = True
 ) -> list[str]:
-    """Everything that keeps a manifest from being run, a sentence each; none when it can be."""
+    """Returns a sentence for each reason why a manifest cannot be run."""
     import json
 
     from driver.domain.ownership import find_conflicts, parse_owned
     from driver.domain.work_item import ManifestError, parse_manifest
 
-    problems = [] if allow_placeholders else _placeholders(json.dumps(m))
-    document = m if require_testcmd else _with_tests(m)
+    text = "" if allow_placeholders else json.dumps(m)
+    problems = [
+        f"{name} stands where a value belongs" for name in (PROJECT_NAME, BASE_DIR) if name in text
+    ]
+    document = m
+    if not require_testcmd and isinstance(m, dict) and isinstance(m.get("items"), list):
+        tested = [{"testCmd": "true", **i} if isinstance(i, dict) else i for i in m["items"]]
+        document = {**m, "items": tested}
     try:
         items = parse_manifest(document, new_wave_id=lambda: "wave").items
     except ManifestError as error:
@@ -78,7 +84,7 @@ def validate_manifest(
 
 
 def validate_presets() -> dict[str, list[str]]:
-    """The problems of each preset, by name."""
+    """Returns the problems of each preset, by name."""
     return {name: validate_manifest(load_preset(name)) for name in preset_names()}
 
 
@@ -108,20 +114,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _validate(args: argparse.Namespace) -> int:
+    from state_store.documents.json_document import read_json
     from tools.program import show
 
-    found = _checked(args.template) if args.template else validate_presets()
+    found = validate_presets()
+    if args.template in found:
+        found = {args.template: found[args.template]}
+    elif args.template:
+        found = {args.template: validate_manifest(read_json(Path(args.template), "template").value)}
     lines = (f"{name}: {line}" for name, wrong in found.items() for line in wrong or ["ok"])
     show({"valid": not any(found.values()), "templates": found}, lines, as_json=args.json)
     return int(any(found.values()))
-
-
-def _checked(template: str) -> dict[str, list[str]]:
-    from state_store.documents.json_document import read_json
-
-    if template in preset_names():
-        return {template: validate_manifest(load_preset(template))}
-    return {template: validate_manifest(read_json(Path(template), "template").value)}
 
 
 def _make(args: argparse.Namespace) -> int:
@@ -162,19 +165,6 @@ def _filled(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
         return {key: _filled(entry, values) for key, entry in value.items()}
     return value
-
-
-def _placeholders(text: str) -> list[str]:
-    return [
-        f"{name} stands where a value belongs" for name in (PROJECT_NAME, BASE_DIR) if name in text
-    ]
-
-
-def _with_tests(document: object) -> object:
-    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
-        return document
-    items = [{"testCmd": "true", **i} if isinstance(i, dict) else i for i in document["items"]]
-    return {**document, "items": items}
 
 
 if __name__ == "__main__":

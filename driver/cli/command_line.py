@@ -1,4 +1,4 @@
-"""What both programs do around a wave: settings, signals, one JSON report, the exit code."""
+"""Runs both engine programs: settings, signals, one JSON report, the exit code."""
 
 from __future__ import annotations
 
@@ -37,31 +37,35 @@ Job = Callable[[argparse.Namespace, cycle.RunWave, CancellationToken], dict[str,
 
 
 def run_manifest(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
-    """`wave_loop.py`, which is `run_wave`'s home."""
+    """Runs `wave_loop.py`, the home of `run_wave`."""
     return _program(args, run_wave, _manifest_report)
 
 
 def run_cycle(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
-    """`wave_scheduler.py`."""
+    """Runs `wave_scheduler.py`."""
     return _program(args, run_wave, _cycle_report)
 
 
 def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int:
     keep_standard_files()
     with listening(CancellationToken()) as stop:  # until the report is written, so that it is whole
-        return _told(args, run_wave, job, stop)
+        return _reported(args, run_wave, job, stop)
 
 
-def _told(
+def _reported(
     args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: CancellationToken
 ) -> int:
-    output = None  # until it is known to be a place for a report
+    output = None  # until the file is known to be writable
     lines: tuple[str, ...] = ()
     try:
         require_current_folder()
         check_places(args)
         output = args.output
-        report, lines = _done(args, run_wave, job, stop)
+        if args.demo is not None:
+            report, lines = _demo(args, run_wave, stop)
+        else:
+            report = job(args, run_wave, stop)
+            lines = summary_lines(report)
     except TidegateError as error:
         report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
     if failpoints.active():
@@ -73,17 +77,7 @@ def _told(
     return code
 
 
-def _done(
-    args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: CancellationToken
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The report, and what people are told after it."""
-    if args.demo is not None:
-        return _demo_done(args, run_wave, stop)
-    report = job(args, run_wave, stop)
-    return report, summary_lines(report)
-
-
-def _demo_done(
+def _demo(
     args: argparse.Namespace, run_wave: cycle.RunWave, stop: CancellationToken
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     from driver.cli import demo  # noqa: PLC0415 - only the demo needs its files
@@ -142,7 +136,7 @@ def _waved(
 
 @contextmanager
 def _asking(args: argparse.Namespace, options: WaveOptions) -> Iterator[WaveOptions]:
-    """The options with whoever is asked before each phase. Raises InputError without a terminal."""
+    """Adds the terminal that `--confirm` asks at. Raises InputError if there is none."""
     if not args.confirm or args.yes:
         yield options
         return
@@ -194,7 +188,7 @@ def _cycle_report(
 
 
 def _repository(args: argparse.Namespace, elsewhere: Sequence[Path]) -> Path | None:
-    """The repository asked for, or the current folder's, or that of a folder `elsewhere`."""
+    """Returns the repository of `--repo`, else of the current folder, else of one `elsewhere`."""
     environ = process_environment()
     if args.repo:
         return open_repository(Path(args.repo), environ).top
@@ -215,7 +209,7 @@ def _settings(args: argparse.Namespace, repo: Path | None) -> Settings:
 
 
 def _bounded(args: argparse.Namespace, manifest: Any) -> Any:
-    """With --one-turn every item gets no repair round."""
+    """Takes all repair rounds from the items if `--one-turn` is set."""
     if not args.one_turn or not isinstance(manifest, dict):
         return manifest
     items = manifest.get("items")

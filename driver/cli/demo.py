@@ -1,7 +1,7 @@
-"""The demo: a small repository with a backlog, and the recorded answers of agents to it.
+"""The demo: makes a small repository with a backlog and recorded answers of agents.
 
-Owns what lies in `demo_files` and how a folder is made from it. The wave that then runs is an
-ordinary one: nothing in the engine knows that it is a demo.
+The files come from `demo_files`. The wave that then runs is an ordinary one: the engine does not
+know that it is a demo.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from driver.terminal.safe_text import typed
 from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import process_environment
 
-# What is text here becomes code there: with a suffix of its own no linter, type checker or test
-# run of this project takes the recorded mistakes for its own.
+# The suffix keeps linters, type checkers and tests of this project from reading the demo's files.
 _FILES = Path(__file__).with_name("demo_files")
 _SUFFIX = ".txt"
 _PROGRAM = Path(__file__).parents[1] / "wave_scheduler.py"
@@ -49,7 +48,7 @@ _WRITTEN_BY = {
 
 
 def make(folder: Path | None) -> Path:
-    """Fill `folder`, or a new temporary one, and return where it is.
+    """Fills `folder`, or a new temporary one, and returns its path.
 
     Raises InputError when `folder` exists and is not empty or cannot be made, CannotRunError when
     there is no git or no room.
@@ -69,7 +68,7 @@ def make(folder: Path | None) -> Path:
 
 
 def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
-    """The scheduler's arguments for the demo in `folder`; flags that name no place are kept."""
+    """Returns the scheduler's arguments for the demo in `folder`; other flags are kept."""
     tracker = folder / _STATE / _TRACKER
     count = len(json.loads(_read(tracker))["items"])
     places = {
@@ -77,10 +76,10 @@ def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
         "config": str(folder / _CONFIG),
         "state_dir": str(folder / _STATE),
         "tracker": str(tracker),
-        # Said as a flag, or a backend named in the environment would be stronger than the config.
+        # As a flag, else a backend named in the environment would win over the config.
         "driver": args.driver or "replay",
         "execute": getattr(args, "execute", False),
-        # The whole of it, whatever a person's own backlog would be cut down to.
+        # All items of the demo, without the user's filters.
         **dict.fromkeys(("only", "label", "lane")),
         "max_items": max(count, getattr(args, "max_items", 0)),
     }
@@ -88,12 +87,12 @@ def arguments(args: argparse.Namespace, folder: Path) -> argparse.Namespace:
 
 
 def farewell(folder: Path, report: Mapping[str, Any]) -> tuple[str, ...]:
-    """Three lines for a newcomer: what was shipped, where to look, how to go on."""
-    python = Path(sys.executable).name
-    run = typed(python, _PROGRAM)
+    """Returns three lines for a newcomer: what was shipped, where to look, how to go on."""
+    run = typed(Path(sys.executable).name, _PROGRAM)
+    shown = f"{_BRANCH}..{report['branch']}" if report.get("branch") else _BRANCH
     return (
         _shipped(report),
-        f"look: {_where_to_look(folder, report)}",
+        "look: " + typed("git", "-C", folder / _REPOSITORY, "log", "--stat", shown),
         f"your own: describe your agent and backlog as in {typed(folder / _CONFIG)} and"
         f" {typed(folder / _STATE / _TRACKER)}, then"
         f" {run} --execute --repo YOUR_REPOSITORY --tracker YOUR_TRACKER",
@@ -111,11 +110,6 @@ def _shipped(report: Mapping[str, Any]) -> str:
     return line + (f" (repair rounds: {rounds})" if rounds else "")
 
 
-def _where_to_look(folder: Path, report: Mapping[str, Any]) -> str:
-    shown = f"{_BRANCH}..{report['branch']}" if report.get("branch") else _BRANCH
-    return typed("git", "-C", folder / _REPOSITORY, "log", "--stat", shown)
-
-
 def _empty_folder(folder: Path | None) -> Path:
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="tidegate-demo-"))
@@ -131,7 +125,7 @@ def _empty_folder(folder: Path | None) -> Path:
 
 
 def _make_repository(home: Path, environ: Mapping[str, str]) -> None:
-    """A repository with one commit, as if cloned from the bare one beside it."""
+    """Makes a repository with one commit, and the bare remote it is pushed to."""
     env = private_environment(environ, home) | _WRITTEN_BY
     repo, remote = home / _REPOSITORY, home / _REMOTE
     for options in (("--bare", str(remote)), (str(repo),)):
@@ -149,7 +143,7 @@ def _make_repository(home: Path, environ: Mapping[str, str]) -> None:
 
 
 def _backlog(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The tracker, its test commands with a Python that this machine has."""
+    """Returns the tracker, with test commands that use a Python of this machine."""
     backlog: dict[str, Any] = json.loads(_read(_FILES / _TRACKER))
     python = _python(environ)
     for item in backlog["items"]:
@@ -185,7 +179,7 @@ def _record(path: Path, items: list[dict[str, Any]]) -> None:
 
 
 def _stored(folder: Path) -> Iterator[tuple[str, str]]:
-    """Repo-relative path and text of the files kept below `folder`."""
+    """Yields the repository path and the text of each file below `folder`."""
     for path in sorted(folder.rglob(f"*{_SUFFIX}")):
         yield path.relative_to(folder).as_posix().removesuffix(_SUFFIX), _read(path)
 

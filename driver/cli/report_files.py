@@ -1,6 +1,6 @@
-"""Where a program's report and recording go: checked before money is spent, written at the end.
+"""Checks the files for report and recording before money is spent, and writes the report.
 
-Knows the standard files too: a program may be started without them, and stdout may go away.
+A program may be started without its standard files, and the reader of stdout may go away.
 """
 
 from __future__ import annotations
@@ -30,40 +30,32 @@ def keep_standard_files() -> None:
 
 
 def check_places(args: argparse.Namespace) -> None:
-    """Raise InputError or CannotRunError for an `--output` or `--record` that cannot be written or
-    is another flag's file: better known before money is spent."""
+    """Raises InputError or CannotRunError if `--output` or `--record` cannot be written or is the
+    file of another flag."""
     taken = {
         f"--{name}": os.path.realpath(value)
         for name in ("config", "tracker", "manifest")
         if (value := getattr(args, name, None))
     }
     for flag, named in (("--output", args.output), ("--record", args.record)):
-        if named is not None:
-            _check_not_taken(flag, Path(named), taken)
-            _check_writable(flag, Path(named))
+        if named is None:
+            continue
+        path, real = Path(named), os.path.realpath(named)
+        for other, theirs in taken.items():
+            if real == theirs:
+                raise InputError(f"{flag} {path} is the file of {other}: name another one")
+        taken[flag] = real
+        if path.is_dir() or not path.parent.is_dir():
+            why = "is a folder" if path.is_dir() else f"has no folder {path.parent} to lie in"
+            raise InputError(f"{flag} {path} {why}: name a file in a folder that exists")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise CannotRunError(f"{flag} {path} may not be written: name another place")
     if args.record and Path(args.record).is_file() and Path(args.record).stat().st_size:
         RecordingWriter(Path(args.record))  # refuses what is no recording
 
 
-def _check_not_taken(flag: str, path: Path, taken: dict[str, str]) -> None:
-    real = os.path.realpath(path)
-    for other, theirs in taken.items():
-        if real == theirs:
-            raise InputError(f"{flag} {path} is the file of {other}: name another one")
-    taken[flag] = real
-
-
-def _check_writable(flag: str, path: Path) -> None:
-    if path.is_dir() or not path.parent.is_dir():
-        why = "is a folder" if path.is_dir() else f"has no folder {path.parent} to lie in"
-        raise InputError(f"{flag} {path} {why}: name a file in a folder that exists")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise CannotRunError(f"{flag} {path} may not be written: name another place")
-
-
 def kept_beside_run(report: dict[str, Any], state_dir: Path) -> dict[str, Any]:
-    """The same report, also beside what the wave's agents and tests printed: whoever closed
-    stdout finds it there."""
+    """Writes the report into the run folder too, in case stdout is closed; returns the report."""
     try:
         folder = state_dir / "runs" / safe_slug(str(report.get("wave_id")))
         if folder.is_dir():
@@ -74,8 +66,8 @@ def kept_beside_run(report: dict[str, Any], state_dir: Path) -> dict[str, Any]:
 
 
 def write_report(report: Mapping[str, Any], output: str | None) -> int:
-    """Write the report where it belongs. A wave's own exit code is never made less of; a report
-    that is asked for and lost is a failure too."""
+    """Writes the report and returns the exit code. A lost report is a failure, and never hides the
+    exit code of the wave."""
     code = int(report.get("exit_code", 0 if report.get("success", True) else 1))
     text = json.dumps(report, indent=2) + "\n"
     if output:
@@ -92,7 +84,7 @@ def write_report(report: Mapping[str, Any], output: str | None) -> int:
 
 
 def _to_stdout(text: str) -> int:
-    """0, or the exit code for a full disk; a reader that went away wants no report."""
+    """Returns 0, or the exit code for a full disk; a reader that went away needs no report."""
     if sys.stdout is None:
         return 0
     try:

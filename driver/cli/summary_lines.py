@@ -1,6 +1,6 @@
-"""The last lines of a run, for people: what shipped and where, and where the rest is kept.
+"""The last lines of a run for its user: what shipped and where, and where the rest is kept.
 
-Pure: reads the report that programs get, and says nothing that is not in it.
+Pure: everything comes from the report that programs get.
 """
 
 from __future__ import annotations
@@ -15,16 +15,28 @@ Json = Mapping[str, Any]
 
 
 def summary_lines(report: Json) -> tuple[str, ...]:
-    """For a wave's or a cycle's report; none where a run found nothing to do."""
+    """Returns the lines for the report of a wave or a cycle; none if there was nothing to do."""
     wave = report.get("wave") or report
     built: Sequence[Json] = wave.get("built") or ()
-    requests = [_request(one) for one in wave.get("pull_requests") or ()]
+    requests = [
+        f"pull request of {one['branch']}: {made['url'] or 'made'} ({made['state']})"
+        if (made := one["pr"]) is not None
+        else f"no pull request of {one['branch'] or 'what earlier runs shipped'}: {one['prError']}"
+        for one in wave.get("pull_requests") or ()
+    ]
     if not built:
         return (*_left_out(report), *requests, *_dry(report))
     shipped = wave.get("shipped")
     open_items = [record for record in built if record["slug"] not in (shipped or ())]
+    items = counted(len(built), "item")
+    count = f"shipped {len(shipped or ())} of {items}"
+    if shipped is None:
+        verified = sum(bool(record["verified"]) for record in built)
+        count = (
+            f"verified {verified} of {items}; nothing is shipped without --git or with mode none"
+        )
     return (
-        _count(built, shipped),
+        count,
         *(_unshipped(record) for record in open_items),
         *_left_out(report),
         *_warnings(report),
@@ -34,7 +46,7 @@ def summary_lines(report: Json) -> tuple[str, ...]:
 
 
 def _dry(report: Json) -> Iterator[str]:
-    """For who only looks, which is a person; a run that finds nothing to do is quiet."""
+    """Yields the lines of a dry run, which a person reads; other runs without work are quiet."""
     if not report.get("dry_run") or "items_selected" not in report or report.get("error"):
         return
     selected = [str(one) for one in report["items_selected"]]
@@ -44,26 +56,18 @@ def _dry(report: Json) -> Iterator[str]:
         yield "dry run: nothing to do now; an item is taken when its status is todo"
 
 
-def _count(built: Sequence[Json], shipped: Sequence[str] | None) -> str:
-    items = counted(len(built), "item")
-    if shipped is not None:
-        return f"shipped {len(shipped)} of {items}"
-    verified = sum(bool(record["verified"]) for record in built)
-    return f"verified {verified} of {items}; nothing is shipped without --git or with mode none"
-
-
 def _warnings(report: Json) -> Iterator[str]:
-    """What went wrong with writing things down, which changes no exit code."""
+    """Yields the faults of records that change no exit code."""
     wave = report.get("wave") or report
     if trouble := wave.get("journal_error"):
         yield f"not all of it is written down: {trouble}"
-    told = (report.get("audit_warning"), (report.get("checkpoint") or {}).get("warning"))
-    yield from filter(None, told)
+    warnings = (report.get("audit_warning"), (report.get("checkpoint") or {}).get("warning"))
+    yield from filter(None, warnings)
 
 
 def _unshipped(record: Json) -> str:
-    told = (record.get(key) for key in ("ship_error", "error", "ship_warning"))
-    why = without_remedy(next(filter(None, told), ""))
+    reasons = (record.get(key) for key in ("ship_error", "error", "ship_warning"))
+    why = without_remedy(next(filter(None, reasons), ""))
     line = f"{record['slug']}: {describe_verdict(record['verdict'], why)}"
     if record.get("savedWork"):
         return f"{line}; its work: {record['savedWork']}"
@@ -72,7 +76,7 @@ def _unshipped(record: Json) -> str:
 
 
 def _left_out(report: Json) -> Iterator[str]:
-    """Broken items one by one; those that only wait for their turn as a number."""
+    """Yields each broken item, and the number of those that only wait for their turn."""
     skipped: Sequence[Json] = report.get("items_skipped") or ()
     skipped = [one for one in skipped if one["reason"] != NOT_ASKED_FOR]
     broken = [one for one in skipped if one["reason"] not in PATIENT]
@@ -96,11 +100,3 @@ def _shipment(repo: Json) -> Iterator[str]:
     # Not HEAD: what is checked out may have been moved ahead, or be another branch than the target.
     since = (repo.get("onto") or "HEAD")[:12]
     yield "look: " + typed("git", "-C", repo["repo"], "log", "--stat", f"{since}..{branch}")
-
-
-def _request(one: Json) -> str:
-    made = one["pr"]
-    if made is None:
-        what = one["branch"] or "what earlier runs shipped"
-        return f"no pull request of {what}: {one['prError']}"
-    return f"pull request of {one['branch']}: {made['url'] or 'made'} ({made['state']})"

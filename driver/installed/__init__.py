@@ -1,7 +1,7 @@
 """The package `tidegate`: the one folder that pip installs, with all other packages below it.
 
 Their modules import each other as `driver`, `tools` and `state_store`, so importing this package
-puts the folder that holds them first on the import path, before anybody else's `tools`.
+puts the folder that holds them first on the import path, before any other package `tools`.
 """
 
 import sys
