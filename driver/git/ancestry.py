@@ -1,4 +1,4 @@
-"""What the history of commits has in it, in whichever git dir it is looked up."""
+"""Questions to the history of commits, in whichever git dir they are asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Written:
 
 
 def is_in_history(git_dir: Path, env: Mapping[str, str], commit: str, tip: str) -> bool:
-    """Whether the history of `tip` has `commit` in it; False also when either is not known."""
+    """True when the history of `tip` has `commit` in it; False also when either is not known."""
     asked = (f"--git-dir={git_dir}", "merge-base", "--is-ancestor", commit, tip)
     return bool(commit) and run_git(asked, cwd=git_dir, env=env, accept=(0, 1, 128)).ok
 

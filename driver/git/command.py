@@ -1,4 +1,4 @@
-"""How git is started: its environment, its time limits, and the one error when it fails.
+"""Starts git: its environment, its time limits, and the one error when it fails.
 
 Two environments exist. The private one is for our own git dirs and reads no configuration but
 ours, so nothing an agent writes can be executed. The user's one is for reading the user's
@@ -99,8 +99,8 @@ def verb_of(argv: Sequence[str]) -> str:
 def last_words(stderr: str) -> str:
     """The lines of git's complaint that say what is wrong, as one line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    told = [line for line in lines if re.match(r"(fatal|error|remote|!)", line)] or lines[-1:]
-    return "; ".join(told[:6]) or "it said nothing"
+    causes = [line for line in lines if re.match(r"(fatal|error|remote|!)", line)] or lines[-1:]
+    return "; ".join(causes[:6]) or "it said nothing"
 
 
 def with_config(env: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -133,7 +133,12 @@ def private_environment(environ: Mapping[str, str], home: Path) -> dict[str, str
 
 def user_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """For the user's repository: their settings and log-ins, but no hook, prompt or monitor."""
-    kept = {name: value for name, value in environ.items() if _is_for_git(name)}
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if _USERS_GIT.fullmatch(name)
+        or not (name.startswith(_NOT_FOR_GIT) or _MODEL_KEY.fullmatch(name))
+    }
     return with_config(kept | _QUIET | {"SSH_ASKPASS_REQUIRE": "never"}, _INERT_CONFIG)
 
 
@@ -147,12 +152,6 @@ def frozen_environment(
     sealed = private_environment({}, git_dir)
     kept = {name: v for name, v in sealed.items() if name not in ("HOME", "XDG_CONFIG_HOME")}
     return with_config(config_free | kept, config)
-
-
-def _is_for_git(name: str) -> bool:
-    if _USERS_GIT.fullmatch(name):
-        return True
-    return not name.startswith(_NOT_FOR_GIT) and not _MODEL_KEY.fullmatch(name)
 
 
 def run_git(
@@ -185,7 +184,7 @@ def run_git(
 
 @contextmanager
 def talking(argv: Sequence[str]) -> Iterator[None]:
-    """Around every git that is run: where a test can make us die, just before and just after."""
+    """Wraps every run of git in failure points, at which a test can kill this process."""
     verb = verb_of(argv)
     failpoint(f"git.before_{verb}")
     yield

@@ -1,4 +1,4 @@
-"""Commits to make, and the stream that has `git fast-import` make them. Pure; no I/O here."""
+"""Commits to make, and the input for `git fast-import` that makes them. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Commit:
 
 
 def import_stream(ref: str, parent: str, specs: Sequence[CommitSpec]) -> bytes:
-    """A chain of commits on `parent`. For each, git answers with its id and a line of its tree."""
+    """The input for a chain of commits on `parent`; git prints the id and a tree line of each."""
     commands = [
         _commit_command(ref, spec, parent if number == 0 else "")
         for number, spec in enumerate(specs)

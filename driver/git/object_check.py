@@ -1,4 +1,4 @@
-"""Git objects as bytes: whether they are what their names say, and which a pack has. Pure."""
+"""Git objects as bytes: the check of content against name, and the names that a pack holds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,19 +46,19 @@ def read_objects(printed: bytes) -> Iterator[GitObject]:
 
 
 class Recent:
-    """The contents of what was just examined, which somebody asks for again at once. Only for
-    objects that are what their names say; safe to use from many threads."""
+    """The contents of objects that were just examined and are asked for again at once. Only for
+    objects whose content fits their name. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._kept = deque[Mapping[str, bytes]](maxlen=_KEPT)
 
     def keep(self, printed: bytes) -> None:
-        """Of many or large objects nothing is kept."""
+        """Keep the printed objects, unless they are many or large."""
         if len(printed) <= _KEPT_BYTES:
             self._kept.append({one.name: one.body for one in read_objects(printed)})
 
     def among(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Those of the objects that are still known."""
+        """The contents of those of the objects that are still kept."""
         known = {name: body for one in tuple(self._kept) for name, body in one.items()}
         return {name: known[name] for name in names if name in known}
 
@@ -84,8 +85,8 @@ def names_in_index(index: bytes, width: int) -> tuple[str, ...]:
 
 
 def touched_since(objects: Path, since_ns: int, width: int) -> set[str]:
-    """The names, of `width` bytes each, of loose objects and of all objects in packs that are new
-    or changed; more than these at most."""
+    """The names, of `width` bytes each, of new or changed loose objects and of all objects in new
+    or changed packs; more than these at most."""
     names = set[str]()
     for folder in _entries(objects):
         if len(folder.name) == 2:
@@ -93,15 +94,11 @@ def touched_since(objects: Path, since_ns: int, width: int) -> set[str]:
         elif folder.name == "pack":
             changed = {Path(e.path).stem for e in _entries(folder.path) if _is_new(e, since_ns)}
             for stem in changed:
-                names |= {*_packed(Path(folder.path, f"{stem}.idx"), width)}
+                # No pack without an index; git does not read it either.
+                with suppress(OSError):
+                    index = Path(folder.path, f"{stem}.idx").read_bytes()
+                    names |= {*names_in_index(index, width)}
     return names
-
-
-def _packed(index: Path, width: int) -> tuple[str, ...]:
-    try:
-        return names_in_index(index.read_bytes(), width)
-    except OSError:  # no pack without an index; git does not read it either
-        return ()
 
 
 def _entries(folder: Path | str) -> Iterator[os.DirEntry[str]]:

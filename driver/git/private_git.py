@@ -1,9 +1,8 @@
 """Git as the orchestrator uses it: a bare git dir of our own that borrows the user's objects.
 
 Agents' files are only ever read and written through `PrivateGit`: no configuration, hook, filter,
-exclude file or index of theirs is used. The user's repository is in `repository`, its remote in
-`remote` and `push`, the environment git runs in in `git_command`; their public names are
-importable here.
+exclude file or index of theirs is used. The public names of `repository`, `remote` and `push` are
+importable here too.
 """
 
 from __future__ import annotations
@@ -16,14 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from driver.domain.results import MODE_NESTED, Change
 from driver.filesystem.tree import OversizeError, files_of, sorted_by_kind
-from driver.git.command import (
-    BULK_TIMEOUT_S,
-    GitError,
-    raw,
-    records,
-    run_git,
-    text,
-)
+from driver.git.command import BULK_TIMEOUT_S, GitError, raw, records, run_git, text
 from driver.git.commit_spec import Commit, CommitSpec, import_stream
 from driver.git.private_reader import PrivateTrees
 from driver.git.push import Sending, send
@@ -65,7 +57,7 @@ _NO_WORK = ("--exclude=__pycache__/", "--exclude=*.py[co]")
 
 @dataclass(frozen=True, slots=True)
 class PrivateGit(PrivateTrees):
-    """What is read from work trees and written as trees and commits, in a git dir of our own.
+    """Reads work trees and writes trees and commits, in a git dir of our own.
 
     Every method raises GitError when git fails and CannotRunError when there is no git.
     """
@@ -86,8 +78,8 @@ class PrivateGit(PrivateTrees):
     def switch(self, tree: str, work_tree: Path, index: Path) -> None:
         """Make the tracked files exactly those of `tree` again; leave all other files alone.
 
-        Which files need writing is told by stat data, so whoever must not be fooled by a file
-        with its times set back deletes what may have been touched first.
+        Git decides by stat data which files need writing. Where times may have been set back, the
+        caller deletes first what may have been touched.
         """
         self._in(work_tree, index, "read-tree", "--reset", "-u", tree, timeout_s=BULK_TIMEOUT_S)
 
@@ -116,9 +108,9 @@ class PrivateGit(PrivateTrees):
         return self._id(self._in(work_tree, index, "write-tree"))
 
     def ignored(self, work_tree: Path, index: Path, paths: Iterable[str]) -> dict[str, str]:
-        """Which of `paths` the ignore rules in a work tree leave out, with the rule of each.
+        """The paths that the ignore rules in a work tree leave out, with the rule of each.
 
-        Whether a path is tracked does not matter; a folder's ends in "/".
+        Tracked paths count like others; the path of a folder ends in "/".
         """
         asked = [path for path in paths if self._has_rules(work_tree, path)]
         fed = b"".join(b"./" + raw(path) + b"\0" for path in asked)
@@ -126,14 +118,14 @@ class PrivateGit(PrivateTrees):
             return {}
         # This one command knows no literal paths, hence the `./`, which ends all magic.
         argv = ("--no-literal-pathspecs", "check-ignore", "--no-index", "-v", "-z", "--stdin")
-        told = self._in(work_tree, index, *argv, stdin=fed, accept=(0, 1, 128))
-        fields = iter(records(told.stdout))
+        matched = self._in(work_tree, index, *argv, stdin=fed, accept=(0, 1, 128))
+        fields = iter(records(matched.stdout))
         found = zip(fields, fields, fields, fields, strict=False)
         return {path.removeprefix("./"): f"{file}:{line} {rule}" for file, line, rule, path in found
                 if not rule.startswith("!")}  # fmt: skip
 
     def _has_rules(self, work_tree: Path, path: str) -> bool:
-        """Whether there is any file that could make git leave `path` out."""
+        """True when there is any file that could make git leave `path` out."""
         above = (work_tree / folder for folder in PurePosixPath(path).parents)
         files = (self.path / "info" / "exclude", *(folder / ".gitignore" for folder in above))
         return any(map(os.path.lexists, files))
@@ -164,14 +156,13 @@ class PrivateGit(PrivateTrees):
         return tuple(records(self._in(self.path, index, *asked).stdout))
 
     def filtered(self, work_tree: Path, index: Path, paths: Sequence[str]) -> tuple[str, ...]:
-        """Those of the paths that attributes in `index` give to a filter program, which we never
-        run."""
+        """The paths that attributes in `index` give to a filter program, which we never run."""
         asked = b"".join(raw(path) + b"\0" for path in paths)
         command = ("check-attr", "--cached", "--stdin", "-z", "filter")
         fields = records(self._in(work_tree, index, *command, stdin=asked).stdout)
         without = ("unspecified", "unset", "set", "")
-        told = zip(fields[::3], fields[2::3], strict=True)
-        return tuple(path for path, value in told if value not in without)
+        values = zip(fields[::3], fields[2::3], strict=True)
+        return tuple(path for path, value in values if value not in without)
 
     def tree_with(self, base_tree: str, changes: Iterable[Change]) -> str:
         """The tree that is `base_tree` with these changes and nothing else."""
@@ -189,13 +180,14 @@ class PrivateGit(PrivateTrees):
         if not specs:
             return ()
         stream = import_stream(f"refs/tidegate/{uuid.uuid4().hex}", parent, specs)
-        told = self._git("fast-import", "--quiet", "--force", stdin=stream)
-        lines = text(told.stdout).splitlines()
+        lines = text(
+            self._git("fast-import", "--quiet", "--force", stdin=stream).stdout
+        ).splitlines()
         trees = [line.split()[2] for line in lines[1::2]]
         return tuple(map(Commit, lines[::2], trees))
 
     def store(self, content: bytes) -> str:
-        """The id of a file with this content, which is there from now on."""
+        """Store a file's content and return its id."""
         return self._id(self._git("hash-object", "-w", "--stdin", stdin=content))
 
     def create_ref(self, repo: Repository, commit: str, ref: str, was: str = "") -> None:

@@ -1,12 +1,13 @@
-"""The bare git dir of our own: made, opened again, and git started in it.
+"""The bare git dir of our own, and what is read from trees in it.
 
-It borrows the user's objects; no configuration, hook or index of anybody else counts in it.
+It borrows the user's objects; no configuration, hook or index but its own counts in it.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -49,7 +50,7 @@ class PrivateDir:
 
     @classmethod
     def reopen(cls, path: Path, environ: Mapping[str, str]) -> Self:
-        """One that an earlier run made."""
+        """Open the one that an earlier run made."""
         env = private_environment(environ, path)
         asked = (f"--git-dir={path}", "rev-parse", "--show-object-format")
         return cls(path, text(run_git(asked, cwd=path, env=env).stdout).strip(), environ, env)
@@ -75,6 +76,7 @@ class PrivateDir:
         timeout_s: float = LOCAL_TIMEOUT_S,
         accept: Sequence[int] = (0,),
     ) -> Captured:
+        """Run git on a work tree and an index of its own."""
         argv = (f"--git-dir={self.path}", f"--work-tree={work_tree}", *args)
         env = {**self.env, "GIT_INDEX_FILE": str(index)}
         return run_git(
@@ -87,26 +89,20 @@ class PrivateDir:
             self._in(work_tree, index, "update-index", "-z", "--add", "--remove", "--replace", how,
                      stdin=fed, timeout_s=BULK_TIMEOUT_S)  # fmt: skip
 
-    def _temporary_index(self) -> _TemporaryIndex:
-        return _TemporaryIndex(self.path / f"index-{uuid.uuid4().hex}")
+    @contextmanager
+    def _temporary_index(self) -> Iterator[Path]:
+        path = self.path / f"index-{uuid.uuid4().hex}"
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
 
     @staticmethod
     def _id(done: Captured) -> str:
         return text(done.stdout).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class _TemporaryIndex:
-    path: Path
-
-    def __enter__(self) -> Path:
-        return self.path
-
-    def __exit__(self, *_: object) -> None:
-        self.path.unlink(missing_ok=True)
-
-
-_AT_ONCE = 500  # objects whose content is in memory
+_AT_ONCE = 500  # objects whose content is in memory at a time
 _MODE_FOLDER = "040000"
 _AS_PATCH = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff",
              "--no-textconv", "--no-color")  # fmt: skip
@@ -114,7 +110,7 @@ _AS_PATCH = ("-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-d
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The difference of two trees; `forged` are ids of objects that are not what they say."""
+    """The difference of two trees; `forged` are ids of objects whose content is another."""
 
     changes: tuple[Change, ...]
     patch: bytes
@@ -132,9 +128,8 @@ class PrivateTrees(PrivateDir):
     def subtree(self, commit: str, path: str) -> str:
         """The id of a folder's tree in a commit, of the whole one for ""; "" where it has none."""
         asked = ("cat-file", "--batch-check=%(objecttype) %(objectname)")
-        kind, _, found = text(self._git(*asked, stdin=raw(f"{commit}:{path}\n")).stdout).partition(
-            " "
-        )
+        answer = text(self._git(*asked, stdin=raw(f"{commit}:{path}\n")).stdout)
+        kind, _, found = answer.partition(" ")
         return found.strip() if kind == "tree" else ""
 
     def paths_in(self, tree: str) -> tuple[str, ...]:
@@ -142,26 +137,26 @@ class PrivateTrees(PrivateDir):
         return tuple(records(self._git("ls-tree", "-r", "-z", "--name-only", tree).stdout))
 
     def changes(self, base_tree: str, tree: str) -> tuple[Change, ...]:
-        """What differs between two trees, by path; a rename is a deletion and an addition."""
+        """The changes from one tree to another, by path; a rename is a deletion and an addition."""
         if base_tree == tree:
             return ()
-        told = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree, tree)
-        fields = records(told.stdout)
+        listed = self._git("diff-tree", "-r", "-z", "--raw", "--no-renames", base_tree, tree)
+        fields = records(listed.stdout)
         return tuple(map(_change, fields[::2], fields[1::2]))
 
     def examined(self, base_tree: str, tree: str) -> Examined:
-        """What `changes` and `patch` tell of two trees, and the ids of what `tree` has over
-        `base_tree` whose content is another than they say.
+        """The `changes` and the `patch` of two trees, and the forged objects: ids that `tree` has
+        over `base_tree` and whose content does not fit them.
 
-        Git never looks, and does not write what it has by name: whoever lays down an object first
-        decides what is read for it.
+        Git does not check that, and does not write an object that it has by name: the process that
+        lays down an object first decides what is read for it.
         """
         if base_tree == tree:
             return Examined((), b"", ())
         asked = ("diff-tree", "-t", "-z", "--raw", *_AS_PATCH, base_tree, tree)
         # No field is empty, so two NULs stand between what has changed and the patch only.
-        told, _, patch = self._git(*asked).stdout.partition(b"\0\0")
-        fields = records(told.rstrip(b"\0") + b"\0")
+        listed, _, patch = self._git(*asked).stdout.partition(b"\0\0")
+        fields = records(listed.rstrip(b"\0") + b"\0")
         entries = [*map(_change, fields[::2], fields[1::2])]
         new = {c.blob for c in entries if c.blob and c.mode != MODE_NESTED} | {tree}
         changes = tuple(c for c in entries if _MODE_FOLDER not in (c.mode, c.base_mode))
@@ -169,22 +164,21 @@ class PrivateTrees(PrivateDir):
 
     def objects_in(self, tree: str) -> frozenset[str]:
         """The ids of a tree and of all files, links and trees in it."""
-        told = records(self._git("ls-tree", "-r", "-t", "-z", tree).stdout)
-        return frozenset({tree, *(line.partition("\t")[0].split(" ")[2] for line in told)})
+        entries = records(self._git("ls-tree", "-r", "-t", "-z", tree).stdout)
+        return frozenset({tree, *(entry.partition("\t")[0].split(" ")[2] for entry in entries)})
 
     def replaced(self, ids: Set[str], borrowed: Path) -> tuple[str, ...]:
-        """Those of the ids that have another content than they say, laid down since this git dir
-        was made, in it or in the folder of `borrowed` objects."""
+        """The ids of forged objects that were laid down since this git dir was made, in it or in
+        the folder of `borrowed` objects."""
         since, width = (self.path / "HEAD").stat().st_ctime_ns, len(self._no_object) // 2
-        folders = (borrowed, self.path / "objects")
-        return self._misnamed(
-            set[str]().union(*(touched_since(f, since, width) for f in folders)) & ids
-        )
+        new = (touched_since(f, since, width) for f in (borrowed, self.path / "objects"))
+        return self._misnamed(set[str]().union(*new) & ids)
 
     def _misnamed(self, ids: Iterable[str]) -> tuple[str, ...]:
-        found: list[str] = []
-        for some in _batches(sorted(ids)):
-            asked = "".join(f"{one}\n" for one in some).encode()
+        """The ids whose objects have another content, or are missing."""
+        found, wanted = list[str](), sorted(ids)
+        for start in range(0, len(wanted), _AT_ONCE):
+            asked = "".join(f"{one}\n" for one in wanted[start : start + _AT_ONCE]).encode()
             printed = self._git("cat-file", "--batch", stdin=asked).stdout
             wrong = misnamed(printed)
             if not wrong:
@@ -213,19 +207,15 @@ class PrivateTrees(PrivateDir):
         fed = "".join(f"{one}\n" for one in wanted if one not in held).encode()
         if not fed:
             return held
-        told = self._git("cat-file", "--batch", stdin=fed)
-        found = {one.name: one for one in read_objects(told.stdout)}
+        printed = self._git("cat-file", "--batch", stdin=fed)
+        found = {one.name: one for one in read_objects(printed.stdout)}
         if missing := [name for name, one in found.items() if not one.kind]:
-            raise GitError(told.argv, 0, f"fatal: no object {missing[0]}".encode())
+            raise GitError(printed.argv, 0, f"fatal: no object {missing[0]}".encode())
         return held | {name: one.body for name, one in found.items()}
 
 
-def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
-
-
-def _change(told: str, path: str) -> Change:
-    base_mode, mode, base_blob, blob, status = told.lstrip(":").split(" ")
+def _change(entry: str, path: str) -> Change:
+    base_mode, mode, base_blob, blob, status = entry.lstrip(":").split(" ")
     gone, new = status == "D", status == "A"
     return Change(
         path=path,

@@ -1,4 +1,4 @@
-"""What a push came to: its word, told from what git and the remote said. Pure."""
+"""The result of a push: a word for it, read from the output of git and the remote. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NO_RIGHTS, GONE, UNREACHABLE = "no_rights", "gone", "unreachable"
 UNVERIFIED, INTERRUPTED, FAILED = "unverified", "interrupted", "failed"
 ANSWERED = (ADVANCED, PROTECTED, HOOK, FAILED)
 
-# What remotes say, the first that fits. A server's own rules come before its hooks, for hosts
-# tell of them through a hook; what it says of rights comes before both.
-_SAID = (
+# The first pattern that fits counts. A server's own rules come before its hooks, for hosts report
+# them through a hook; its words about rights come before both.
+_PATTERNS = (
     (NO_RIGHTS, r"permission|access denied|not allowed to push code to this|\b40[13]\b|denied to "
                 r"|authentication failed|could not read (username|password)|read.only"
                 r"|host key verification failed|unable to create temporary object"),
@@ -41,12 +41,12 @@ _HOW = {
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """How a push ended; `reason` is one sentence without credentials, "" when all went well.
+    """The end of a push; `reason` is one sentence without credentials, "" when all went well.
 
     `kind`: "advanced" (the branch is not where it was expected), "protected" (by the remote's
     rules), "hook" (a hook there said no), "no_rights" (log-in or rights), "gone" (no repository
-    there), "unreachable", "unverified" (sent, but not seen there), "interrupted" (nobody knows
-    whether it arrived), "failed". Of a fenced push also MOVED (others shipped since: nothing was
+    there), "unreachable", "unverified" (sent, but not seen there), "interrupted" (it may
+    have arrived), "failed". Of a fenced push also MOVED (others shipped since: nothing was
     published) and UNFENCED (the remote takes no fence; where it went well, the branch alone).
     """
 
@@ -56,29 +56,27 @@ class PushResult:
 
 
 def failure_of(branch: str, done: Captured) -> PushResult:
-    """A refusal told apart by what git and the remote say: about the branch, else in general."""
-    said = redacted(text(done.stdout) + "\n" + text(done.stderr))
-    refused = statuses_in(said)
+    """The refusal that git and the remote print: about the branch, else in general."""
+    refused = statuses_in(redacted(text(done.stdout) + "\n" + text(done.stderr)))
     mine = refused.get(f"refs/heads/{branch}")
     # Where all refs or none are moved, only the one that was in the way says what it was.
     others = (why for why in refused.values() if "atomic" not in why)
     status = next(others, mine) if mine is None or "atomic" in mine else mine
-    told = last_words(redacted(text(done.stderr)))
-    told = f"{status}: {told}" if status else told
-    kind = push_word(told, answered=status is not None)
-    return PushResult(False, f"{_HOW[kind].format(branch=branch)}: {told}", kind)
+    words = last_words(redacted(text(done.stderr)))
+    words = f"{status}: {words}" if status else words
+    kind = push_word(words, answered=status is not None)
+    return PushResult(False, f"{_HOW[kind].format(branch=branch)}: {words}", kind)
 
 
-def push_word(told: str, *, answered: bool) -> str:
-    """The word for what a remote said; `answered` where it came as far as the branch."""
-    words = re.sub(r"'[^']*'", "''", told.lower())  # names and addresses may read like anything
-    found = (word for word, said in _SAID if re.search(said, words))
+def push_word(message: str, *, answered: bool) -> str:
+    """The kind of a remote's refusal; `answered` when it got as far as the branch."""
+    words = re.sub(r"'[^']*'", "''", message.lower())  # names and addresses may read like anything
+    found = (kind for kind, pattern in _PATTERNS if re.search(pattern, words))
     if answered:
-        return next((word for word in found if word != GONE), FAILED)
-    return next((word for word in found if word in (NO_RIGHTS, GONE)), UNREACHABLE)
+        return next((kind for kind in found if kind != GONE), FAILED)
+    return next((kind for kind in found if kind in (NO_RIGHTS, GONE)), UNREACHABLE)
 
 
 def statuses_in(porcelain: str) -> dict[str, str]:
-    """What `git push --porcelain` says of each ref that was refused."""
-    found = re.findall(r"^!\t[^:\s]*:(\S+)\t(.*)$", porcelain, re.MULTILINE)
-    return dict(found)
+    """Each refused ref in the output of `git push --porcelain`, with the reason."""
+    return dict(re.findall(r"^!\t[^:\s]*:(\S+)\t(.*)$", porcelain, re.MULTILINE))

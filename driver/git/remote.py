@@ -1,7 +1,6 @@
-"""Where shipped work goes: the user's remote as it was at the start, and what is there now.
+"""The user's remote as it was at the start: finds it, asks for its refs, fetches from it.
 
-Finds it, asks it and fetches from it; what is sent there is `push`'s. Whoever cannot be asked
-answers with a PushResult, which says why without credentials.
+A remote that cannot be asked is a PushResult, which says why without credentials. `push` sends.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ class Remote:
     """A remote as the user had it at the start; agents cannot redirect it afterwards.
 
     `url` is the literal push URL, `address` the one that is fetched from, as it is written down;
-    `config` holds how to log in there. All may carry secrets and stay out of `repr`. Who talks to
-    it runs in `processes`, and so ends with the wave.
+    `config` holds how to log in there. All may carry secrets and stay out of `repr`. Programs
+    that talk to it run in `processes`, and so end with the wave.
     """
 
     name: str
@@ -58,16 +57,18 @@ def find_remote(
     Raises InputError when `name` is not configured.
     """
     env = user_environment(environ)
-    at = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}")
     settings = configured(repo, environ)
     chosen = _choose(repo, settings, name)
     if chosen is None:
         return None
-    asked = (*at, "remote", "get-url", "--push", chosen)
+    asked = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}",
+             "remote", "get-url", "--push", chosen)  # fmt: skip
     url = text(run_git(asked, cwd=repo.top, env=env).stdout).splitlines()[0]
+    if ":" not in url.split("/", 1)[0] and not url.startswith(("/", "~")):
+        url = str(repo.top / url)  # as seen from the user's checkout, where we do not push from
     frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
     address = dict(settings)[f"remote.{chosen}.url"]
-    return Remote(chosen, _absolute(url, repo.top), frozen, processes or Processes(), address)
+    return Remote(chosen, url, frozen, processes or Processes(), address)
 
 
 def _choose(repo: Repository, settings: Sequence[tuple[str, str]], name: str | None) -> str | None:
@@ -87,14 +88,6 @@ def _choose(repo: Repository, settings: Sequence[tuple[str, str]], name: str | N
         next(iter(there)) if len(there) == 1 else None,
     )
     return next((one for one in wanted if one in there), None)
-
-
-def _absolute(url: str, top: Path) -> str:
-    """A relative path means one seen from the user's checkout, which is not where we push from."""
-    before_slash = url.split("/", 1)[0]
-    if ":" in before_slash or url.startswith(("/", "~")):
-        return url
-    return str(top / url)
 
 
 def refs_on(
@@ -134,7 +127,7 @@ def heads_on(
 def why_unreachable(
     remote: Remote, repo: Repository, environ: Mapping[str, str], timeout_s: float
 ) -> str:
-    """Why the remote does not answer, without credentials; "" when it does. Nobody is asked."""
+    """Why the remote does not answer, without credentials; "" when it does. Asks for no log-in."""
     seen = heads_on(repo.git_dir, environ, remote, timeout_s)
     return seen.reason if isinstance(seen, PushResult) else ""
 
@@ -166,7 +159,7 @@ def fetch_head(
 
 
 def access_environment(environ: Mapping[str, str], git_dir: Path, remote: Remote) -> dict[str, str]:
-    """What git is run with to talk to the remote, with nobody there to answer a prompt."""
+    """The environment in which git talks to the remote: no program in it may prompt."""
     env = frozen_environment(environ, git_dir, remote.config)
     command = env.get("GIT_SSH_COMMAND") or dict(remote.config).get("core.sshcommand") or "ssh"
     if PurePath(command.split()[0]).stem == "ssh" and "GIT_SSH" not in env:
@@ -190,7 +183,7 @@ def talk(
     args: Sequence[str],
     timeout_s: float = NETWORK_TIMEOUT_S,
 ) -> Captured | PushResult:
-    """What a git command that talks to the remote said, or why it did not come to its end."""
+    """Run a git command that talks to the remote; a PushResult when it did not end by itself."""
     # Supervised like an agent: a push that outlived us would arrive after the next run has begun.
     argv, env = ("git", f"--git-dir={git_dir}", *args), access_environment(environ, git_dir, remote)
     with talking(argv):
@@ -206,7 +199,7 @@ def talk(
 def _listed(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, about: str, patterns: Iterable[str]
 ) -> dict[str, str] | PushResult:
-    """The refs that fit; a refusal is told as one `about` that branch or remote."""
+    """The refs that fit; a refusal names the branch or remote `about`."""
     seen = talk(git_dir, environ, remote, ("ls-remote", remote.url, *patterns))
     if isinstance(seen, PushResult):
         return seen

@@ -1,8 +1,7 @@
-"""The user's repository, which is only read: where it is, what it is on.
+"""The user's repository: where it is, its branches, its configuration.
 
-Also the two deliberate writes there: one line in `info/exclude`, and a fast-forward of a branch
-when the user asked to ship onto it. What is built and pushed belongs to `git`,
-and whether something changed there to `checkout_watch`.
+It is only read, but for two deliberate writes: one line in `info/exclude`, and a fast-forward of a
+branch when the user asked to ship onto it.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from driver.git.command import (
 from driver.terminal.safe_text import counted
 from state_store.documents.errors import CannotRunError, InputError
 
+_NO_WORK_TREE = (b"must be run in a work tree", b"bare repository")
 _OLDEST_GIT = (2, 32)  # GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT: before it, nothing can be sealed off
 
 
@@ -56,7 +56,7 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
     env = user_environment(environ)
     if not path.is_dir():
         raise InputError(f"{path} is not a folder: name a folder inside a git repository")
-    _check_version(path, env)
+    git_version(path, environ)
     top, git_dir, common_dir, object_format, shallow = _locate(path, env)
     at = (f"--git-dir={git_dir}", f"--work-tree={top}")
     head = run_git((*at, "rev-parse", "-q", "--verify", "HEAD^{commit}"), cwd=top, env=env,
@@ -92,12 +92,12 @@ def check_usable(repo: Repository, environ: Mapping[str, str]) -> None:
 
 
 def _check_refs(repo: Repository, environ: Mapping[str, str]) -> None:
-    """Whoever watches a checkout reads the files of its refs; a reftable has none."""
+    """The checkout guard reads the files of refs; a repository with a reftable has none."""
     try:
-        told = (repo.common_dir / "config").read_bytes().lower()
+        config = (repo.common_dir / "config").read_bytes().lower()
     except OSError:
         return
-    if b"refstorage" not in told:  # hardly ever, and asking costs a process
+    if b"refstorage" not in config:  # nearly always; asking git costs a process
         return
     kept_as = dict(configured(repo, environ)).get("extensions.refstorage", "files")
     if kept_as.partition(":")[0].lower() != "files":
@@ -108,15 +108,14 @@ def _check_refs(repo: Repository, environ: Mapping[str, str]) -> None:
 
 
 def _check_complete(repo: Repository, environ: Mapping[str, str]) -> None:
-    """A partial clone may lack files of its commit: they are fetched from its own remote and by its
-    user's git only, which ours never do."""
+    """A partial clone may lack files of its commit, which only the user's own git fetches."""
     if not any((repo.objects / "pack").glob("*.promisor")):
         return
     at, tree = f"--git-dir={repo.git_dir}", f"{repo.head}^{{tree}}"
     asked = (at, "rev-list", "--objects", "--missing=print", tree)
     env = user_environment(environ)
-    told = run_git(asked, cwd=repo.top, env=env, timeout_s=BULK_TIMEOUT_S).stdout
-    if missing := sum(line.startswith(b"?") for line in told.splitlines()):
+    listed = run_git(asked, cwd=repo.top, env=env, timeout_s=BULK_TIMEOUT_S).stdout
+    if missing := sum(line.startswith(b"?") for line in listed.splitlines()):
         empty = (at, "hash-object", "-t", "tree", "--stdin")
         nothing = text(run_git(empty, cwd=repo.top, env=env).stdout).strip()
         raise CannotRunError(
@@ -126,16 +125,13 @@ def _check_complete(repo: Repository, environ: Mapping[str, str]) -> None:
 
 
 def git_version(cwd: Path, environ: Mapping[str, str]) -> str:
-    """What git says of itself. Raises CannotRunError when it is missing or too old."""
-    return _check_version(cwd, user_environment(environ))
-
-
-def _check_version(cwd: Path, env: Mapping[str, str]) -> str:
-    told = text(run_git(("version",), cwd=cwd, env=env).stdout).strip()
-    found = re.search(r"(\d+)\.(\d+)", told)
+    """The line that `git version` prints. Raises CannotRunError when git is missing or too old."""
+    env = user_environment(environ)
+    version = text(run_git(("version",), cwd=cwd, env=env).stdout).strip()
+    found = re.search(r"(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < _OLDEST_GIT:
-        raise CannotRunError(f"{told} is too old: install git 2.32 or newer")
-    return told
+        raise CannotRunError(f"{version} is too old: install git 2.32 or newer")
+    return version
 
 
 def _locate(path: Path, env: Mapping[str, str]) -> tuple[Path, Path, Path, str, bool]:
@@ -159,7 +155,7 @@ def _refusal(path: Path, argv: Sequence[str], stderr: bytes) -> Exception:
         )
     if b"not a git repository" in stderr:
         return InputError(f"{path} is not inside a git repository: run git init there, or --repo")
-    if b"must be run in a work tree" in stderr or b"bare repository" in stderr:
+    if any(words in stderr for words in _NO_WORK_TREE):
         return InputError(f"{path} has no checkout (a bare repository or a git dir): name one")
     return GitError(argv, 128, stderr)
 
@@ -177,10 +173,10 @@ def toplevel_of(path: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def is_git_dir(path: Path, environ: Mapping[str, str]) -> bool:
-    """Whether a folder outside any checkout is, or is in, a git dir or bare repository."""
+    """True when a folder outside any checkout is, or is in, a git dir or bare repository."""
     env = with_config(user_environment(environ), (("safe.directory", "*"),))
     done = run_git(("rev-parse", "--show-toplevel"), cwd=path, env=env, accept=(0, 128))
-    return any(said in done.stderr for said in (b"bare repository", b"must be run in a work tree"))
+    return any(words in done.stderr for words in _NO_WORK_TREE)
 
 
 def exclude_from_status(repo: Repository, pattern: str) -> None:
@@ -233,8 +229,8 @@ def move_ahead(repo: Repository, branch: str, commit: str, environ: Mapping[str,
 def checked_out_in(repo: Repository, branch: str, environ: Mapping[str, str]) -> Path | None:
     """The top of the checkout or linked worktree that a branch is checked out in; None for none."""
     asked = ("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
-    place = _ref(repo, asked, user_environment(environ))
-    return Path(place) if place else None
+    top = _ref(repo, asked, user_environment(environ))
+    return Path(top) if top else None
 
 
 def _ref(repo: Repository, asked: Sequence[str], env: Mapping[str, str]) -> str:
@@ -290,5 +286,5 @@ def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:
 
 
 def is_ancestor(repo: Repository, commit: str, of: str, environ: Mapping[str, str]) -> bool:
-    """Whether `of` contains `commit`; False also when the repository does not know it."""
+    """True when `of` contains `commit`; False also when the repository does not know it."""
     return is_in_history(repo.git_dir, user_environment(environ), commit, of)

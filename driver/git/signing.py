@@ -1,7 +1,7 @@
-"""Signing what ships, as the user's own git would: with their key and program, and no prompt.
+"""Signs commits as the user's own git would: with their key and program, and without a prompt.
 
-What is asked for is read once, from the user's configuration at the start, so no agent has a say
-in which program runs. Whether anything is signed is `[ship] sign`; when, is the ship's business.
+The configuration is read once, at the start, so no agent has a say in which program runs. The
+setting `[ship] sign` decides if commits are signed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.filesystem.temporary import scratch_folder
-from driver.git.command import (
-    GitError,
-    frozen_environment,
-    raw,
-    run_git,
-    text,
-)
+from driver.git.command import GitError, frozen_environment, raw, run_git, text
 from driver.git.commit_spec import Commit, CommitSpec
 from driver.git.repository import Repository, configured, lay_git_dir
 from state_store.documents.errors import CannotRunError
@@ -34,7 +28,7 @@ _YES = ("true", "yes", "on", "1", "")
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """How the user signs commits: `config` as it was at the start, `key` "" for git's choice."""
+    """Signs as the user does: `config` as it was at the start, `key` "" for git's choice."""
 
     key: str
     config: tuple[tuple[str, str], ...]
@@ -64,22 +58,19 @@ class Signer:
         timeout_s: float,
     ) -> str:
         who = {"NAME": spec.author_name, "EMAIL": spec.author_email, "DATE": f"@{spec.date}"}
-        env = self._environment(git_dir)
+        unprompted = {name: v for name, v in self.environ.items() if name not in _PROMPTS}
+        env = frozen_environment(unprompted, git_dir, self.config)
         env |= {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in who.items()}
         at = (word for parent in parents for word in ("-p", parent))
         made = (f"--git-dir={git_dir}", "commit-tree", f"-S{self.key}", *at, tree)
         done = run_git(made, cwd=git_dir, env=env, stdin=raw(spec.message), timeout_s=timeout_s)
         return text(done.stdout).strip()
 
-    def _environment(self, git_dir: Path) -> dict[str, str]:
-        unprompted = {name: v for name, v in self.environ.items() if name not in _PROMPTS}
-        return frozen_environment(unprompted, git_dir, self.config)
-
 
 def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer | None:
-    """Who signs commits of a repository; None where nobody does.
+    """The signer of a repository's commits; None where they are not signed.
 
-    Raises CannotRunError for a program that lies where agents' work may come to lie.
+    Raises CannotRunError for a program in the checkout, where agents' work may be put.
     """
     if sign == NEVER:
         return None
@@ -97,7 +88,7 @@ def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer
 
 
 def signing_problem(signer: Signer, repo: Repository, timeout_s: float = SIGN_TIMEOUT_S) -> str:
-    """Why nothing can be signed without somebody at a terminal; "" when it can."""
+    """Why no commit can be signed without a user at a terminal; "" when it can."""
     with scratch_folder() as folder:
         git_dir = folder / "try.git"
         lay_git_dir(git_dir, repo, head=repo.head)
@@ -110,7 +101,7 @@ def signing_problem(signer: Signer, repo: Repository, timeout_s: float = SIGN_TI
 
 
 def _key(last: Mapping[str, str], top: Path) -> str:
-    """The key to name: what the user names, else whom git would look for: not the bot."""
+    """The key to name: the user's `signingkey`, else their own name, not that of the bot."""
     named = last.get("user.signingkey", "")
     if named:
         relative = not named.startswith(("~", "key::", "ssh-")) and not Path(named).is_absolute()
@@ -121,7 +112,7 @@ def _key(last: Mapping[str, str], top: Path) -> str:
 
 
 def _inside(top: Path, program: str) -> str:
-    """The program, where it is a file of the checkout; "" for a name or a place elsewhere."""
+    """The program, where it is a file of the checkout; "" for a name or a path elsewhere."""
     word = program.split(" ")[0]
     if not word or "/" not in word or word.startswith("~"):
         return ""

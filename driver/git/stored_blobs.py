@@ -1,6 +1,6 @@
-"""What git holds that somebody could publish: the contents that are staged, of a range, of all.
+"""File contents that a push could publish: those staged, of a range of commits, of all history.
 
-Read from the index and the object store, never from the working copy. Nothing here judges.
+They are read from the index and the object store, never from the working copy.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.git.command import BULK_TIMEOUT_S, GitError, records, run_git, text, user_environment
+from driver.git.object_check import read_objects
 
 _BATCH_BYTES = 32 * 2**20  # as much as is held in memory at once, but for larger single files
 _LINK = "160000"
@@ -33,7 +34,7 @@ class StoredBlobs:
     environ: Mapping[str, str]
 
     def staged(self) -> list[StoredBlob]:
-        """What the index has that the last commit has not."""
+        """The contents that the index has and the last commit has not."""
         return _held(self._git("diff", "--cached", *_RAW))
 
     def of_range(self, commits: str) -> list[StoredBlob]:
@@ -41,7 +42,7 @@ class StoredBlobs:
         return self._objects(commits)
 
     def at_tip(self, commits: str) -> list[StoredBlob]:
-        """What differs between the two ends of `A..B`, as it is at the end."""
+        """The contents at the end of `A..B` that differ from those at its start."""
         return _held(self._git("diff", *_RAW, "--end-of-options", commits, "--"))
 
     def of_history(self) -> list[StoredBlob]:
@@ -54,21 +55,25 @@ class StoredBlobs:
         return text(self._git(*asked)).strip()
 
     def content(self, ref: str) -> bytes:
-        """Of one object, named as git takes it: an id, `:path` in the index, `commit:path`."""
+        """The bytes of one object, named as git takes it: an id, `:path` in the index,
+        `commit:path`."""
         return self._git("cat-file", "blob", ref)
 
     def contents(self, held: Iterable[StoredBlob]) -> Iterator[tuple[StoredBlob, bytes]]:
         """Each with its bytes, read many at a time."""
         wanted = list(held)
-        sizes = self._sizes(wanted)
-        batch: list[StoredBlob] = []
-        size = 0
+        sizes = self._checked({one.blob for one in wanted}, "objectsize")
+        if missing := [pair for pair in sizes.items() if not pair[1].isdigit()]:
+            blob, problem = missing[0]
+            raise GitError(("git", "cat-file"), 128, f"fatal: {blob} is {problem}".encode())
+        batch, total = list[StoredBlob](), 0
         for one in wanted:
-            if batch and size + sizes[one.blob] > _BATCH_BYTES:
+            size = int(sizes[one.blob])
+            if batch and total + size > _BATCH_BYTES:
                 yield from self._batch(batch)
-                batch, size = [], 0
+                batch, total = [], 0
             batch.append(one)
-            size += sizes[one.blob]
+            total += size
         yield from self._batch(batch)
 
     def _objects(self, commits: str) -> list[StoredBlob]:
@@ -79,40 +84,21 @@ class StoredBlobs:
         for line in named.splitlines():
             blob, _, path = line.partition(" ")
             first.setdefault(blob, path)
-        kinds = self._kinds(first)
+        kinds = self._checked(first, "objecttype")
         return [StoredBlob(path, blob) for blob, path in first.items() if kinds.get(blob) == "blob"]
 
-    def _kinds(self, ids: Iterable[str]) -> dict[str, str]:
-        told = self._checked(ids, "%(objectname) %(objecttype)")
-        return dict(line.split(" ", 1) for line in told)
-
-    def _sizes(self, held: Iterable[StoredBlob]) -> dict[str, int]:
-        told = self._checked({one.blob for one in held}, "%(objectname) %(objectsize)")
-        pairs = (line.split(" ", 1) for line in told)
-        sizes = {}
-        for blob, size in pairs:
-            if not size.isdigit():
-                raise GitError(("git", "cat-file"), 128, f"fatal: {blob} is {size}".encode())
-            sizes[blob] = int(size)
-        return sizes
-
-    def _checked(self, ids: Iterable[str], what: str) -> list[str]:
+    def _checked(self, ids: Iterable[str], fact: str) -> dict[str, str]:
+        """A fact about each object, as git prints it; "missing" for one that is not there."""
         fed = "".join(f"{blob}\n" for blob in ids).encode()
-        if not fed:
-            return []
-        return text(self._git("cat-file", f"--batch-check={what}", stdin=fed)).splitlines()
+        asked = ("cat-file", f"--batch-check=%(objectname) %({fact})")
+        lines = text(self._git(*asked, stdin=fed)).splitlines() if fed else []
+        return dict(line.split(" ", 1) for line in lines)
 
     def _batch(self, held: list[StoredBlob]) -> Iterator[tuple[StoredBlob, bytes]]:
-        if not held:
-            return
         fed = "".join(f"{one.blob}\n" for one in held).encode()
-        out = self._git("cat-file", "--batch", stdin=fed)
-        at = 0
-        for one in held:
-            end = out.index(b"\n", at)
-            size = int(out[at:end].rsplit(b" ", 1)[1])
-            yield one, out[end + 1 : end + 1 + size]
-            at = end + size + 2
+        printed = self._git("cat-file", "--batch", stdin=fed) if fed else b""
+        found = read_objects(printed)
+        yield from ((one, git_object.body) for one, git_object in zip(held, found, strict=True))
 
     def _git(self, *args: str, stdin: bytes = b"") -> bytes:
         env = user_environment(self.environ)
@@ -121,8 +107,8 @@ class StoredBlobs:
 
 
 def _held(raw: bytes) -> list[StoredBlob]:
-    """Of a raw diff: where a file is now, but for nested repositories, which have no content."""
+    """The new side of a raw diff, without nested repositories, which have no content."""
     fields = records(raw)
     pairs = zip(fields[::2], fields[1::2], strict=True)
-    split = ((told.lstrip(":").split(" "), path) for told, path in pairs)
-    return [StoredBlob(path, told[3]) for told, path in split if told[1] != _LINK]
+    split = ((entry.lstrip(":").split(" "), path) for entry, path in pairs)
+    return [StoredBlob(path, entry[3]) for entry, path in split if entry[1] != _LINK]

@@ -1,7 +1,6 @@
-"""The user's own git hooks, as they were when the wave began; whoever runs them gets copies.
+"""Copies of the user's own git hooks as they were when the wave began, to be run at the ship.
 
-A hook that is a file of the repository comes from the base commit, never from a checkout that
-somebody works in. Running them is the ship's business.
+A hook that is a file of the repository comes from the base commit, never from a checkout.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _NOT_COPIED = (".git", "node_modules")
 
 @dataclass(frozen=True, slots=True)
 class UserHooks:
-    """Copies of hooks; `folder` is None where the user has none of those that a ship asks.
+    """The copies; `folder` is None where the user has none of HOOKS.
 
-    `taken` is what was seen of all that was copied to `root`, right afterwards.
+    `taken` is the snapshot of `root`, where all copies are, from right after the copying.
     """
 
     folder: Path | None = None
@@ -37,12 +36,12 @@ class UserHooks:
     taken: Mapping[str, Signature] = field(default_factory=dict)
 
     def path(self, name: str) -> Path | None:
-        """The program of one hook, None where git would run none."""
+        """The program of one hook; None where git would run none."""
         path = self.folder / name if self.folder else None
         return path if path and path.is_file() and os.access(path, os.X_OK) else None
 
     def seen(self) -> Mapping[str, Signature]:
-        """The same by now."""
+        """A snapshot of `root` now; `taken` is the one from right after the copying."""
         return snapshot(self.root) if self.root else {}
 
 
@@ -70,7 +69,7 @@ def copy_hooks(
 
 
 def hooks_folder(repository: Repository, environ: Mapping[str, str]) -> Path:
-    """Where git looks for the user's hooks."""
+    """The folder in which git looks for the user's hooks."""
     at = (f"--git-dir={repository.git_dir}", f"--work-tree={repository.top}")
     asked = (*at, "config", "-z", "--type=path", "--get-all", "core.hooksPath")
     done = run_git(asked, cwd=repository.top, env=user_environment(environ), accept=(0, 1))
@@ -79,17 +78,16 @@ def hooks_folder(repository: Repository, environ: Mapping[str, str]) -> Path:
 
 
 def remote_refs(repository: Repository, remote: str, environ: Mapping[str, str]) -> bytes:
-    """What the user's repository knows of a remote's branches, as lines of a `packed-refs`."""
+    """A remote's branches as the user's repository last saw them: lines of a `packed-refs`."""
     asked = (f"--git-dir={repository.git_dir}", "for-each-ref",
              "--format=%(objectname) %(refname)", f"refs/remotes/{remote}/")  # fmt: skip
     return run_git(asked, cwd=repository.top, env=user_environment(environ)).stdout
 
 
 def show_remote(git_dir: Path, remote: Remote, refs: bytes) -> None:
-    """Let hooks in a git dir of ours see the remote: what is new is told by comparing with it."""
-    name, url = (
-        part.replace("\\", "\\\\").replace('"', '\\"') for part in (remote.name, remote.url)
-    )
+    """Let hooks in a git dir of ours see the remote, so that they can tell what is new."""
+    parts = (remote.name, remote.url)
+    name, url = (part.replace("\\", "\\\\").replace('"', '\\"') for part in parts)
     lines = f'[remote "{name}"]\n\turl = "{url}"\n\tfetch = "+refs/heads/*:refs/remotes/{name}/*"\n'
     with (git_dir / "config").open("ab") as config:
         config.write(raw(lines))
@@ -108,7 +106,8 @@ def _inside(repository: Repository, folder: Path) -> Path | None:
 
 
 def _copy(source: Path, target: Path, repository: Repository, git: PrivateGit) -> None:
-    """Copy what is no file of the base; of a link what it leads to, as the base has it."""
+    """Copy the files that are not in the base; for a link the file that it leads to, as the base
+    has that one. Raises CannotRunError for a folder that is too large."""
     base = frozenset(git.paths_in(git.tree_of(repository.head)))
     top = Path(os.path.realpath(repository.top))
     count = size = 0
@@ -131,6 +130,7 @@ def _copy(source: Path, target: Path, repository: Repository, git: PrivateGit) -
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    """The paths below a folder that may belong to a hook."""
     for where, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _NOT_COPIED]
         yield from (Path(where, name) for name in names)
