@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -76,20 +75,6 @@ def amount(record: Mapping[str, Any], key: str) -> float | None:
     if number >= _MOST:
         raise ValueError(f"{key} must be below {_MOST}")
     return number
-
-
-def count_at(record: Mapping[str, Any], key: str) -> int | None:
-    """The whole number of at least 0 at `key`, None for anything else."""
-    with suppress(ValueError):
-        return count(record, key)
-    return None
-
-
-def amount_at(record: Mapping[str, Any], key: str) -> float | None:
-    """The finite number of at least 0 at `key`, None for anything else."""
-    with suppress(ValueError):
-        return amount(record, key)
-    return None
 
 
 def total_of(uses: Iterable[Usage]) -> Usage:

@@ -1,1 +1,1 @@
-"""What backends share: running a program, waiting out a provider's faults, reading what it says."""
+"""The adapters of all backends, one file each, and their registry."""

@@ -17,7 +17,6 @@ from driver.backend_api.driver import (
     ROLE_VERIFY,
     ROLE_WORKER,
     AgentDriver,
-    DriverCapabilities,
     WorkerRequest,
 )
 from driver.backends.backend_settings import Environ, given, local_options, models_of
@@ -74,6 +73,9 @@ class ClaudeCodeDriver(CliDriver):
     program = PROGRAM
     install = ("Claude Code", "@anthropic-ai/claude-code")
     parent_names = PARENT_NAMES
+    accuracy = 0.99
+    notes = "claude -p; models without a known price are reckoned by the CLI like Opus"
+    offered = ("haiku", "sonnet", "opus")
     first_signal = signal.SIGINT  # it then ends its running tool and often still tells its cost
 
     def __init__(
@@ -95,15 +97,6 @@ class ClaudeCodeDriver(CliDriver):
         models = {**MODELS, **(model_map or {})}
         super().__init__(models, extra_args=extra_args, program=program, tier=tier, **options)
         self._max_turns = max_turns
-
-    def probe_capabilities(self) -> DriverCapabilities:
-        """All abilities; nothing is contacted."""
-        return self.capabilities(
-            accuracy=0.99,
-            models=("haiku", "sonnet", "opus"),
-            native_cost=True,
-            notes="claude -p; models without a known price are reckoned by the CLI like Opus",
-        )
 
     def reports_cost(self) -> bool:
         """True: every answer of the program has its own figure."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Unpack
 
-from driver.backend_api.driver import ROLE_VERIFY, AgentDriver, DriverCapabilities, WorkerRequest
+from driver.backend_api.driver import ROLE_VERIFY, AgentDriver, WorkerRequest
 from driver.backend_api.fault_words import fault_in
 from driver.backend_api.models import CODEX_MODELS, cost_of
 from driver.backends.backend_settings import (
@@ -70,6 +70,8 @@ class CodexCliDriver(CliDriver):
     program = PROGRAM
     install = ("Codex", "@openai/codex")
     parent_names = PARENT_NAMES
+    accuracy = 0.97
+    notes = "codex exec in its own sandbox; the cost is reckoned from its tokens"
     asks_base_url = True
 
     def __init__(
@@ -88,15 +90,6 @@ class CodexCliDriver(CliDriver):
         models = {**CODEX_MODELS, **(model_map or {})}
         super().__init__(models, extra_args=extra_args, program=program, tier=tier, **options)
         self._base_url, self._key_name = base_url, api_key_env
-
-    def probe_capabilities(self) -> DriverCapabilities:
-        """All abilities but a cost of its own; nothing is contacted."""
-        return self.capabilities(
-            accuracy=0.97,
-            models=tuple(dict.fromkeys(self._models.values())),
-            native_cost=False,
-            notes="codex exec in its own sandbox; the cost is reckoned from its tokens",
-        )
 
     def key_problem(self) -> str | None:
         """The sentence for a variable that the settings name and that is not set."""

@@ -37,7 +37,7 @@ from driver.backend_api.usage import (
 from driver.backends.backend_settings import Environ, given, local_options, models_of
 from driver.backends.cli.agent_reply import Reply, result_of
 from driver.backends.cli.endings import not_run, printed_lines
-from driver.backends.cli.json_output import read_verdict
+from driver.backends.cli.json_output import bytes_of, read_verdict
 from driver.backends.cli.local_driver import (
     LocalDriver,
     LocalOptions,
@@ -206,12 +206,7 @@ def read_usage(path: Path) -> tuple[Usage, str]:
     An absent file is unknown use without a warning; a malformed one is unknown use, never zero.
     """
     try:
-        # The agent chose what lies here: a pipe or a device must not hold us up.
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return Usage(), "the usage file is not a regular file; usage is unknown"
-        with path.open("rb") as file:
-            content = file.read(MAX_USAGE_BYTES + 1)
-        return parse_usage(content), ""
+        return parse_usage(bytes_of(path, MAX_USAGE_BYTES)), ""
     except FileNotFoundError:
         return Usage(), ""
     except BadUsageError as error:

@@ -72,6 +72,10 @@ def describe_backend(config: Mapping[str, Any] | None = None) -> str:
     return line.encode("ascii", "replace").decode("ascii")
 
 
+_KEYS = (
+    *("model", "recording", "timeout_s", "base_url", "api_key_env"),
+    *("max_retries", "max_owned_bytes"),
+)
 _REQUIRED = {"codex": ("model",), "openai-compatible": ("base_url", "model")}
 
 
@@ -92,15 +96,7 @@ def _as_settings(name: str, config: Mapping[str, Any]) -> BackendSettings:
     return BackendSettings(
         name=name,
         models={role: str(model) for role, model in models.items()},
-        **given(
-            model=config.get("model"),
-            command=tuple(config.get("command") or ()),
-            recording=config.get("recording"),
-            timeout_s=config.get("timeout_s"),
-            base_url=config.get("base_url"),
-            api_key_env=config.get("api_key_env"),
-            is_local=bool(config.get("is_local")),
-            max_retries=config.get("max_retries"),
-            max_owned_bytes=config.get("max_owned_bytes"),
-        ),
+        command=tuple(config.get("command") or ()),
+        is_local=bool(config.get("is_local")),
+        **given(**{key: config.get(key) for key in _KEYS}),
     )

@@ -1,4 +1,4 @@
-"""Backends of others that only look like ours: asked their five operations, read by fields."""
+"""Adapts backends written elsewhere that only look like ours: five operations, read by fields."""
 
 from __future__ import annotations
 

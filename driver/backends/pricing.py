@@ -1,4 +1,4 @@
-"""What tokens cost, and what is believed of the use that a backend tells. Pure."""
+"""Prices tokens, and checks the use that a backend reports. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from driver.backend_api.driver import AgentDriver, Usage, WorkerResult
 from driver.backend_api.models import PRICES, Price, cost_of
 from tools.budget.ceilings import counted, priced
 
-_LEFT_SHARE = 0.2  # of a dispatch's tokens leave the model; those are the dear ones
+_LEFT_SHARE = 0.2  # of a dispatch's tokens are output, which costs more
 
 
 def price(
     drivers: Iterable[AgentDriver], model: str, tokens: int, own: Mapping[str, Price]
 ) -> float | None:
-    """What so many tokens will probably cost in USD; None where nobody will know.
+    """The probable cost of so many tokens in USD; None where it stays unknown.
 
     Where a backend tells its own cost, a model of unknown price is priced like the dearest.
     """
@@ -29,17 +29,17 @@ def price(
 
 
 def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
-    """What a dispatch used: numbers that are none are unknown, one total of tokens is a use too,
-    and a cost that is not told is reckoned where the price is known."""
-    told: object = result.usage  # a foreign backend's may be anything
-    said = told if isinstance(told, Usage) else Usage()
+    """The use of a dispatch as it is believed. Values that are no numbers are unknown, one total
+    of tokens is a use too, and a missing cost is reckoned where the price is known."""
+    reported: object = result.usage  # a foreign backend's may be anything
+    used = reported if isinstance(reported, Usage) else Usage()
     usage = Usage(
-        counted(said.input_tokens),
-        counted(said.output_tokens),
-        said.cost_usd if priced(said.cost_usd) is not None else None,
-        counted(said.undivided_tokens),
-        counted(said.least_tokens) or 0,
-        said.least_usd if priced(said.least_usd) is not None else 0.0,
+        counted(used.input_tokens),
+        counted(used.output_tokens),
+        used.cost_usd if priced(used.cost_usd) is not None else None,
+        counted(used.undivided_tokens),
+        counted(used.least_tokens) or 0,
+        used.least_usd if priced(used.least_usd) is not None else 0.0,
     )
     if usage.total_tokens is None:
         usage = replace(usage, undivided_tokens=counted(result.tokens_spent))
@@ -51,8 +51,8 @@ def sound(result: WorkerResult, model: str, own: Mapping[str, Price]) -> Usage:
 
 
 def _least_cost(model: str, usage: Usage, own: Mapping[str, Price]) -> float:
-    """What the tokens that are known cost; those of unknown kind as the cheapest, read from a cache
-    where that has a price."""
+    """The cost of the tokens that are known; those of unknown kind are priced as the cheapest, read
+    from a cache where that has a price."""
     entered, left = usage.input_tokens or 0, usage.output_tokens or 0
     rest = Usage(usage.known_tokens - entered - left, 0)
     cheapest = cost_of(model, rest, own, cached_tokens=usage.known_tokens)

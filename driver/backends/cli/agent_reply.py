@@ -16,9 +16,9 @@ from driver.backend_api.driver import (
     Usage,
     WorkerResult,
 )
-from driver.backend_api.provider_fault import ProviderFault
+from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT, total_of, with_least
-from driver.backends.cli.endings import broken_off, silence_of, tail
+from driver.backends.cli.endings import broken_off, tail
 from driver.execution.processes import Ending, Finished
 
 
@@ -93,7 +93,9 @@ def result_of(worker_id: str, finished: Finished, reply: Reply, program: str) ->
     """The result of a run of `program`, the word for it in sentences for people."""
     failure, error = broken_off(finished) or _judged(finished, reply, program)
     never_ran = finished.ending is Ending.COULD_NOT_START
-    exited = finished.ending is Ending.EXITED
+    fault = reply.fault if finished.ending is Ending.EXITED else None
+    if finished.ending is Ending.SILENT:  # its provider may have kept it waiting
+        fault = ProviderFault(FaultKind.SILENT, error)
     return WorkerResult(
         worker_id,
         ok=failure == FAILURE_NONE,
@@ -103,7 +105,7 @@ def result_of(worker_id: str, finished: Finished, reply: Reply, program: str) ->
         usage=NOTHING_SPENT if never_ran else reply.usage,
         model=reply.model,
         failure=failure,
-        fault=silence_of(finished) or (reply.fault if exited else None),
+        fault=fault,
     )
 
 

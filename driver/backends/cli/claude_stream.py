@@ -12,11 +12,12 @@ from typing import Any
 
 from driver.backend_api.driver import Usage
 from driver.backend_api.fault_words import fault_in
+from driver.backend_api.json_parts import amount_at, count_at, mapping_at, text_at
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
-from driver.backend_api.usage import NOTHING_SPENT, amount, amount_at, count, count_at
+from driver.backend_api.usage import NOTHING_SPENT, amount, count
 from driver.backend_api.usage_limits import is_nothing_but_used_up
 from driver.backends.cli.agent_reply import Reply
-from driver.backends.cli.json_output import mapping_at, objects_in, text_at
+from driver.backends.cli.json_output import objects_in
 
 ERROR_CHARACTERS = 2000
 DENIALS_NAMED = 5

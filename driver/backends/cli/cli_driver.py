@@ -35,10 +35,14 @@ from driver.terminal.check_result import CheckResult, failed, failed_as, passed
 
 class CliDriver(LocalDriver):
     """A program that works in the workspace by itself. `program` is its usual name, `install` the
-    product's name and the npm package it comes in."""
+    product's name and the npm package it comes in; `offered` are the models it is known to take,
+    if they are others than those of the roles."""
 
     program: ClassVar[str]
     install: ClassVar[tuple[str, str]]
+    accuracy: ClassVar[float]
+    notes: ClassVar[str]
+    offered: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -81,10 +85,8 @@ class CliDriver(LocalDriver):
         """The model for a role; an unknown role gets the worker's."""
         return self._models.get(role, self._models[ROLE_WORKER])
 
-    def capabilities(
-        self, *, accuracy: float, models: Sequence[str], native_cost: bool, notes: str
-    ) -> DriverCapabilities:
-        """The abilities that all of these programs have, with those that differ."""
+    def probe_capabilities(self) -> DriverCapabilities:
+        """All abilities, a cost of its own only where it reports one; nothing is contacted."""
         return DriverCapabilities(
             name=self.name,
             parallel_dispatch=True,
@@ -92,12 +94,12 @@ class CliDriver(LocalDriver):
             worker_shell_access=True,
             structured_output=True,
             worktree_isolation=True,
-            native_cost_tracking=native_cost,
+            native_cost_tracking=self.reports_cost(),
             native_stall_detection=True,
-            tool_use_accuracy=accuracy,
+            tool_use_accuracy=self.accuracy,
             recommended_verification_tier=self._tier,
-            available_models=tuple(models),
-            notes=notes,
+            available_models=self.offered or tuple(dict.fromkeys(self._models.values())),
+            notes=self.notes,
         )
 
     def command_line(self) -> tuple[str, ...]:

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from driver.backend_api.fault_words import fault_in
+from driver.backend_api.json_parts import count_at, mapping_at, text_at
 from driver.backend_api.provider_fault import TRANSIENT, FaultKind
-from driver.backend_api.usage import NOTHING_SPENT, count_at
+from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.cli.agent_reply import Reply, UsageSum
-from driver.backends.cli.json_output import mapping_at, object_in, objects_in, text_at
+from driver.backends.cli.json_output import object_in, objects_in
 
 ERROR_CHARACTERS = 2000
 _STATUS = re.compile(r"\bstatus:? ([45]\d\d)\b", re.IGNORECASE)

@@ -1,7 +1,6 @@
-"""How a finished program is told in the words of the backend contract.
+"""Translates the end of a process into the words of the backend contract.
 
-Owns the names of endings that were not the program's own. What its output means belongs to its
-adapter.
+Owns the names of endings that were not the program's own. Its adapter reads its output.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from driver.backend_api.driver import (
     CommandResult,
     WorkerResult,
 )
-from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.execution.processes import Ending, Finished, could_not_run_reason
 
@@ -34,7 +32,8 @@ _EXIT_CODES = {
 
 
 def left_running(finished: Finished) -> tuple[str, ...]:
-    """What a command left that came to its own end; a broken off one had no time to tidy up."""
+    """The processes that a command left behind when it came to its own end; a command that was
+    ended had no time to tidy up."""
     return finished.survivors_named if finished.ending is Ending.EXITED else ()
 
 
@@ -78,13 +77,6 @@ def printed_lines(finished: Finished) -> Iterator[str]:
         return
     with Path(finished.stdout_file).open(encoding="utf-8", errors="replace", newline="\n") as file:
         yield from iter(partial(file.readline, MAX_LINE), "")
-
-
-def silence_of(finished: Finished) -> ProviderFault | None:
-    """The fault of an agent that was ended because it printed nothing for too long."""
-    if finished.ending is not Ending.SILENT:
-        return None
-    return ProviderFault(FaultKind.SILENT, f"the agent was stalled: {finished.reason}")
 
 
 def not_run(worker_id: str, failure: str, error: str) -> WorkerResult:

@@ -1,7 +1,4 @@
-"""Reads the JSON that agent programs print line by line or write into a file.
-
-A program may change its output with any release: a part that is missing or wrong reads as empty.
-"""
+"""Reads the JSON that agent programs print line by line or write into a file."""
 
 from __future__ import annotations
 
@@ -12,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from state_store.documents import strict_json
+
+MAX_VERDICT_BYTES = 2**20
 
 
 def object_in(text: str) -> dict[str, Any] | None:
@@ -38,32 +37,25 @@ def objects_in(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     return (found for line in lines if (found := object_in(line)) is not None)
 
 
-def mapping_at(record: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The object at `key`, an empty one where there is none."""
-    value = record.get(key)
-    return value if isinstance(value, dict) else {}
+def bytes_of(path: Path, most: int) -> bytes:
+    """The content of a file that an agent may have written.
 
-
-def text_at(record: Mapping[str, Any], key: str) -> str:
-    """The text at `key`, "" where there is none."""
-    value = record.get(key)
-    return value if isinstance(value, str) else ""
-
-
-MAX_VERDICT_BYTES = 2**20
+    Raises ValueError when it is larger than `most` bytes or no regular file: reading a pipe or a
+    device would hang. Raises OSError when it cannot be read.
+    """
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError("it is not a regular file")
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"it is larger than {most} bytes")
+    return content
 
 
 def read_verdict(path: Path) -> tuple[dict[str, Any] | None, str]:
     """The object that a program was asked to write, and a warning when what it wrote is none."""
     try:
-        # The program chose what lies here: a pipe or a device must not hold us up.
-        if not stat.S_ISREG(path.lstat().st_mode):
-            return None, "the verdict file is not a regular file"
-        with path.open("rb") as file:
-            content = file.read(MAX_VERDICT_BYTES + 1)
-        if len(content) > MAX_VERDICT_BYTES:
-            return None, f"the verdict file is larger than {MAX_VERDICT_BYTES} bytes"
-        found = strict_json.parse(content.decode("utf-8"))
+        found = strict_json.parse(bytes_of(path, MAX_VERDICT_BYTES).decode("utf-8"))
     except FileNotFoundError:
         return None, "there is no verdict file"
     except (OSError, ValueError) as error:

@@ -174,11 +174,19 @@ class LocalDriver(AgentDriver):
         self, command: Any, cwd: str | None = None, shell: bool | None = None
     ) -> CommandResult:
         """Run a string in the shell or a list of arguments, without any limit."""
-        return self._run(_as_argv(command, shell), cwd or ".", CommandLimits())
+        return self.run_bounded(_as_argv(command, shell), cwd or ".", CommandLimits())
 
     def run_bounded(self, command: Any, cwd: str, limits: CommandLimits) -> CommandResult:
         """Run a command under `limits`, whose environment is the child's whole environment."""
-        return self._run(_as_argv(command, None), cwd, limits)
+        env = limits.environment
+        started = Command(
+            argv=_as_argv(command, None),
+            cwd=Path(cwd),
+            env=child_environment(self.environ) if env is None else env,
+            timeout_s=limits.timeout_s,
+            output=limits.output,
+        )
+        return command_result(self.processes.run(started))
 
     def get_tokens_spent(self) -> int | None:
         """Tokens of all metered dispatches so far, None when there was none."""
@@ -247,17 +255,6 @@ class LocalDriver(AgentDriver):
         else:
             found = shutil.which(program, path=self.environ.get("PATH", os.defpath))
         return str(Path(found).absolute()) if found else None
-
-    def _run(self, argv: tuple[str, ...] | str, cwd: str, limits: CommandLimits) -> CommandResult:
-        env = limits.environment
-        command = Command(
-            argv=argv,
-            cwd=Path(cwd),
-            env=child_environment(self.environ) if env is None else env,
-            timeout_s=limits.timeout_s,
-            output=limits.output,
-        )
-        return command_result(self.processes.run(command))
 
     def _mark(self, worker_id: str, state: str) -> None:
         with self._lock:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from driver.backend_api.usage import amount_at, count_at
+from driver.backend_api.json_parts import amount_at, count_at, mapping_at, text_at
 from driver.backends.cli.agent_reply import Reply, UsageSum
-from driver.backends.cli.json_output import mapping_at, objects_in, text_at
+from driver.backends.cli.json_output import objects_in
 
 TEXT_CHARACTERS = 1_000_000
 

@@ -1,16 +1,18 @@
-"""The object in a chat completion, wherever the model or its server put it. Pure.
+"""Finds the object in a chat completion, wherever the model or its server put it. Pure.
 
 Servers leave it in fences, in prose, behind a model's thoughts, in the arguments of a tool call or
-in the field for reasoning; each way in which there is none is told apart.
+in the field for reasoning; each way in which there is none has its own reason.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from driver.backend_api.json_parts import mapping_at, text_at
 from driver.backends.http.json_schema import Schema, shape_problem
 from driver.backends.http.reply import first_choice
 from driver.terminal.safe_text import safe_line
@@ -22,8 +24,8 @@ _THOUGHTS = "</think>"
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """Why an answer cannot be used. To ask again is no use when it is `final`; `cut` answers need
-    more room first."""
+    """The reason why an answer cannot be used. To ask again is no use when it is `final`; `cut`
+    answers need more room first."""
 
     reason: str
     final: bool = False
@@ -33,8 +35,7 @@ class Unusable:
 def read_answer(document: Mapping[str, Any], schema: Schema) -> dict[str, Any] | Unusable:
     """The last object in the answer that fits the schema."""
     choice = first_choice(document) or {}
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
+    message = mapping_at(choice, "message")
     if refused := _refusal(choice, message):
         return Unusable(f"the model refused: {safe_line(refused)[:500]}", final=True)
     problem = ""
@@ -51,23 +52,19 @@ def read_answer(document: Mapping[str, Any], schema: Schema) -> dict[str, Any] |
 
 
 def answer_text(document: Mapping[str, Any]) -> str:
-    """What the model said, for people; "" when it said nothing in words."""
-    message = (first_choice(document) or {}).get("message")
-    return next(iter(_texts(message)), "") if isinstance(message, dict) else ""
+    """The model's words, for people; "" when it has none."""
+    return next(_texts(mapping_at(first_choice(document) or {}, "message")), "")
 
 
 def says_something(document: Mapping[str, Any]) -> bool:
     """True when there is an answer of any kind, for which a model must have used tokens."""
-    message = (first_choice(document) or {}).get("message")
-    if not isinstance(message, dict):
-        return False
+    message = mapping_at(first_choice(document) or {}, "message")
     spoken = [message.get(key) for key in ("reasoning", "reasoning_content", "refusal")]
     return any(_texts(message)) or any(spoken)
 
 
 def _refusal(choice: Mapping[str, Any], message: Mapping[str, Any]) -> str:
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal.strip():
+    if (refusal := text_at(message, "refusal")).strip():
         return refusal
     parts = message.get("content")
     for part in parts if isinstance(parts, list) else ():
@@ -77,39 +74,29 @@ def _refusal(choice: Mapping[str, Any], message: Mapping[str, Any]) -> str:
 
 
 def _texts(message: Mapping[str, Any]) -> Iterator[str]:
-    content = message.get("content")
+    content, calls = message.get("content"), message.get("tool_calls")
     if isinstance(content, list):
-        content = "".join(_part(part) for part in content)
+        parts = [part.get("text") if isinstance(part, dict) else part for part in content]
+        content = "".join(part for part in parts if isinstance(part, str))
     if isinstance(content, str) and content.strip():
         yield content
-    calls = message.get("tool_calls")
     for call in [*(calls if isinstance(calls, list) else ()), message]:
-        named = (
-            call.get("function") or call.get("function_call") if isinstance(call, dict) else None
-        )
-        arguments = named.get("arguments") if isinstance(named, dict) else None
+        record = call if isinstance(call, dict) else {}
+        function = mapping_at(record, "function") or mapping_at(record, "function_call")
+        arguments = function.get("arguments")
         if isinstance(arguments, str) and arguments.strip():
             yield arguments
         elif isinstance(arguments, dict):
             yield json.dumps(arguments)
 
 
-def _part(part: Any) -> str:
-    text = part.get("text") if isinstance(part, dict) else part
-    return text if isinstance(text, str) else ""
-
-
 def _whole_thought(message: Mapping[str, Any], schema: Schema) -> dict[str, Any] | None:
     # A thought quotes and tries objects, so only one that is the whole text is meant.
     for key in ("reasoning_content", "reasoning"):
-        text = message.get(key)
-        if isinstance(text, str) and text.strip().startswith("{"):
-            try:
-                value = strict_json.parse(text.strip())
-            except ValueError:
-                continue
-            if shape_problem(value, schema) is None:
-                return dict(value)
+        with suppress(ValueError):
+            value = strict_json.parse(text_at(message, key).strip())
+            if isinstance(value, dict) and shape_problem(value, schema) is None:
+                return value
     return None
 
 

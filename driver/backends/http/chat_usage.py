@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from driver.backend_api.driver import Usage
+from driver.backend_api.json_parts import amount_at, count_at, mapping_at
 from driver.backend_api.models import Price, cost_of
-from driver.backend_api.usage import amount_at, count, count_at, total_of, with_least
+from driver.backend_api.usage import count, total_of, with_least
 from driver.backends.http.chat_answer import says_something
 
 MISSING = "missing"
@@ -69,8 +70,7 @@ def read_use(document: Mapping[str, Any], model: str, prices: Mapping[str, Price
     # Some servers count thoughts in the total only.
     left = max(left, (total or 0) - entered)
     if cost is None:
-        details = told.get("prompt_tokens_details")
-        inner = count_at(details, "cached_tokens") if isinstance(details, dict) else None
+        inner = count_at(mapping_at(told, "prompt_tokens_details"), "cached_tokens")
         found = (inner, count_at(told, "cached_tokens"), count_at(told, "prompt_cache_hit_tokens"))
         cached = next((one for one in found if one is not None), 0)
         use = Usage(entered, left)

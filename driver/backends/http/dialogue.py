@@ -22,6 +22,7 @@ from driver.backend_api.driver import (
     FAILURE_REFUSED,
     WorkerRequest,
 )
+from driver.backend_api.json_parts import count_at, mapping_at
 from driver.backend_api.models import Price
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.throttle import Throttle
@@ -122,7 +123,8 @@ class Dialogue:
             if work.final:
                 return Work(failure=FAILURE_AGENT, error=work.reason)
             if work.cut:
-                self._limit = max(_LONG_ANSWER, 2 * _answer_tokens(reply))
+                tokens = count_at(mapping_at(reply, "usage"), "completion_tokens") or 0
+                self._limit = max(_LONG_ANSWER, 2 * tokens if tokens < _MOST_TOKENS else 0)
             reason = work.reason
             self._messages += nudge(reason)
         text = f"structured output validation failed after {tries} attempts: {reason}"
@@ -199,10 +201,3 @@ class Dialogue:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / "exchange.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(parts) + "\n")
-
-
-def _answer_tokens(reply: Document) -> int:
-    """The tokens that an answer says it has; 0 for a number that cannot be believed."""
-    usage = reply.get("usage")
-    count = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and 0 < count < _MOST_TOKENS else 0

@@ -1,4 +1,4 @@
-"""Which addresses a key and a prompt may be sent to. Pure.
+"""Decides to which addresses a key and a prompt may be sent. Pure.
 
 https anywhere but to link-local, metadata and unspecified addresses; http to this machine only.
 """
@@ -68,7 +68,7 @@ def as_address(host: str) -> Address | None:
 
 
 def address_problem(address: Address) -> str | None:
-    """Why nothing may be sent to this IP address, or None."""
+    """The reason why nothing may be sent to this IP address, or None."""
     if address.is_link_local or address in _METADATA:
         return "it is a link-local or metadata address, where no model answers"
     if address.is_unspecified or address.is_multicast:

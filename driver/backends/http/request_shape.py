@@ -1,6 +1,6 @@
-"""How a completion is asked for, and what of it a server refused. Pure, and the memory of it.
+"""Builds the request for a completion, without the parts that its server refused before.
 
-No list of model names says what a server takes: it is asked, once for each model, and what it
+No list of model names says what a server takes: it is asked, once for each model. A part that it
 refuses is left out or put in another way from then on.
 """
 
@@ -32,8 +32,8 @@ _FORMAT_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One way to ask: a rung of the ladder, a temperature or none, and the names under which a
-    limit may be sent, the next one first."""
+    """A way to ask: a rung of the ladder, a temperature or none, and the names under which a limit
+    may be sent, the next one first."""
 
     format: str = JSON_SCHEMA
     temperature: int | None = 0
@@ -84,7 +84,7 @@ def without_refused(shape: Shape, error: TransportError, sent: Mapping[str, Any]
 
 
 class Shapes:
-    """What is known of a server, by model; safe to use from many threads."""
+    """The shapes that a server takes, by model; safe to use from many threads."""
 
     def __init__(self, *, limits: tuple[str, ...] = LIMITS) -> None:
         """`limits` is the order in which names of the limit are tried at this server."""
@@ -93,12 +93,12 @@ class Shapes:
         self._lock = threading.Lock()
 
     def get(self, model: str) -> Shape:
-        """How to ask for this model, as far as is known."""
+        """The shape for this model, as far as is known."""
         with self._lock:
             return self._known.get(model) or self._first(model)
 
     def replace(self, model: str, old: Shape, new: Shape) -> Shape:
-        """`old` was refused: what to go on with, which is another's find where there is one."""
+        """The shape to go on with after `old` was refused; another thread's where it found one."""
         with self._lock:
             if self._known.get(model, self._first(model)) == old:
                 self._known[model] = new
