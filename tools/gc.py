@@ -32,7 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="DAYS",
         type=_days,
         default=OLDER_THAN_DAYS,
-        help="age of outputs, journal entries and folders nobody signed (default: 14)",
+        help="age of outputs, journal entries and unsigned folders (default: 14)",
     )
     return parser
 
