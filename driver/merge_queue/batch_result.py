@@ -1,4 +1,4 @@
-"""What a test on the tree of several items is worth, and what is said of who is left out. Pure."""
+"""The result of a test on the tree of several items, and the reasons to leave items out. Pure."""
 
 from __future__ import annotations
 
@@ -14,32 +14,29 @@ FOLDER = "integration"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a test has to count on the tree of some items: no fewer tests than ran in the `proofs`
-    of those whose test it is, but for what all of these items may leave out. Nothing is known of
-    tests that are nobody's own, and on other commits than the proofs started from."""
+    """The counts that a test must reach on the tree of some items: no fewer tests than in the
+    `proofs` of those whose own test it is, but for the number that all these items may leave out.
+    Empty for a test that is no item's own, and on other commits than the proofs started from."""
 
     proofs: tuple[TestRun, ...] = ()
     fewer_tests_ok: int = 0
 
 
-def weighed(run: TestRun, expected: Expected) -> TestRun:
+def assess_counts(run: TestRun, expected: Expected) -> TestRun:
     """The run, red where its exit code is 0 and its counts say otherwise."""
     if not run.green:
         return run
-    found = (_missing(run, proof, expected.fewer_tests_ok) for proof in expected.proofs)
-    alone = judge_counts(run.counts, None) if isinstance(run.counts, Counts) else None
-    problem = next(filter(None, (alone, *found)), "")
+    counts = run.counts if isinstance(run.counts, Counts) else None
+    problems = [judge_counts(counts, None)] if counts else []
+    # More skipped ones beside as many that ran are tests that an item added and skipped.
+    allowance = Allowance(expected.fewer_tests_ok, counts.skipped if counts else 0)
+    problems += [judge_counts(run.counts, proof.counts, allowance) for proof in expected.proofs]
+    problem = next(filter(None, problems), "")
     return replace(run, kind=RunKind.RED, reason=problem) if problem else run
 
 
-def _missing(run: TestRun, proof: TestRun, fewer_tests_ok: int) -> str | None:
-    # More skipped ones beside as many that ran are tests that somebody added and skipped.
-    skipped = run.counts.skipped if isinstance(run.counts, Counts) else 0
-    return judge_counts(run.counts, proof.counts, Allowance(fewer_tests_ok, skipped))
-
-
 def moved_under(branch: str | None, paths: Sequence[str]) -> str:
-    """Why an item cannot stand on the commits that came to the branch meanwhile."""
+    """The reason why an item cannot stand on the commits that came to the branch meanwhile."""
     return (
         f"{branch or 'the branch'} moved on meanwhile and changed what this item changes too:"
         f" {', '.join(paths)}; pull, and the next run starts from there"
@@ -47,31 +44,25 @@ def moved_under(branch: str | None, paths: Sequence[str]) -> str:
 
 
 def there_already(branch: str | None) -> str:
-    """Why an item is not put where its work has come from elsewhere."""
+    """The reason why an item is left out whose work came to the branch from elsewhere."""
     return f"{branch or 'the branch'} moved on meanwhile and has these very changes already"
 
 
-def reason(blame: Culprit, run: TestRun, owners: Items, names: Sequence[str]) -> str:
-    """Why an item is left out; `owners` have the test of the blame as theirs."""
-    company = ", ".join(names[item] for item in blame.company)
-    said = run.reason
-    if blame.answer is Answer.RED:
-        return _red(blame, run, owners, names, company, said)
-    beside = f"green alone, but together with {company}" if company else "on this tree"
-    if blame.answer is Answer.FLAKY:
-        return f"{beside}: different answers for one tree: `{run.command}`: {said}, then green"
-    return f"{beside}: `{run.command}`: {said}"
-
-
-def _red(
-    blame: Culprit, run: TestRun, owners: Items, names: Sequence[str], company: str, said: str
-) -> str:
-    if not blame.items:
-        return f"red without any item, so nothing can be shown by it: `{run.command}`: {said}"
-    if not company and blame.item in owners:
-        return f"green on its base, but not where it would go: `{run.command}`: {said}"
-    broken = sorted(owners & blame.items - {blame.item}) or sorted(owners & blame.items)
-    culprit = blame.company[0] if broken == [blame.item] else blame.item
+def reason(culprit: Culprit, run: TestRun, owners: Items, names: Sequence[str]) -> str:
+    """The reason why an item is left out; `owners` are the items whose own test it is."""
+    item, items = culprit.item, culprit.items
+    others = ", ".join(names[other] for other in culprit.company)
+    together = f"green alone, but together with {others}" if others else ""
+    ended = f"`{run.command}`: {run.reason}"
+    if culprit.answer is Answer.FLAKY:
+        return f"{together or 'on this tree'}: different answers for one tree: {ended}, then green"
+    if culprit.answer is not Answer.RED:
+        return f"{together or 'on this tree'}: {ended}"
+    if not items:
+        return f"red without any item, so nothing can be shown by it: {ended}"
+    if not others and item in owners:
+        return f"green on its base, but not where it would go: {ended}"
+    broken = sorted(owners & items - {item}) or sorted(owners & items)
+    breaker = culprit.company[0] if broken == [item] else item
     whose = f"{names[broken[0]]}'s test" if broken else "the integration command"
-    alone = f"green alone, but together with {company}: " if company else ""
-    return f"{alone}{names[culprit]} breaks {whose} `{run.command}`: {said}"
+    return f"{together}{': ' if together else ''}{names[breaker]} breaks {whose} {ended}"

@@ -1,14 +1,15 @@
-"""Which of several items break together, found by asking for tests on the trees of subsets. Pure.
+"""Finds the items that break together, by asking for tests on the trees of subsets. Pure.
 
-Of items the first in the order of their commits are kept in preference. How a tree is made
-and tested, and when a red test is believed, is the asker's. What could not be told blames nobody.
+The first items in the order of their commits are kept in preference. The caller makes and tests
+the trees, and decides when a red test is accepted. A test without an answer makes no item a
+culprit.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from driver.merge_queue.culprits import (
@@ -21,10 +22,10 @@ from driver.merge_queue.culprits import (
     minimal_removal,
 )
 
-_VICTIMS_AT_ONCE = 8  # of more, most have the same cause, and every one costs a test in every run
+_VICTIMS_AT_ONCE = 8  # of more, most have the same cause, and each costs a test in every run
 _CONFIRMED_EACH = 2  # two victims of one suspect show already that the suspect has to go
-_FEW = 3  # so few victims serve each other as company in every run, and are told apart one by one
-_SHORT_LINE = 8  # a longer one is searched by halves: one item after the other takes too long
+_FEW = 3  # so few victims are in every run for each other, and their pairs are asked one by one
+_SHORT_BATCH = 8  # a longer one is searched by halves: one item after the other takes too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,8 @@ class _Core:
     test: int
 
 
-class _UntoldError(Exception):
-    """A test whose answer says nothing, so that nobody can be blamed by it."""
+class _NoAnswerError(Exception):
+    """A test whose answer says nothing about the items."""
 
     def __init__(self, question: Question, answer: Answer) -> None:
         super().__init__(question, answer)
@@ -44,11 +45,11 @@ class _UntoldError(Exception):
 
 
 def find_culprits(owners: Sequence[Items], ask: Ask) -> Found:
-    """The largest line of items that is green: as a whole by every test, and at each item's place
-    by the item's own.
+    """The largest batch of items that is green: as a whole by every test, and at each item's place
+    by the item's own; and the culprits that are left out of it.
 
     `owners[test]` are the items whose own test it is; a test without owners is asked of the whole
-    only. Each item has exactly one own test, and is taken to be green by it alone.
+    only. Each item has exactly one own test, and counts as green by it alone.
     """
     return _Search(owners, ask).found()
 
@@ -58,63 +59,64 @@ class _Search:
     owners: Sequence[Items]
     ask: Ask
     cores: list[_Core] = field(default_factory=list)
-    untold: dict[int, Culprit] = field(default_factory=dict)
+    unanswered: dict[int, Culprit] = field(default_factory=dict)
 
     def found(self) -> Found:
         everyone = frozenset[int]().union(*self.owners)
         while True:
-            guilty = minimal_removal([core.items for core in self.cores])
-            kept = sorted(everyone - guilty - self.untold.keys())
+            removed = minimal_removal([core.items for core in self.cores])
+            kept = sorted(everyone - removed - self.unanswered.keys())
             if not kept or not self._objections(kept):
                 left_out = sorted(everyone - {*kept})
-                return Found(tuple(kept), tuple(map(self._blame, left_out)))
+                return Found(tuple(kept), tuple(map(self._culprit, left_out)))
 
-    def _blame(self, item: int) -> Culprit:
-        if item in self.untold:
-            return self.untold[item]
+    def _culprit(self, item: int) -> Culprit:
+        if item in self.unanswered:
+            return self.unanswered[item]
         core = next(core for core in self.cores if item in core.items)
         return Culprit(item, core.test, Answer.RED, core.items)
 
     def _objections(self, kept: Sequence[int]) -> bool:
-        """Whether anything speaks against this line; it is remembered, and is gone next time."""
+        """True if a test is not green on this batch; the reason is remembered for the next one."""
         whole = frozenset(kept)
         tests = [t for t, owners in enumerate(self.owners) if not owners or owners & whole]
-        together = [Question(whole, test) for test in tests]
-        places = [frozenset(kept[: at + 1]) for at in range(len(kept))]
-        in_line = [Question(items, self._own(max(items))) for items in places]
-        return self._settle(together) or self._settle(in_line)
-
-    def _own(self, item: int) -> int:
-        return next(test for test, owners in enumerate(self.owners) if item in owners)
+        in_batch = []
+        for at, item in enumerate(kept, 1):
+            own = next(test for test, owners in enumerate(self.owners) if item in owners)
+            in_batch.append(Question(frozenset(kept[:at]), own))
+        return self._settle([Question(whole, test) for test in tests]) or self._settle(in_batch)
 
     def _settle(self, questions: Sequence[Question]) -> bool:
-        """Ask, and find out what is behind every answer that is not green."""
+        """Ask, and find the cause of answers that are not green. True if there are such answers."""
         answers = self.ask(questions)
         bad = [question for question in questions if answers[question] is not Answer.GREEN]
-        told = []
+        red = [question for question in bad if answers[question] is Answer.RED]
         for question in bad:
-            if answers[question] is Answer.RED:
-                told.append(question)
-            else:
+            if question not in red:
                 self._give_up(question.items, question, answers[question])
-        if told:
-            first = told[0].items
-            self._search(first, [question.test for question in told if question.items == first])
+        if red:
+            first = red[0].items
+            self._search(first, [question.test for question in red if question.items == first])
         return bool(bad)
 
     def _give_up(self, items: Items, question: Question, answer: Answer) -> None:
-        """Leave out those of `items` that the answer would have spoken for."""
+        """Leave out those of `items` whose test gave no answer, or all if it is no item's own."""
         for item in self.owners[question.test] & items or items:
-            self.untold.setdefault(item, Culprit(item, question.test, answer, question.items))
+            self.unanswered.setdefault(item, Culprit(item, question.test, answer, question.items))
 
     def _search(self, items: Items, reds: Sequence[int]) -> None:
-        """Find at least one core among `items`, or a reason why there is none to be found."""
+        """Find at least one core among `items`, or the reason why none can be found."""
         try:
             singles = [test for test in reds if len(self.owners[test] & items) == 1]
             cores = self._by_halves(items, singles[:_VICTIMS_AT_ONCE])
-            cores = cores or self._of_one_test(items, (singles or reds)[0])
-        except _UntoldError as untold:
-            self._give_up(items, untold.question, untold.answer)
+            test = (singles or reds)[0]
+            in_turn = items <= self.owners[test] and len(items) <= _SHORT_BATCH
+            if not cores and in_turn:
+                cores = self._one_after_the_other(items, test)
+            elif not cores:
+                cores = [self._by_steps(items, test)]
+        except _NoAnswerError as nothing:
+            self._give_up(items, nothing.question, nothing.answer)
             return
         self.cores += [core for core in cores if core.items]
         for core in cores:
@@ -122,13 +124,13 @@ class _Search:
                 self._give_up(items, Question(core.items, core.test), Answer.RED)
 
     def _is_red(self, items: Items, test: int) -> bool:
-        return self._told([Question(items, test)])[0]
+        return self._reds([Question(items, test)])[0]
 
-    def _told(self, questions: Sequence[Question]) -> list[bool]:
+    def _reds(self, questions: Sequence[Question]) -> list[bool]:
         answers = self.ask(questions)
         for question in questions:
             if answers[question] not in (Answer.GREEN, Answer.RED):
-                raise _UntoldError(question, answers[question])
+                raise _NoAnswerError(question, answers[question])
         return [answers[question] is Answer.RED for question in questions]
 
     # One culprit for each victim: all at once
@@ -136,8 +138,8 @@ class _Search:
     def _by_halves(self, items: Items, tests: Sequence[int]) -> list[_Core]:
         """The confirmed pairs of a test's only owner, the victim, and one other item.
 
-        Every other item has a number, every run holds those with one digit of it the same, and so
-        which runs are red spells the culprit. The runs serve all victims.
+        Every other item has a number, and each run holds the items with the same binary digit in
+        one position, so the pattern of red runs spells the culprit. The runs serve all victims.
         """
         victims = {test: min(self.owners[test] & items) for test in tests}
         everyone = sorted(victims.values())
@@ -151,13 +153,16 @@ class _Search:
             cores = []
             if len(victims) > 1:
                 suspects |= self._spelled(frozenset(everyone), missing, [], everyone)
-        pairs = {test: frozenset((victims[test], other)) for test, other in suspects.items()}
-        asked = [Question(pairs[test], test) for test in self._to_confirm(suspects)]
+        asked, times = [], Counter[int]()
+        for test, suspect in suspects.items():
+            times[suspect] += 1
+            if times[suspect] <= _CONFIRMED_EACH:
+                asked.append(Question(frozenset((victims[test], suspect)), test))
         return cores + self._red_cores(asked)
 
     def _one_by_one(self, victims: Mapping[int, int], others: Sequence[int]) -> list[_Core]:
-        """The red pairs of a few victims and the others, each pair asked for all that it may
-        explain: who break each other are done with at once, and the last two need no guess."""
+        """The red pairs of a few victims and the others, each pair asked by every test that it may
+        explain: two items that break each other are settled at once, and the last two for sure."""
         cores: list[_Core] = []
         left = {victim: test for test, victim in victims.items()}
         pairs = [frozenset(pair) for pair in itertools.combinations(others, 2)]
@@ -171,14 +176,13 @@ class _Search:
         return cores
 
     def _red_cores(self, asked: Sequence[Question]) -> list[_Core]:
-        answers = self._told(asked)
+        answers = self._reds(asked)
         return [_Core(q.items, q.test) for q, red in zip(asked, answers, strict=True) if red]
 
     def _red_among(self, everyone: Sequence[int], tests: Iterable[int]) -> frozenset[int]:
-        """The tests that need no other item than the victims to be red."""
+        """The tests that are red on the tree of the victims alone."""
         asked = [Question(frozenset(everyone), test) for test in tests]
-        answers = self._told(asked)
-        return frozenset(q.test for q, red in zip(asked, answers, strict=True) if red)
+        return frozenset(core.test for core in self._red_cores(asked))
 
     def _spelled(
         self,
@@ -187,8 +191,8 @@ class _Search:
         always: Sequence[int],
         others: Sequence[int],
     ) -> dict[int, int]:
-        """By test, the one of `others` that explains it; `always` are in every run, with number 0,
-        so that none of the others is found where one of them is the culprit."""
+        """By test, the item among `others` that explains it. `always` are in every run, with number
+        0, so that no other item is found where one of them is the culprit."""
         if not victims or len(items) < 2:
             return {}
         numbers = dict.fromkeys(always, 0) | {
@@ -200,7 +204,7 @@ class _Search:
             for test, victim in victims.items()
             for digit in digits
         }
-        red = dict(zip(asked, self._told([*asked.values()]), strict=True))
+        red = dict(zip(asked, self._reds([*asked.values()]), strict=True))
         back = {number: other for other, number in numbers.items() if other in others}
         spelled = {
             test: back.get(_spell([red[test, digit] for digit in digits], numbers[victim]))
@@ -208,39 +212,27 @@ class _Search:
         }
         return {t: found for t, found in spelled.items() if found not in (None, victims[t])}
 
-    def _to_confirm(self, suspects: Mapping[int, int]) -> Iterator[int]:
-        blamed: dict[int, int] = defaultdict(int)
-        for test, suspect in suspects.items():
-            blamed[suspect] += 1
-            if blamed[suspect] <= _CONFIRMED_EACH:
-                yield test
-
     # Any number of culprits: one after the other
 
-    def _of_one_test(self, items: Items, test: int) -> list[_Core]:
-        if items <= self.owners[test] and len(items) <= _SHORT_LINE:
-            return self._along_the_line(items, test)
-        return [self._by_steps(items, test)]
-
-    def _along_the_line(self, items: Items, test: int) -> list[_Core]:
-        """The cores of everybody's test, one for each item that cannot join those before it. What
-        is green on the way has to be shown of the line in the end, so only the reds are extra."""
-        line: list[int] = []
+    def _one_after_the_other(self, items: Items, test: int) -> list[_Core]:
+        """The cores of a test that all items own, one for each item that cannot join those before
+        it. The green runs are needed for the batch in any case, so only the red ones are extra."""
+        batch: list[int] = []
         cores: list[_Core] = []
         for item in sorted(items):
-            if not self._is_red(frozenset((*line, item)), test):
-                line.append(item)
+            if not self._is_red(frozenset((*batch, item)), test):
+                batch.append(item)
                 continue
-            core = self._with_partner(frozenset({item}), line, test)
+            core = self._with_partner(frozenset({item}), batch, test)
             shared = any(core.items & other.items for other in cores)
             cores.append(core)
-            if shared:  # it is the one to go, and much of what is still to come with it
+            if shared:  # the shared item is the one to go, and with it much of what is to come
                 break
         return cores
 
     def _with_partner(self, core: Items, pool: Sequence[int], test: int) -> _Core:
-        """The core that has all of `core`: a pair is asked for by itself as soon as few are left
-        that can be the other one, which shows it as well."""
+        """The core that has all of `core`. As soon as few items can be the partner, each pair is
+        asked for by itself, which confirms it as well."""
         green, red = 0, len(pool)
         while red - green > _FEW:
             middle = (green + red) // 2
@@ -274,7 +266,7 @@ class _Search:
         return _Core(core, test)
 
     def _shortest_red(self, core: Items, pool: Sequence[int], test: int) -> int:
-        """How much of the pool, which is red as a whole, is needed for red."""
+        """The length of the shortest beginning of the pool that is red; the whole pool is red."""
         green, red = 0, len(pool)
         while red - green > 1:
             middle = (green + red) // 2

@@ -1,4 +1,4 @@
-"""Questions about items on one tree, their answers, and who is left out for them. Data only.
+"""Questions about items on one tree, their answers, and the items left out for them. Data only.
 
 Items are numbers in the order of their commits, tests are numbers too.
 """
@@ -6,7 +6,8 @@ Items are numbers in the order of their commits, tests are numbers too.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -14,7 +15,7 @@ Items = frozenset[int]
 
 
 class Answer(Enum):
-    """What a test said of a tree; the last two say nothing of the items."""
+    """The answer of a test on a tree; the last two say nothing about the items."""
 
     GREEN = auto()
     RED = auto()
@@ -24,7 +25,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One test, by its number, on the tree of `items`."""
+    """A test, by its number, on the tree of `items`."""
 
     items: Items
     test: int
@@ -35,9 +36,9 @@ Ask = Callable[[Sequence[Question]], Mapping[Question, Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """Why `item` is left out: what `test` said of the tree of `items`.
+    """The cause for leaving `item` out: the answer of `test` on the tree of `items`.
 
-    These are as few as are red together, none where the test is red without any item.
+    These are the fewest that are red together, none where the test is red without any item.
     """
 
     item: int
@@ -53,10 +54,10 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Who stays, in order, and why the others do not."""
+    """The items of the batch, in order, and the others with the cause."""
 
     kept: tuple[int, ...]
-    blamed: tuple[Culprit, ...]
+    culprits: tuple[Culprit, ...]
 
 
 _EXACT_MEMBERS = 12  # of more, every choice is too many to try
@@ -65,34 +66,25 @@ _EXACT_MEMBERS = 12  # of more, every choice is too many to try
 def minimal_removal(cores: Sequence[Items]) -> Items:
     """The fewest items without which none of `cores` is whole, of equals the last in order.
 
-    Exact where not too many cores hang together, else whoever is in most of them goes first.
+    Exact where not too many cores share items, else the items in most cores go first.
     """
-    parts = _parts(cores)
-    return frozenset[int]().union(*map(_exact_or_greedy, parts))
-
-
-def _parts(cores: Iterable[Items]) -> list[list[Items]]:
-    """The cores in groups that share no item."""
-    parts: list[list[Items]] = []
+    parts: list[list[Items]] = []  # groups of cores that share no item
     for core in cores:
         joined = [part for part in parts if any(core & other for other in part)]
         parts = [part for part in parts if part not in joined]
         parts.append([core, *itertools.chain.from_iterable(joined)])
-    return parts
+    return frozenset[int]().union(*map(_removal_of, parts))
 
 
-def _exact_or_greedy(cores: Sequence[Items]) -> Items:
+def _removal_of(cores: Sequence[Items]) -> Items:
+    """The removal for cores that share items: the exact one, or for many items a greedy one."""
     members = sorted(frozenset[int]().union(*cores), reverse=True)
-    if len(members) > _EXACT_MEMBERS:
-        return _greedy(cores)
-    sizes = range(1, len(members) + 1)
-    sets = (frozenset(s) for size in sizes for s in itertools.combinations(members, size))
-    return next(chosen for chosen in sets if all(chosen & core for core in cores))
-
-
-def _greedy(cores: Sequence[Items]) -> Items:
+    if len(members) <= _EXACT_MEMBERS:
+        sizes = range(1, len(members) + 1)
+        sets = (frozenset(s) for size in sizes for s in itertools.combinations(members, size))
+        return next(chosen for chosen in sets if all(chosen & core for core in cores))
     chosen = frozenset[int]()
     while left := [core for core in cores if not core & chosen]:
-        members = sorted(frozenset[int]().union(*left))
-        chosen |= {max(members, key=lambda item: (sum(item in core for core in left), item))}
+        counts = Counter(item for core in left for item in core)
+        chosen |= {max(counts, key=lambda item: (counts[item], item))}
     return chosen

@@ -53,7 +53,7 @@ def owned(count: int, shared: int = 0) -> list[Items]:
 
 
 def left_out(found: Found) -> set[int]:
-    return {b.item for b in found.blamed}
+    return {b.item for b in found.culprits}
 
 
 def test_items_that_are_green_together_are_asked_once_and_once_each_in_their_places() -> None:
@@ -80,7 +80,7 @@ def test_the_last_of_those_that_break_together_is_left_out_and_blamed(
     count: int, cores: Cores, blamed: list[Culprit]
 ) -> None:
     found = find_culprits(owned(count), World(cores))
-    assert list(found.blamed) == blamed
+    assert list(found.culprits) == blamed
     assert found.kept == tuple(n for n in range(count) if n not in left_out(found))
 
 
@@ -111,7 +111,7 @@ def test_one_command_that_is_everybody_s_test_blames_only_who_breaks_it() -> Non
     world = World({0: [{1, 4}, {3, 6}]})
     found = find_culprits([frozenset(range(8))], world)
     assert found.kept == (0, 1, 2, 3, 5, 7)
-    assert found.blamed == (blame(4, 0, 1), blame(6, 0, 3))
+    assert found.culprits == (blame(4, 0, 1), blame(6, 0, 3))
 
 
 def test_a_shared_test_is_never_asked_of_a_tree_without_any_of_its_items() -> None:
@@ -129,13 +129,13 @@ def test_a_shared_test_is_never_asked_of_a_tree_without_any_of_its_items() -> No
 @pytest.mark.parametrize("core", [{4}, {2, 4}, {0, 3, 4}])
 def test_a_command_that_is_nobody_s_test_blames_who_breaks_it(core: set[int]) -> None:
     found = find_culprits(owned(6, shared=1), World({6: [core]}))
-    assert found.blamed == (blame(4, 6, *core),)
+    assert found.culprits == (blame(4, 6, *core),)
 
 
 def test_a_command_that_is_red_without_any_item_blames_nobody_and_ships_nothing() -> None:
     found = find_culprits(owned(4, shared=1), World({4: [set()]}))
     assert found.kept == ()
-    assert {(b.test, b.items) for b in found.blamed} == {(4, frozenset[int]())}
+    assert {(b.test, b.items) for b in found.culprits} == {(4, frozenset[int]())}
 
 
 # Answers that say nothing
@@ -154,7 +154,7 @@ def test_a_search_that_meets_a_test_without_answer_blames_nobody() -> None:
 
     found = find_culprits(owned(4), World({1: [{1, 2}]}, odd))
     assert found.kept == (0, 2, 3)
-    assert [(b.item, b.answer) for b in found.blamed] == [(1, Answer.SILENT)]
+    assert [(b.item, b.answer) for b in found.culprits] == [(1, Answer.SILENT)]
 
 
 def test_a_common_command_without_answer_leaves_nothing_to_ship() -> None:

@@ -44,7 +44,7 @@ def red_tests(pair: Pair) -> list[frozenset[int]]:
 
 def check(found: Found, *pairs: Pair) -> None:
     """The later one of each pair is left out, blamed for the pair and nothing else."""
-    assert [(blame.item, blame.items) for blame in found.blamed] == sorted(
+    assert [(blame.item, blame.items) for blame in found.culprits] == sorted(
         (max(pair), frozenset(pair)) for pair in pairs
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from driver.domain.results import RunKind, TestRun
-from driver.merge_queue.batch_result import Expected, weighed
+from driver.merge_queue.batch_result import Expected, assess_counts
 from driver.runners.result import MISSING, Counts, Doubt
 
 GREEN = TestRun(RunKind.GREEN, "pytest", 0, "", 0.1, "tree")
@@ -40,11 +40,11 @@ def test_as_many_tests_run_together_as_in_each_items_own_proof(
     now: Told, proofs: list[Told], fewer_ok: int, kind: RunKind
 ) -> None:
     expected = Expected(tuple(replace(GREEN, counts=one) for one in proofs), fewer_ok)
-    found = weighed(replace(GREEN, counts=now), expected)
+    found = assess_counts(replace(GREEN, counts=now), expected)
     assert found.kind is kind
     assert bool(found.reason) == (kind is RunKind.RED)
 
 
 def test_a_red_run_stays_as_it_is() -> None:
     red = replace(GREEN, kind=RunKind.RED, reason="test failed with exit 1", counts=ran(1))
-    assert weighed(red, Expected((replace(GREEN, counts=ran(3)),))) == red
+    assert assess_counts(red, Expected((replace(GREEN, counts=ran(3)),))) == red
