@@ -9,7 +9,8 @@ from __future__ import annotations
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from state_store.database.errors import primary_code, translated
@@ -87,14 +88,23 @@ class Database:
         """True while this thread is inside `writing`."""
         return self._writing_thread == threading.get_ident()
 
-    def writing(self) -> _Writing:
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction on the writer's connection: durable at the end, undone by any error inside.
 
         Entering raises StoreBusyError when another process keeps its turn.
         """
-        return self._writing
+        with translated(self.path):
+            connection = self.begin()
+            try:
+                yield connection
+            except BaseException:
+                self.end(good=False)
+                raise
+            self.end(good=True)
 
-    def _begin(self) -> sqlite3.Connection:
+    def begin(self) -> sqlite3.Connection:
+        """Begin a transaction of this thread; `end` must follow. Errors are not translated."""
         me = threading.get_ident()
         if self._writing_thread == me:
             raise RuntimeError("a transaction of this thread is open already")
@@ -129,7 +139,8 @@ class Database:
             connection.execute("ROLLBACK")
             raise
 
-    def _end(self, *, good: bool) -> None:
+    def end(self, *, good: bool) -> None:
+        """Commit durably, or undo, and let the next writer in. Errors are not translated."""
         assert self._writer
         assert self._lock
         connection = self._writer.connection
@@ -172,7 +183,6 @@ class Database:
         self._of_thread = threading.local()
         self._held: weakref.WeakSet[_Held] = weakref.WeakSet()
         self._one_writer = threading.Lock()
-        self._writing = _Writing(self)
         self._writer = self._lock = self._writing_thread = None
 
     def _point(self, name: str) -> None:
@@ -193,25 +203,6 @@ class Database:
                 f"the database {self.path} was removed or replaced while it was in use; "
                 "see that nothing else cleans its folder, and run again"
             )
-
-
-class _Writing:
-    """The block around one transaction; a class, being entered for every event."""
-
-    __slots__ = ("_database", "_translated")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._translated = translated(database.path)
-
-    def __enter__(self) -> sqlite3.Connection:
-        with self._translated:
-            return self._database._begin()
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        with self._translated:
-            self._database._end(good=error is None)
-        self._translated.__exit__(kind, error, trace)
 
 
 class _Held:

@@ -6,7 +6,7 @@ over, so an older program can read a newer store. docs/state.md has the shapes o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,8 +33,19 @@ def apply_tracker(item: View | None, event: Row) -> View | None:
         return item
     if item is None:
         return dict(payload) if event["type"] == names.ITEM_CREATED else None
-    change = _TRACKER.get(event["type"])
-    return item if change is None else change(item, payload, event)
+    kind, after = event["type"], item
+    if kind == names.ITEM_UPDATED:
+        after = {**item, **payload}
+    elif kind == names.ITEM_CREATED:
+        missing = {key: value for key, value in payload.items() if key not in item}
+        after = item | missing if missing else item
+    elif kind == names.ITEM_FIELDS_REMOVED:
+        gone = set(map(str, _list(payload.get("fields")))) - {"id"}
+        after = {key: value for key, value in item.items() if key not in gone}
+    elif kind == names.ITEM_ARCHIVED:
+        at = payload.get("completed_at") or iso_time(event["ts"])
+        after = item | {"status": ARCHIVED, "completed_at": at}
+    return after
 
 
 def project_items(events: Iterable[Row], items: View | None = None) -> dict[str, View]:
@@ -127,32 +138,6 @@ def project_wave(events: Iterable[Row]) -> View:
     view["items"] = list(items.values())
     return view
 
-
-def _created_again(item: View, payload: Row, _event: Row) -> View:
-    missing = {key: value for key, value in payload.items() if key not in item}
-    return item | missing if missing else item
-
-
-def _updated(item: View, payload: Row, _event: Row) -> View:
-    return {**item, **payload}
-
-
-def _fields_removed(item: View, payload: Row, _event: Row) -> View:
-    gone = set(map(str, _list(payload.get("fields")))) - {"id"}
-    return {key: value for key, value in item.items() if key not in gone}
-
-
-def _archived(item: View, payload: Row, event: Row) -> View:
-    at = payload.get("completed_at") or iso_time(event["ts"])
-    return item | {"status": ARCHIVED, "completed_at": at}
-
-
-_TRACKER: dict[str, Callable[[View, Row, Row], View]] = {
-    names.ITEM_CREATED: _created_again,
-    names.ITEM_UPDATED: _updated,
-    names.ITEM_FIELDS_REMOVED: _fields_removed,
-    names.ITEM_ARCHIVED: _archived,
-}
 
 _LIFECYCLE = {
     "dispatched": "dispatch",

@@ -10,9 +10,8 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from state_store.database import snapshot_rows
@@ -29,7 +28,6 @@ from state_store.database.projections import apply_tracker
 from state_store.database.spend import SpendBook
 from state_store.database.transaction import (
     ConcurrencyConflict,
-    Draft,
     Transaction,
     drafted,
     lease_row,
@@ -103,8 +101,7 @@ class EventStore:
         the stream is not at `expected_version`; ValueError or TypeError when the payload is no
         JSON. Nothing is written then.
         """
-        drafts = drafted(stream, actor, ((event_type, payload),))
-        return self._submit(stream, drafts, actor, expected_version)
+        return self.append_many(stream, ((event_type, payload),), actor, expected_version)
 
     def append_many(
         self,
@@ -115,7 +112,14 @@ class EventStore:
     ) -> int:
         """Append (type, payload) events, all or none, and return the stream's last version."""
         drafts = drafted(stream, actor, events)
-        return self._submit(stream, drafts, actor, expected_version)
+
+        def job(transaction: Transaction) -> int:
+            return transaction.append_drafts(stream, drafts, actor, expected_version)
+
+        if self._database.is_writing:
+            assert self._open
+            return job(self._open)
+        return self._commits.submit(job)
 
     def append_held(
         self,
@@ -261,24 +265,13 @@ class EventStore:
         with translated(self.path):
             return snapshot_rows.read(self._database.reader(), stream)
 
-    def _submit(
-        self, stream: str, drafts: Sequence[Draft], actor: str, expected_version: int | None
-    ) -> int:
-        def job(transaction: Transaction) -> int:
-            return transaction.append_drafts(stream, drafts, actor, expected_version)
-
-        if self._database.is_writing:
-            assert self._open
-            return job(self._open)
-        return self._commits.submit(job)
-
     def _start_in_child(self) -> None:
         self._database.start_in_child()
         self._start()
 
     def _start(self) -> None:
         self._open: Transaction | None = None  # of the thread that is writing
-        self._session = _Session(self, self._database.writing())
+        self._session = _Session(self, self._database)
         self._commits = GroupCommit(lambda: self._session)
 
     def _refold(self, connection: sqlite3.Connection) -> None:
@@ -292,40 +285,38 @@ class EventStore:
 
 
 class _Session:
-    """The block around one transaction of a store; a class, being entered for every event."""
+    """The block around one transaction of a store; a class, as it is entered for every event."""
 
-    __slots__ = ("_heads", "_store", "_writing")
+    __slots__ = ("_database", "_heads", "_store", "_translated")
 
-    def __init__(self, store: EventStore, writing: AbstractContextManager[sqlite3.Connection]):
-        self._store = store
-        self._writing = writing
+    def __init__(self, store: EventStore, database: Database) -> None:
+        self._store, self._database = store, database
+        self._translated = translated(store.path)
         self._heads: dict[str, tuple[int, bytes]] = {}
 
     def __enter__(self) -> Transaction:
         store = self._store
-        connection = self._writing.__enter__()
-        try:
-            now = store.clock.now()
-            store._open = Transaction(connection, store._folds, now, self._heads)
-        except BaseException as error:
-            self._writing.__exit__(type(error), error, None)
-            raise
+        with self._translated:
+            connection = self._database.begin()
+            try:
+                now = store.clock.now()
+                store._open = Transaction(connection, store._folds, now, self._heads)
+            except BaseException:
+                self._database.end(good=False)
+                raise
         return store._open
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         done, self._store._open = self._store._open, None
-        if error is None and done and done.folders:
+        with self._translated:
             try:
-                done.flush()
-            except BaseException as trouble:
-                self._writing.__exit__(type(trouble), trouble, None)
+                if error is None and done and done.folders:
+                    done.flush()
+            except BaseException:
+                self._database.end(good=False)
                 raise
-        self._writing.__exit__(kind, error, trace)
+            self._database.end(good=error is None)
+        self._translated.__exit__(kind, error, trace)
         if error is None and done:
             self._heads = done.heads
 
