@@ -20,11 +20,11 @@ from typing import Any
 from driver.execution.process_identity import RUN_VARIABLE, marked, users_of
 from driver.filesystem.temporary import scratch_folders
 from driver.filesystem.tree import remove_tree
+from driver.git.branch_view import HEADS, REMOTE_HEADS, BranchView
 from driver.git.private_git import Repository, is_ancestor
 from driver.maintenance.leftovers import BRANCH, leftovers
 from driver.maintenance.past_waves import live_waves, past_waves
-from driver.publishing import wave_branches
-from driver.publishing.wave_branches import HEADS, forget, pending_refs, refs_with
+from driver.publishing.wave_branches import forget, merged_into, pending_refs, wave_branches
 from driver.run_state.run_registry import clear_up, dead_runs
 from driver.workspace.run_folder import GIT, owner_of, save_unfinished, sentence
 from state_store.documents import journal
@@ -166,7 +166,7 @@ def _on_the_way(scope: Scope) -> Iterator[_Found]:
     repo, environ = scope.repository, scope.environ
     assert repo is not None
     for ref, commit in pending_refs(repo, environ):
-        held = refs_with(repo, commit, environ)
+        held = BranchView(repo, environ).branches_with(commit, HEADS, REMOTE_HEADS)
         if held:
             drop = _forgetting(scope, ref, commit)
             yield _Found("ref", ref, f"{held[0]} has its commits", drop)
@@ -178,10 +178,10 @@ def _branches(scope: Scope) -> Iterator[_Found]:
     repo, environ = scope.repository, scope.environ
     assert repo is not None
     waves = {wave.wave_id: wave for wave in past_waves(scope.state_dir)}
-    for branch in wave_branches.wave_branches(repo, environ):
+    for branch in wave_branches(repo, environ):
         wave = waves.get(branch.wave_id)
         start = wave.started_from(repo.top) if wave else None
-        home = wave_branches.home_of(repo, branch.commit, start, environ)
+        home = merged_into(BranchView(repo, environ), branch.commit, start)
         if branch.checked_out:
             yield _Found("branch", branch.name, "it is checked out")
         elif not home:

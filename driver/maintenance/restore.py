@@ -11,10 +11,10 @@ from pathlib import Path
 
 from driver.domain.results import Change
 from driver.filesystem.temporary import scratch_folder
+from driver.git.branch_view import HEADS
 from driver.git.commit_spec import CommitSpec
 from driver.git.private_git import GitError, PrivateGit, Repository, open_repository
 from driver.maintenance.leftovers import Leftover
-from driver.publishing.wave_branches import HEADS
 from state_store.documents.errors import CannotRunError, InputError
 from state_store.documents.files import read_bytes, write_bytes_atomic
 

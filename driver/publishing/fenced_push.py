@@ -1,8 +1,8 @@
-"""Shipments of the same items by others: looked for on a remote, and never made a second time.
+"""The fenced push: never publishes an item that another state folder has published.
 
-Two state folders share nothing but the remote, so what is on it has the last word: the trailers of
-what is on its wave branches and its target. Between that look and the push a ref of ours stands
-guard: it moves with every shipment, and a push that finds it moved publishes nothing.
+Two state folders share nothing but the remote, so the trailers on its wave branches and its target
+decide. Between reading them and the push a fence ref guards: every publication moves it, and a push
+that finds it moved publishes nothing.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from driver.backlog.publication_status import PublishedItem, by_task
+from driver.git.branch_view import HEADS
 from driver.git.command import run_git, text
 from driver.git.private_git import PrivateGit, Remote
 from driver.git.push import FENCE, Sending, forbidden, send
 from driver.git.push_result import ADVANCED, FAILED, MOVED, UNFENCED, PushResult
 from driver.git.remote import fetch_refs, refs_on
-from driver.publishing.published_history import sighted
-from driver.publishing.wave_branches import HEADS
+from driver.publishing.published_history import shipments_in
 from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import StoppedByPolicyError
 
 WAVES = ("wave/", "wave-")
 _WAVES_ASKED = f"{HEADS}wave*"
-# Each turn is lost to a shipment of somebody else's, or to one at work at that moment.
+# Each turn is lost to a publication of another run, finished or under way at that moment.
 _TURNS = 60
 _PAUSE_S = 0.05
 _UNFENCED = (
@@ -35,15 +35,16 @@ Knows = Callable[[PublishedItem], bool]
 
 
 class ShippedElsewhereError(StoppedByPolicyError):
-    """Others have shipped items of a line; `found` has them by item id. Nothing was published."""
+    """Another instance has published items of the batch; `found` has them by item id. Nothing was
+    published by this one."""
 
     def __init__(self, found: Mapping[str, PublishedItem]) -> None:
         self.found = found
-        super().__init__("; ".join(f"{item}: {told(one)}" for item, one in found.items()))
+        super().__init__("; ".join(f"{item}: {describe(one)}" for item, one in found.items()))
 
 
-def told(one: PublishedItem) -> str:
-    """The sentence about a shipment of somebody else's."""
+def describe(one: PublishedItem) -> str:
+    """A sentence about an item that another instance has published."""
     return (
         f"wave {one.wave[:8]}, of another state folder, has shipped it: commit {one.commit[:12]}"
         f" is on {one.branch}"
@@ -52,8 +53,8 @@ def told(one: PublishedItem) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A line whose last commit is to become `branch`, which is not there yet, or `onto` which it
-    goes on. `knows` tells the shipments that are no reason to hold it back."""
+    """A push of a batch's last commit as a new `branch`, or `onto` an existing one. `knows` is True
+    for publications that are no reason to hold it back."""
 
     ground: CloneContext
     remote: Remote
@@ -63,9 +64,11 @@ class Push:
     onto: bool = False
 
     def once(self) -> PushResult:
-        """Publish it, unless the remote has an item of the line from a wave that is not its own and
-        that `knows` does not know: then raises ShippedElsewhereError. A remote that does not take
-        the fence is only looked at."""
+        """Push once, and behind the fence if the remote accepts it.
+
+        Raises ShippedElsewhereError if the remote has an item of the batch from another wave that
+        `knows` does not know.
+        """
         if (no := forbidden(self.remote)) is not None:
             return no
         fenced = True
@@ -74,7 +77,7 @@ class Push:
             fenced = fenced and answer.kind != UNFENCED
             if answer.ok:
                 return answer if fenced else PushResult(True, _UNFENCED)
-            # What overtook us on the target may be an item of this line.
+            # The commits that overtook us on the target may have an item of this batch.
             overtaken = self.onto and answer.kind == ADVANCED and turn == 0
             if answer.kind not in (MOVED, UNFENCED) and not overtaken:
                 return answer
@@ -84,7 +87,7 @@ class Push:
 
     def _turn(self, *, fenced: bool) -> PushResult:
         git, environ, ref = self.ground.git, self.ground.environ, f"{HEADS}{self.branch}"
-        # Some waves go on to the target themselves.
+        # Some waves publish directly on the target.
         target = self.ground.repository.branch or self.branch
         asked = (_WAVES_ASKED, ref, f"{HEADS}{target}", FENCE)
         there = refs_on(git.path, environ, self.remote, *asked)
@@ -100,14 +103,14 @@ class Push:
         return send(git.path, environ, self.remote, sending)
 
     def _check(self, there: Mapping[str, str]) -> PushResult:
-        """Whether it could be seen that nobody else has shipped an item of the line."""
+        """Read the published items of the branches `there`; not ok if they cannot be fetched."""
         git, base = self.ground.git, [self.ground.base]
         heads = {ref: at for ref, at in there.items() if ref.startswith(HEADS)}
         if not (got := bring(git, self.remote, heads)).ok:
             return got
-        mine = by_task(sighted(git, {"": self.commit}, without=base))
+        mine = by_task(shipments_in(git, {"": self.commit}, without=base))
         ours = {one.wave for several in mine.values() for one in several}
-        seen = by_task(sighted(git, heads, without=base))
+        seen = by_task(shipments_in(git, heads, without=base))
         others = (one for key in mine for one in seen.get(key, ()) if one.wave not in ours)
         if found := {one.item: one for one in others if not self.knows(one)}:
             raise ShippedElsewhereError(found)
@@ -115,10 +118,10 @@ class Push:
 
 
 def bring(git: PrivateGit, remote: Remote, heads: Mapping[str, str]) -> PushResult:
-    """Have the commits of `heads`, which are refs of the remote, in `git`."""
+    """Fetch the commits of `heads`, which are refs of the remote, into `git` if it lacks them."""
     asked = "".join(f"{commit}\n" for commit in heads.values()).encode()
     at = (f"--git-dir={git.path}", "cat-file", "--batch-check")
-    said = text(run_git(at, cwd=git.path, env=git.env, stdin=asked).stdout).splitlines()
-    pairs = zip(heads, said, strict=True)
+    lines = text(run_git(at, cwd=git.path, env=git.env, stdin=asked).stdout).splitlines()
+    pairs = zip(heads, lines, strict=True)
     missing = [ref for ref, line in pairs if line.endswith(" missing")]
     return fetch_refs(git.path, git.environ, remote, missing)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 from driver.domain.commit_message import branch_names, pending_ref
 from driver.domain.results import Shipment
+from driver.git.branch_view import HEADS
 from driver.git.private_git import Commit, GitError, PushResult, Remote, Repository, tip_of
 from driver.git.push_result import ADVANCED
 from driver.git.repository import move_ahead
 from driver.limits.admission import gate_word
 from driver.merge_queue.batch import Batch
 from driver.publishing.fenced_push import Push, ShippedElsewhereError
-from driver.publishing.wave_branches import HEADS
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.clone_context import CloneContext

@@ -18,8 +18,7 @@ from driver.git.private_git import CommitSpec, GitError
 from driver.merge_queue.batch import Batch, Entry, Integration
 from driver.policy.judgement import Judgement
 from driver.publishing.commit_builder import BATCH, batch_of, made, specs_of
-from driver.publishing.fenced_push import ShippedElsewhereError
-from driver.publishing.fenced_push import told as told_of
+from driver.publishing.fenced_push import ShippedElsewhereError, describe
 from driver.publishing.hook_gate import AskedHooks
 from driver.publishing.publish import TARGET_ADVANCED, Publication, failed, keep, publish
 from driver.run_state.context import Wave
@@ -228,7 +227,7 @@ def _not_theirs(
     theirs = {item.slug: found.get(item_name(item.spec)) for item, _ in entries}
     ours = [(item, outcome) for item, outcome in entries if theirs[item.slug] is None]
     lost = [
-        replace(outcome, verdict=Verdict.SHIPPED_ELSEWHERE, reason=told_of(one))
+        replace(outcome, verdict=Verdict.SHIPPED_ELSEWHERE, reason=describe(one))
         for item, outcome in entries
         if (one := theirs[item.slug]) is not None
     ]

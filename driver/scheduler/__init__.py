@@ -1,1 +1,1 @@
-"""One scheduler cycle: reconcile, intake, claim, wave, tracker update, audit, checkpoint."""
+"""A scheduler cycle: reconcile, intake, claim, wave, tracker update, audit, checkpoint."""

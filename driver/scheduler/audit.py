@@ -1,7 +1,7 @@
-"""After a wave: what past ones have in common is recorded, and proposed where that is wanted.
+"""The audit after a wave: records findings about past waves, and proposes items if wanted.
 
-Reads the newest waves and the ends of long streams only, so its cost does not grow with the past.
-Nothing here decides anything; trouble is told in the report and ends no cycle.
+Reads only the newest waves and the ends of long streams, so its cost does not grow with the past.
+It decides nothing; a failure is reported and does not end the cycle.
 """
 
 from __future__ import annotations
@@ -28,27 +28,23 @@ Json = Mapping[str, Any]
 
 
 def audited(backlog: Backlog, wave_id: str, wave: Json, *, propose: bool) -> dict[str, Any]:
-    """Record what is new and what is gone; the answer is the cycle report's keys about it.
+    """Record new findings and those that are gone; returns the cycle report's keys about them.
 
     `wave` is the report of the wave that has just ended.
     """
     try:
-        return _audited(backlog, wave_id, wave, propose)
+        found = audit(past_of(backlog.api, wave_id, wave))
+        records = {name: finding.to_json(wave_id) for name, finding in found.items()}
+        new, gone = record_findings(backlog.api, records, wave_id)
+        proposed = _propose(backlog, found, gone, wave_id) if propose else []
     except TidegateError as trouble:
         return {"audit_warning": f"the audit is not complete: {trouble}"}
-
-
-def _audited(backlog: Backlog, wave_id: str, wave: Json, propose: bool) -> dict[str, Any]:
-    found = audit(past_of(backlog.api, wave_id, wave))
-    told = {name: finding.to_json(wave_id) for name, finding in found.items()}
-    new, gone = record_findings(backlog.api, told, wave_id)
-    proposed = _propose(backlog, found, gone, wave_id) if propose else []
     keys = {"findings": new, "findings_gone": gone, "findings_proposed": proposed}
     return {key: value for key, value in keys.items() if value}
 
 
 def past_of(api: StateAPI, wave_id: str, wave: Json) -> Past:
-    """What an audit looks at, after the wave with this id and report."""
+    """The input of an audit after the wave with this id and report."""
     ids = [*_recent(api), wave_id]
     newest = [*dict.fromkeys(reversed(ids))][:WAVES][::-1]
     views = (api.project(events.wave_stream(wave_id)) for wave_id in newest)
@@ -65,8 +61,9 @@ def past_of(api: StateAPI, wave_id: str, wave: Json) -> Past:
 def _propose(
     backlog: Backlog, found: Mapping[str, Finding], gone: Iterable[Json], wave_id: str
 ) -> list[str]:
-    """The ids of new items; one that was ever in the tracker, whatever became of it, is none."""
-    created, made, told = iso_time(time.time()), list[str](), False
+    """Create the items of new findings and return their ids; one that was ever in the tracker is
+    not new, whatever its status."""
+    created, made, noted = iso_time(time.time()), list[str](), False
     with backlog.api.store.transaction() as transaction:
         for name, finding in found.items():
             if transaction.item(name) is None:
@@ -75,12 +72,12 @@ def _propose(
                 made.append(name)
         for finding_gone in gone:
             item = transaction.item(str(finding_gone["id"])) or {}
-            if item.get("status") == PROPOSED:  # what people have taken up is theirs
+            if item.get("status") == PROPOSED:  # an item that the user took up is not changed
                 notes = f"{item.get('notes') or ''} Not found any more after wave {wave_id}."
                 change = {"id": item["id"], "notes": notes.strip()}
                 transaction.append(events.TRACKER, events.ITEM_UPDATED, change, "audit")
-                told = True
-    if made or told:
+                noted = True
+    if made or noted:
         backlog.sync()
     return made
 
@@ -94,7 +91,7 @@ def _recent(api: StateAPI) -> Iterator[str]:
 
 
 def _lapsed(api: StateAPI) -> Iterator[str]:
-    """Resources of leases that ran out, or whose holders are gone, and that nobody gave back."""
+    """Resources of leases that expired, or whose holders are gone, and that were not released."""
     claims = coordination.fold_claims(_end_of(api, coordination.STREAM, CLAIM_EVENTS))
     now = api.store.clock.now()
     for resource in claims:

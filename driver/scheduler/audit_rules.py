@@ -1,7 +1,7 @@
-"""What past waves have in common that a person should know of, as findings. Pure.
+"""Audit rules: findings about past waves that the user should know of. Pure.
 
-Knows views of the store and the report of the newest wave. Where those come from, and what becomes
-of a finding, is `auditing`'s. A finding is the same one as long as its kind and subject are.
+Input are views of the store and the report of the newest wave. Two findings are the same one if
+they have the same kind and subject.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _TOO_OFTEN = 3
 _SLOWER, _SLOWER_S = 2.0, 30.0
 _FEW_NOW, _FEW_BEFORE = 2, 4  # dispatches of which a median means something
 _NO_ANSWER = (RunKind.TIMED_OUT, RunKind.KILLED, RunKind.COULD_NOT_RUN)
-# Nobody used anything, or it was cut off before it could tell what.
+# Verdicts of dispatches that used nothing, or were cut off before they could report their usage.
 _NO_BILL = (Verdict.HALTED, Verdict.OVER_BUDGET, Verdict.UNDECIDED, Verdict.LEASED_ELSEWHERE)
 _LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is looked at: views of the newest waves, the last one last, the traces of their agents,
-    the tracker's items, resources whose leases ran out, and commands that were red beside no item.
-    """
+    """The input of an audit: views of the newest waves, the last one last, the traces of their
+    agents, the tracker's items, resources of expired leases, and commands that were red without
+    any item's work."""
 
     waves: Sequence[View] = ()
     traces: Sequence[View] = ()
@@ -57,14 +57,14 @@ class Past:
         return str(self.waves[-1]["wave_id"]) if self.waves else ""
 
     def id_of(self, slug: str) -> str:
-        """What the tracker calls an item, else its slug."""
+        """The item's id in the tracker, else its slug."""
         named = (id_of(item) for item in self.items if item.get("slug") == slug)
         return next((name for name in named if name is not None), slug)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a person should know of; `text` is it as a sentence, on one line."""
+    """A fact that the user should know of; `text` is a sentence on one line."""
 
     kind: str
     subject: str
@@ -73,16 +73,16 @@ class Finding:
     @property
     def id(self) -> str:
         """The same for the same kind and subject, whenever and however it is found."""
-        told = f"{self.kind}\0{self.subject}".encode("utf-8", "surrogateescape")
-        return f"{PREFIX}{hashlib.sha256(told).hexdigest()[:10]}"
+        key = f"{self.kind}\0{self.subject}".encode("utf-8", "surrogateescape")
+        return f"{PREFIX}{hashlib.sha256(key).hexdigest()[:10]}"
 
     def to_json(self, wave_id: str) -> dict[str, str]:
-        """As events and reports have it; `wave_id` is the wave it was seen after."""
-        told = {"kind": self.kind, "subject": _line(self.subject), "text": _line(self.text)}
-        return {"id": self.id, **told, "wave": wave_id}
+        """The shape in events and reports; `wave_id` is the wave it was seen after."""
+        subject, text = _line(self.subject), _line(self.text)
+        return {"id": self.id, "kind": self.kind, "subject": subject, "text": text, "wave": wave_id}
 
     def as_item(self, created: str) -> dict[str, Any]:
-        """The item for the tracker that proposes to mend it, which nothing runs as it is."""
+        """The tracker item that proposes a repair; no wave runs it as it is."""
         return {
             "id": self.id,
             "slug": self.id,
@@ -107,7 +107,7 @@ _TITLES = {
 
 
 def audit(past: Past) -> dict[str, Finding]:
-    """All that is found, by id; of the same kind and subject the first."""
+    """All findings by id; of the same kind and subject the first."""
     found: dict[str, Finding] = {}
     for look in _LOOKS:
         for finding in look(past):
@@ -116,7 +116,7 @@ def audit(past: Past) -> dict[str, Finding]:
 
 
 def red_alone(report: View) -> tuple[str, ...]:
-    """The commands that were red where no item of the wave had a part in it."""
+    """The commands that were red without the work of any item of the wave."""
     records = (record for record in report.get("built") or () if isinstance(record, Mapping))
     undecided = (r for r in records if r.get("verdict") == Verdict.UNDECIDED)
     runs = (run for record in undecided for run in record.get("together") or ())
@@ -143,8 +143,8 @@ def _failing_items(past: Past) -> Iterator[Finding]:
         if item.get("status") not in _UNDONE or not isinstance(attempts, int) or not why:
             continue
         if attempts >= _TOO_OFTEN and (name := id_of(item)) is not None:
-            told = f"item {name} failed in {counted(attempts, 'wave')} and is not done: {why}"
-            yield Finding(FAILING_ITEM, name, told)
+            text = f"item {name} failed in {counted(attempts, 'wave')} and is not done: {why}"
+            yield Finding(FAILING_ITEM, name, text)
 
 
 def _refused_changes(past: Past) -> Iterator[Finding]:
@@ -154,8 +154,8 @@ def _refused_changes(past: Past) -> Iterator[Finding]:
         seen.add(item["slug"] if is_newest else "")
         if is_newest and _verdict(item) == Verdict.REFUSED:
             name = past.id_of(item["slug"])
-            told = f"the work on {name} was refused in wave {wave['wave_id']}{_why(item)}"
-            yield Finding(REFUSED_CHANGE, name, told)
+            text = f"the work on {name} was refused in wave {wave['wave_id']}{_why(item)}"
+            yield Finding(REFUSED_CHANGE, name, text)
 
 
 def _slow_backends(past: Past) -> Iterator[Finding]:
@@ -166,8 +166,8 @@ def _slow_backends(past: Past) -> Iterator[Finding]:
             continue
         new, old = median(now), median(before)
         if new >= _SLOWER * old and new - old >= _SLOWER_S:
-            told = f"{backend} took {new:.0f} s for a dispatch in wave {past.newest}, {old:.0f} s"
-            yield Finding(SLOW_BACKEND, backend, f"{told} in those before it (medians)")
+            text = f"{backend} took {new:.0f} s for a dispatch in wave {past.newest}, {old:.0f} s"
+            yield Finding(SLOW_BACKEND, backend, f"{text} in those before it (medians)")
 
 
 def _unmetered_backends(past: Past) -> Iterator[Finding]:
@@ -176,40 +176,40 @@ def _unmetered_backends(past: Past) -> Iterator[Finding]:
         last = [trace for trace in traces if trace["wave"] == waves[-1]]
         silent = sum(trace["tokens"] is None for trace in last)
         if silent:
-            told = f"{backend} did not tell the tokens of {silent} of its {len(last)} dispatches"
-            told += f" in wave {last[-1]['wave']}: ceilings count what was reserved for them"
-            yield Finding(UNMETERED_BACKEND, backend, told)
+            text = f"{backend} did not tell the tokens of {silent} of its {len(last)} dispatches"
+            text += f" in wave {last[-1]['wave']}: ceilings count what was reserved for them"
+            yield Finding(UNMETERED_BACKEND, backend, text)
 
 
 def _red_baselines(past: Past) -> Iterator[Finding]:
     for command in past.red_alone:
-        told = f"`{command}` is red beside no item: nothing that it has to pass can ship"
-        yield Finding(RED_BASELINE, command, told)
+        text = f"`{command}` is red beside no item: nothing that it has to pass can ship"
+        yield Finding(RED_BASELINE, command, text)
     if past.waves:
         yield from _unusable_bases(past.waves[-1])
 
 
 def _unusable_bases(wave: View) -> Iterator[Finding]:
-    """Of the newest wave: a test with no answer on the base, or red there for several items, which
-    then cannot be what each of them is to mend."""
+    """Tests of the newest wave with no result on the base, or red there for several items, so that
+    it cannot be the fault that each of them is to repair."""
     red: dict[str, list[str]] = {}
     for item in wave["items"]:
-        command, kind = _command(item), _baseline(item)
+        command, kind = _command(item), _evidence(item).get("baseline")
         if command and kind in _NO_ANSWER:
-            told = f"the test `{command}` has no answer on the base: {str(kind).replace('_', ' ')}"
-            yield Finding(RED_BASELINE, command, told)
+            text = f"the test `{command}` has no answer on the base: {str(kind).replace('_', ' ')}"
+            yield Finding(RED_BASELINE, command, text)
         elif command and kind == RunKind.RED:
             red.setdefault(command, []).append(item["slug"])
     for command, slugs in red.items():
         if len(slugs) > 1:
-            told = f"the test `{command}` is red on the base for each of {', '.join(slugs)}"
-            yield Finding(RED_BASELINE, command, told)
+            text = f"the test `{command}` is red on the base for each of {', '.join(slugs)}"
+            yield Finding(RED_BASELINE, command, text)
 
 
 def _stale_claims(past: Past) -> Iterator[Finding]:
     for resource in past.lapsed:
-        told = f"the lease on {resource} ran out, and whoever had it never gave it back"
-        yield Finding(STALE_CLAIM, resource, told)
+        text = f"the lease on {resource} ran out, and the run that held it never gave it back"
+        yield Finding(STALE_CLAIM, resource, text)
 
 
 _LOOKS: tuple[Callable[[Past], Iterable[Finding]], ...] = (
@@ -239,7 +239,7 @@ def _by_backend(past: Past) -> dict[str, list[View]]:
 
 
 def _verdict(item: View) -> Any:
-    """The last word on an item; a shipped one has none that would be of interest."""
+    """The final verdict of an item; a shipped one counts as verified."""
     if item["phase"] == "shipped":
         return Verdict.VERIFIED
     judged = [attempt["verdict"] for attempt in item["attempts"] if attempt.get("verdict")]
@@ -255,10 +255,6 @@ def _why(item: View) -> str:
 def _evidence(item: View) -> View:
     found = [a["evidence"] for a in item["attempts"] if isinstance(a.get("evidence"), Mapping)]
     return found[-1] if found else {}
-
-
-def _baseline(item: View) -> str | None:
-    return _evidence(item).get("baseline")
 
 
 def _command(item: View) -> str:

@@ -1,8 +1,8 @@
-"""The backlog while a cycle works on it: tracker file and store kept alike, items claimed.
+"""The backlog of a cycle: tracker file and store are kept in sync, and items are claimed.
 
-People edit the file, machines write the store; a sync brings each side's changes to the other.
-Items are claimed before they are built and stay claimed until the tracker says what became of
-them, so no other scheduler of this state folder takes them in between.
+Users edit the file, machines write the store; a sync brings each side's changes to the other.
+Items are claimed before they are built and stay claimed until the tracker has their results, so no
+other scheduler of this state folder takes them in between.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ACTOR = "scheduler"
 
 
 def resource(item: Mapping[str, Any], repo: Path | None) -> str:
-    """What an item's lease is called; it is built in `repo` where it names none itself."""
+    """The name of an item's lease; `repo` is its repository if it names none itself."""
     return resource_of(place_of(item, repo), item["slug"])
 
 
@@ -48,8 +48,7 @@ class Backlog:
     @classmethod
     @contextmanager
     def opened(cls, cycle: Cycle) -> Iterator[Backlog]:
-        """Open the store and clear up after the dead; leases taken meanwhile are given back at
-        the end."""
+        """Open the store and clear up after dead runs; leases are released at the end."""
         with ExitStack() as stack:
             api = stack.enter_context(StateAPI(cycle.state_dir / STATE_DB_FILENAME))
             check_kept(api.store, cycle.state_dir)
@@ -59,18 +58,20 @@ class Backlog:
             yield cls(api, leases, cycle.tracker)
 
     def sync(self) -> dict[str, Skipped]:
-        """Bring file and store together; the items, by id, on which the two contradict each other
-        and which must not be worked on before a person says which one counts.
+        """Merge file and store; returns the items, by id, on which the two contradict each other.
 
-        Raises InputError for a tracker that cannot be read.
+        Such an item must not be built before the user says which side counts. Raises InputError
+        for a tracker that cannot be read.
         """
         conflicts = sync_tracker(self.api, self.tracker).conflicts
         return {c.item_id: Skipped(c.item_id, CONFLICT, detail=str(c)) for c in conflicts}
 
     @contextmanager
     def claimed(self, resources: Mapping[str, str]) -> Iterator[None]:
-        """Show, by item id, that items whose leases are ours are being worked on. Whoever writes
-        what came of it gives them back; the end of the block does only when it is an error."""
+        """Mark items, whose leases this cycle holds, as claimed.
+
+        Writing their results gives them back; the end of the block does so only after an error.
+        """
         self.write({name: (leased, _claimed) for name, leased in resources.items()})
         try:
             yield
@@ -80,17 +81,17 @@ class Backlog:
             raise
 
     def write(self, edits: Mapping[str, tuple[str, Edit]]) -> tuple[str, ...]:
-        """Change items, by id, as the edits say; each is (leased resource, edit).
+        """Apply edits, each (leased resource, edit), to items by id; returns the unknown ids.
 
-        Returns the ids that are not there. Raises LeasedElsewhereError for an item that was lost,
-        once all others are written, and TidegateError when the file cannot be read or written; the
-        store then has the changes, and the next sync writes them out.
+        Raises LeasedElsewhereError for an item whose lease was lost, once all others are written,
+        and TidegateError if the file cannot be read or written; the store then has the changes, and
+        the next sync writes them out.
         """
         self.sync()
         lost: list[LeasedElsewhereError] = []
         try:
             unknown = self._write(edits)
-        except LeasedElsewhereError:  # one of them: the others' changes are theirs all the same
+        except LeasedElsewhereError:  # the other items' changes are written one by one
             unknown = []
             for name, edit in edits.items():
                 try:
@@ -121,7 +122,7 @@ def _claimed(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refused_claims(cycle: Cycle, selection: Selection, backlog: Backlog) -> dict[str, Skipped]:
-    """Claim what is selected; the items, by id, that somebody else has."""
+    """Claim the selected items; returns those, by id, that another run holds."""
     refused = {}
     backlog.leases.take_all([resource(item, cycle.repo) for item in selection.selected])
     for item in selection.selected:

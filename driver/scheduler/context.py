@@ -1,6 +1,6 @@
-"""What a cycle is asked to do, settled once: tracker, repository, settings, backend.
+"""The context of a cycle: tracker, repository, settings and backend, settled once.
 
-Also the two ways in which a cycle speaks of a wave: the request and its `git`.
+Also builds a wave's request and its `git` argument.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOOL_CHECKOUT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class CycleRequest:
-    """What a cycle is asked to do; what is None comes from the settings or the surroundings."""
+    """A request for a cycle; a None value comes from the settings or the current folder."""
 
     tracker: Path
     max_items: int
@@ -68,17 +68,17 @@ class Cycle:
 
     @property
     def keeps(self) -> Path | None:
-        """Where something may be kept for later cycles; a dry run keeps nothing."""
+        """The folder for what is kept for later cycles; None in a dry run, which keeps nothing."""
         return None if self.dry_run else self.state_dir
 
     @property
     def progress(self) -> Progress:
-        """Where people are told what happens."""
+        """The progress output for the user."""
         return (self.options or WaveOptions()).progress
 
 
 def settled(request: CycleRequest) -> Cycle:
-    """The request with what it leaves open. Raises InputError for bad settings."""
+    """Fill in what the request leaves open. Raises InputError for bad settings."""
     options = request.options
     repo = _repository(request)
     project = repo or request.tracker.parent
@@ -106,8 +106,8 @@ def _repository(request: CycleRequest) -> Path | None:
 
 
 def repository_in_sight(folders: Iterable[Path]) -> Path | None:
-    """The top of the first repository that one of `folders` is in; never, by such an accident,
-    the checkout that Tidegate itself runs from."""
+    """The top of the first repository that contains one of `folders`; never the checkout that
+    Tidegate itself runs from."""
     environ = process_environment()
     tops = (toplevel_of(folder, environ) for folder in folders)
     return next((top for top in tops if top and top.resolve() != TOOL_CHECKOUT), None)
@@ -116,7 +116,7 @@ def repository_in_sight(folders: Iterable[Path]) -> Path | None:
 def by_repository(
     cycle: Cycle, items: Iterable[Mapping[str, Any]]
 ) -> dict[Path, list[Mapping[str, Any]]]:
-    """The items by the top of their repository, without those whose repository is not there."""
+    """The items by the top of their repository, without those whose repository does not exist."""
     found: dict[Path, list[Mapping[str, Any]]] = {}
     for item in items:
         named = named_repo(item)
@@ -128,17 +128,17 @@ def by_repository(
 
 
 def named_repo(item: Mapping[str, Any]) -> str | None:
-    """What an item, which nobody may have checked yet, names as its repository."""
+    """The repository that an item, perhaps not validated yet, names."""
     named = item.get("repo")
     return named if isinstance(named, str) and named else None
 
 
 def place_of(item: Mapping[str, Any], repo: Path | None) -> str | None:
-    """The repository that an item is built in, `repo` where it names none itself, as leases and
-    reports call it."""
+    """The repository that an item is built in, `repo` if it names none, as leases and reports name
+    it."""
     named = named_repo(item)
-    place = Path(named) if named else repo
-    return str(place.resolve()) if place else None
+    folder = Path(named) if named else repo
+    return str(folder.resolve()) if folder else None
 
 
 def wave_request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:
@@ -149,13 +149,14 @@ def wave_request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:
 
 
 def wave_options(cycle: Cycle) -> WaveOptions:
-    """The caller's options with what the cycle has settled."""
+    """The caller's options, completed by the cycle's settings and repository."""
     options = cycle.options or WaveOptions()
     return replace(options, settings=cycle.settings, repo=cycle.repo, survey=cycle.survey)
 
 
 def git_of(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Items that name their repositories are shipped there, wherever the cycle was started."""
+    """The `git` argument of `run_wave`; items that all name their repositories are shipped there,
+    wherever the cycle was started."""
     named = all(item.get("repo") for item in manifest["items"])
     expected = None if named or cycle.repo is None else str(cycle.repo)
     return {"expectTopLevel": expected, "mode": cycle.settings.ship.mode}

@@ -1,4 +1,4 @@
-"""One scheduler cycle: gates, intake, manifest, wave, tracker, report."""
+"""The scheduler cycle: gates, intake, manifest, wave, tracker, report."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Intake = tuple[Selection, dict[str, Any]]
 
 
 class _StoppedAt(Exception):
-    """`report` is the cycle's report; `idle` says that there is no item to work on."""
+    """The cycle ends here with this report; `idle` says that there is no item to work on."""
 
     def __init__(self, report: dict[str, Any], *, idle: bool = False) -> None:
         self.report = report
@@ -70,7 +70,7 @@ class _StoppedAt(Exception):
 
 
 def run(request: CycleRequest, run_wave: RunWave) -> dict[str, Any]:
-    """One cycle; the answer is its report. Bad input is a report too, with `error`.
+    """Run a cycle and return its report. Bad input gives a report too, with `error`.
 
     `run_wave` is `wave_loop.run_wave`, or a function with exactly the source's parameters.
     """
@@ -91,7 +91,10 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
     try:
         planned = _planned(cycle, wave_id)
         if cycle.dry_run:
-            return _dry_run(cycle, *planned)
+            selection, manifest = planned
+            checked = check(wave_request(cycle, manifest), dry=True).items if cycle.options else ()
+            plan = describe_dry_run(adapted(cycle.driver), manifest, checked)
+            return cycle_report(MANIFEST, manifest["wave_id"], selection, success=True, **plan)
         check_before_start(cycle.state_dir, cycle.settings)
         cycle = _checked(cycle, *planned)
         prepare_state_dir(cycle.state_dir, cycle.settings.environ)
@@ -102,30 +105,24 @@ def _wave(cycle: Cycle, run_wave: RunWave, wave_id: str) -> dict[str, Any]:
                 claimed = _claimed(cycle, wave_id, backlog)
                 report = _run_claimed(cycle, run_wave, backlog, status, *claimed)
             report |= checkpointed(backlog.api, cycle.repo, cycle.settings, wave_id)
-        return report | (follow_up(cycle) if _lost_to_others(report) else {})
+        built = (report.get("wave") or {}).get("built") or ()
+        # The tracker has to name the branch of items that another state folder shipped meanwhile.
+        elsewhere = any(record.get("verdict") == Verdict.SHIPPED_ELSEWHERE for record in built)
+        return report | (follow_up(cycle) if elsewhere else {})
     except _StoppedAt as stop:
         if cycle.dry_run:
             return stop.report | {"dry_run": True}
-        return stop.report | (_idle(cycle, stop.report) if stop.idle else {})
-
-
-def _idle(cycle: Cycle, report: Mapping[str, Any]) -> dict[str, Any]:
-    """What a cycle does that has no items; the tracker of one that has some will change."""
-    cycle.reader.keep(cycle.tracker, cycle.state_dir)
-    return requests_left(cycle, report)
-
-
-def _lost_to_others(report: Mapping[str, Any]) -> bool:
-    """Whether another state folder shipped items while this wave built them: their branch is what
-    the tracker has to name."""
-    built = (report.get("wave") or {}).get("built") or ()
-    return any(record.get("verdict") == Verdict.SHIPPED_ELSEWHERE for record in built)
+        if not stop.idle:
+            return stop.report
+        # Only now: the tracker of a cycle that has items will change.
+        cycle.reader.keep(cycle.tracker, cycle.state_dir)
+        return stop.report | requests_left(cycle, stop.report)
 
 
 def _planned(
     cycle: Cycle, wave_id: str, held_back: Mapping[str, Skipped] = MappingProxyType({})
 ) -> Intake:
-    """What the tracker has for a wave right now, and its manifest; `held_back` stays out."""
+    """The selection from the tracker as it is now, and its manifest; `held_back` stays out."""
     selection = taken(cycle, held_back)
     if not selection.selected:
         raise _StoppedAt(nothing_to_do(wave_id, selection), idle=True)
@@ -133,10 +130,10 @@ def _planned(
 
 
 def _claimed(cycle: Cycle, wave_id: str, backlog: Backlog) -> Intake:
-    """What is ours to do: selected, claimed, and after that still to do.
+    """Select and claim items that are still open after the claim.
 
-    Another cycle may have built an item and let go of it between our look and our claim, so the
-    tracker is read once more when all is claimed.
+    Another cycle may have built an item and released it between our selection and our claim, so the
+    tracker is read once more when everything is claimed.
     """
     held_back = backlog.sync()
     while True:
@@ -150,23 +147,18 @@ def _claimed(cycle: Cycle, wave_id: str, backlog: Backlog) -> Intake:
                 return again, manifest
 
 
-def _dry_run(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    planned = check(wave_request(cycle, manifest), dry=True).items if cycle.options else ()
-    plan = describe_dry_run(adapted(cycle.driver), manifest, planned)
-    return cycle_report(MANIFEST, manifest["wave_id"], selection, success=True, **plan)
-
-
 def _checked(cycle: Cycle, selection: Selection, manifest: Mapping[str, Any]) -> Cycle:
     """Returns the cycle with the checked plan of its wave. Stops before anything is made if the
     wave cannot start."""
-    if cycle.options is None:  # a caller of the functions: run_wave, or what replaces it, decides
+    if cycle.options is None:  # a caller of the functions: `run_wave`, or its replacement, decides
         return cycle
     try:
         plan = check(wave_request(cycle, manifest))
     except TidegateError as error:
-        told = {"exit_code": int(error.exit_code), "error": str(error)}
-        wave_id = str(manifest["wave_id"])
-        report = cycle_report(MANIFEST, wave_id, selection, success=False, **told)
+        code, wave_id = int(error.exit_code), str(manifest["wave_id"])
+        report = cycle_report(
+            MANIFEST, wave_id, selection, success=False, exit_code=code, error=str(error)
+        )
         raise _StoppedAt(report) from error
     return replace(cycle, options=replace(cycle.options, plan=plan))
 
@@ -181,54 +173,49 @@ def _run_claimed(
 ) -> dict[str, Any]:
     wave_id = str(manifest["wave_id"])
     status.enter(DISPATCH)
-    places = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
-    with backlog.claimed(places):
+    resources = {str(id_of(item)): resource(item, cycle.repo) for item in selection.selected}
+    with backlog.claimed(resources):
         cycle.reader.forget()
-        terms = watched_fields(cycle.tracker)
+        watched = watched_fields(cycle.tracker)
         results = WaveResults.of(_run_wave(run_wave, cycle, backlog, manifest), selection)
     status.enter(TRACKER)
-    warning = changed_fields(terms, watched_fields(cycle.tracker))
+    warning = changed_fields(watched, watched_fields(cycle.tracker))
     if warning:
         cycle.progress.say(warning)
-    update = update_tracker(backlog, places, results, _terms(cycle, manifest, results))
-    if warning:
-        update["tracker_warning"] = warning
-    update |= audited(backlog, wave_id, results.told, propose=cycle.settings.audit.propose)
-    backend = adapted(cycle.driver).name
-    return concluded(wave_id, selection, results, update=update, backend=backend)
-
-
-def _terms(cycle: Cycle, manifest: Mapping[str, Any], results: WaveResults) -> Terms:
-    """What the results are noted with."""
     limits = cycle.settings.limits
-    patience = RetryPolicy(
+    policy = RetryPolicy(
         limits.max_attempts_per_item, limits.retry_backoff_s, limits.retry_backoff_max_s
     )
-    shipments = _shipments(cycle, manifest, results)
-    return Terms(str(manifest["wave_id"]), shipments, patience, datetime.now(UTC))
+    terms = Terms(wave_id, _shipments(cycle, manifest, results), policy, datetime.now(UTC))
+    update = update_tracker(backlog, resources, results, terms)
+    if warning:
+        update["tracker_warning"] = warning
+    update |= audited(backlog, wave_id, results.report, propose=cycle.settings.audit.propose)
+    backend = adapted(cycle.driver).name
+    return concluded(wave_id, selection, results, update=update, backend=backend)
 
 
 def _shipments(
     cycle: Cycle, manifest: Mapping[str, Any], results: WaveResults
 ) -> dict[str, Shipped | None]:
-    """By slug. What was shipped is shipped, also where the journal, which knows the branches that
-    earlier waves published, cannot be read."""
+    """The tracker's records of shipments by slug, without the branches that earlier waves published
+    if the journal, which knows them, cannot be read."""
     journal: Mapping[Key, dict[str, Any]] = {}
     if results.shipped:
         with suppress(TidegateError):
             journal, _ = load_entries(cycle.state_dir)
     shipments = {}
     for item in manifest["items"]:
-        slug, place = item["slug"], place_of(item, cycle.repo)
-        entries = entries_about(journal, slug, item.get("repo"), place)
-        shipments[slug] = results.shipment(slug, place, entries)
+        slug, location = item["slug"], place_of(item, cycle.repo)
+        entries = entries_about(journal, slug, item.get("repo"), location)
+        shipments[slug] = results.shipment(slug, location, entries)
     return shipments
 
 
 def _run_wave(
     run_wave: RunWave, cycle: Cycle, backlog: Backlog, manifest: Mapping[str, Any]
 ) -> dict[str, Any]:
-    # Whoever put another function in place of run_wave gets the source's parameters only.
+    # A replacement of `run_wave` gets the source's parameters only.
     extra: dict[str, Any] = {}
     if "options" in inspect.signature(run_wave).parameters:
         options = wave_options(cycle)

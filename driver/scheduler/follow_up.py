@@ -1,22 +1,21 @@
-"""What became of items since the last cycle: shipped ones that were merged or dropped, claims of
-runs that are gone, and open items that another state folder has shipped.
+"""Reconciles the tracker with git: shipped items that were merged or dropped, claims of runs that
+are gone, and open items that another state folder has published.
 
-Owns the order: look in git, then write what changed under the items' leases. What the looks mean is
-`shipped_items`'. Whatever cannot be looked at stays as it is, and is told.
+First git is read, then changes are written under the items' leases. An item whose state cannot be
+read stays as it is, and is reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from driver.backlog.publication_status import (
     Merged,
     PublicationStatus,
-    PublishedItem,
     Shipped,
     adopted_fields,
     by_task,
@@ -32,7 +31,7 @@ from driver.domain.item_fields import InvalidValueError, slug_of, text_of
 from driver.domain.ownership import OwnedPath, OwnershipError, parse_owned
 from driver.domain.work_item import check_item
 from driver.git.private_git import open_repository
-from driver.publishing.fenced_push import told
+from driver.publishing.fenced_push import describe
 from driver.publishing.merged import RemoteView, UnaskedError
 from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.state_folder import prepare_state_dir
@@ -55,96 +54,83 @@ _SHALLOW = (
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What has become of one item, and the sentence about it."""
+    """The status of one item, a sentence about it, and the fields that it sets in the tracker."""
 
     item: Item
-    shipped: Shipped
-    what: PublicationStatus
+    status: PublicationStatus
     detail: str
-    merged: str = ""
-    sighting: PublishedItem | None = None
-
-
-@dataclass(slots=True)
-class _Look:
-    """All that was found, and what is to be told of what could not be found out."""
-
-    found: list[_Found] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    edit: Edit
 
 
 def follow_up(cycle: Cycle) -> dict[str, Any]:
-    """Bring shipped and abandoned items up to date; the answer is the cycle report's keys about it.
+    """Bring shipped and abandoned items up to date; returns the cycle report's keys about it.
 
-    Nothing is raised but InputError, for a tracker that cannot be read: a cycle that cannot tell
-    what became of earlier work can still do the next.
+    Raises only InputError, for an unreadable tracker: a cycle that cannot tell the status of
+    earlier work can still do the next.
     """
-    docket = cycle.docket()
-    todo = docket.own_todo()
-    look = _Look()
-    for top, mine in by_repository(cycle, [*docket.shipped, *todo]).items():
-        _look_into(cycle, top, mine, look)
+    index = cycle.docket()
+    todo = index.own_todo()
+    found: list[_Found] = []
+    warnings: list[str] = []
+    for top, mine in by_repository(cycle, [*index.shipped, *todo]).items():
+        try:
+            repository = open_repository(top, cycle.environ)
+            with RemoteView.opened(repository, cycle.settings, cycle.keeps) as view:
+                wanted = cycle.settings.ship.target or ""
+                here = list(_shipped_items(view, filter(is_shipped, mine), wanted, warnings))
+                here += _published_elsewhere(cycle, view, filter(is_open, mine))
+        except (UnaskedError, TidegateError, OSError) as trouble:
+            # The push asks again whether another state folder has published open items.
+            if any(map(is_shipped, mine)):
+                warnings.append(
+                    f"whether what shipped from {top} was merged is not known: {trouble}"
+                )
+            continue
+        found += here
+        warnings += [f"{id_of(o.item)}: {o.detail}" for o in here if o.detail and _is_open(o)]
     claimed = [item for item in todo if item.get("status") == CLAIMED]
     edits: dict[str, tuple[Item, Edit]] = {str(id_of(item)): (item, opened) for item in claimed}
-    edits |= {
-        str(id_of(one.item)): (one.item, partial(_settled, one))
-        for one in look.found
-        if one.what
-        in (PublicationStatus.MERGED, PublicationStatus.DROPPED, PublicationStatus.FOUND)
-    }
-    written = _write(cycle, edits, look) if edits else set()
-    return _report(cycle, look, written)
+    edits |= {str(id_of(one.item)): (one.item, one.edit) for one in found if not _is_open(one)}
+    written = _write(cycle, edits, warnings) if edits else set()
+    followed = [
+        {"id": name, "what": str(one.status), "detail": one.detail}
+        for one in found
+        if (name := str(id_of(one.item))) in written
+    ]
+    for line in (*(f"{one['id']}: {one['detail']}" for one in followed), *warnings):
+        cycle.progress.say(line)
+    keys = (("items_followed", followed), ("follow_up_warnings", warnings))
+    return {key: value for key, value in keys if value}
 
 
-def _settled(one: _Found, item: Item) -> dict[str, Any]:
-    if one.sighting is not None:
-        return adopted_fields(item, one.sighting, one.shipped.target, one.merged)
-    return settled_fields(item, one.shipped, one.what, one.merged)
+def _is_open(one: _Found) -> bool:
+    return one.status in (PublicationStatus.WAITS, PublicationStatus.UNKNOWN)
 
 
-def _look_into(cycle: Cycle, top: Path, items: Sequence[Item], look: _Look) -> None:
-    try:
-        repository = open_repository(top, cycle.environ)
-        with RemoteView.opened(repository, cycle.settings, cycle.keeps) as outlook:
-            wanted = cycle.settings.ship.target or ""
-            found = list(_fates(outlook, filter(is_shipped, items), wanted, look))
-            found += _taken_over(cycle, outlook, filter(is_open, items))
-    except (UnaskedError, TidegateError, OSError) as trouble:
-        # What others may have shipped is asked once more before anything of ours is pushed.
-        if not any(map(is_shipped, items)):
-            return
-        look.warnings.append(f"whether what shipped from {top} was merged is not known: {trouble}")
-        return
-    look.found += found
-    look.warnings += [f"{id_of(one.item)}: {one.detail}" for one in found if _is_told(one)]
-
-
-def _is_told(one: _Found) -> bool:
-    return bool(one.detail) and one.what in (PublicationStatus.WAITS, PublicationStatus.UNKNOWN)
-
-
-def _taken_over(cycle: Cycle, outlook: RemoteView, items: Iterable[Item]) -> Iterator[_Found]:
-    """The open items that waves which this state folder knows nothing of have shipped: as another
-    one did, or this one before it was lost."""
+def _published_elsewhere(cycle: Cycle, view: RemoteView, items: Iterable[Item]) -> Iterator[_Found]:
+    """The open items that a wave unknown to this state folder has published: a wave of another
+    state folder, or of this one before its store was lost."""
     items = list(items)
     if not items:
         return
-    target, tip = outlook.target(cycle.settings.ship.target or "")
-    there = by_task(outlook.sightings(target, tip))
+    target, tip = view.target(cycle.settings.ship.target or "")
+    there = by_task(view.published_items(target, tip))
     works = ((item, check_item(item)[0]) for item in items) if there else ()
     for item, work in works:
         if work is None:
             continue
         seen = there.get((item_name(work), task_of(work)), ())
-        strange = (o for o in seen if not is_noted(item, o.wave) and not _knows(cycle, o.wave))
-        if one := next(strange, None):
+        foreign = (o for o in seen if not is_noted(item, o.wave) and not _knows(cycle, o.wave))
+        if one := next(foreign, None):
             merged = "" if one.branch else one.commit
-            what = PublicationStatus.FOUND if one.branch else PublicationStatus.MERGED
-            detail = told(one) if one.branch else f"merged: {merged[:12]} has it"
-            yield _Found(item, Shipped(target=target), what, detail, merged, one)
+            status = PublicationStatus.FOUND if one.branch else PublicationStatus.MERGED
+            detail = describe(one) if one.branch else f"merged: {merged[:12]} has it"
+            edit = partial(adopted_fields, one=one, target=target, merged=merged)
+            yield _Found(item, status, detail, edit)
 
 
 def _knows(cycle: Cycle, wave: str) -> bool:
+    """True if this state folder's store has events of the wave."""
     database = cycle.state_dir / STATE_DB_FILENAME
     if not database.exists():
         return False
@@ -152,93 +138,68 @@ def _knows(cycle: Cycle, wave: str) -> bool:
         return store.head(wave_stream(wave))[0] > 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Branch:
-    """A branch that may have items' work: its head, and what has landed there."""
-
-    tip: str
-    landed: Merged
-
-    @classmethod
-    def of(cls, outlook: RemoteView, target: str, works: Sequence[Shipped]) -> _Branch:
-        tip = outlook.tip(target)
-        return cls(tip, outlook.landed(target, tip, {shipped.onto for shipped in works}))
+Branches = Sequence[tuple[str, Merged]]
 
 
-def _fates(
-    outlook: RemoteView, items: Iterable[Item], wanted: str, look: _Look
+def _shipped_items(
+    view: RemoteView, items: Iterable[Item], wanted: str, warnings: list[str]
 ) -> Iterator[_Found]:
-    """One look at each target branch, however many items went there, and at what has taken the
-    place of one that is gone; `wanted` is where work is to go now, "" for nowhere in particular."""
+    """The status of shipped items; each target branch is examined once, however many items went
+    there. The successors of a target that is gone are examined too; `wanted` is today's target, ""
+    if none is configured."""
     by_target: dict[str, list[tuple[Item, Shipped]]] = {}
     for item in items:
         if shipped := Shipped.of(item):
             by_target.setdefault(shipped.target, []).append((item, shipped))
     for target, pairs in by_target.items():
-        successors = outlook.successors(target, wanted)
-        works = [shipped for _, shipped in pairs]
-        branches = [_Branch.of(outlook, name, works) for name in (target, *(successors or ()))]
-        whole = not outlook.repository.shallow and successors != []
-        found = [_fate(outlook, branches, *pair, whole=whole) for pair in pairs]
+        successors = view.successors(target, wanted)
+        onto = {shipped.onto for _, shipped in pairs}
+        tips = {name: view.tip(name) for name in (target, *(successors or ()))}
+        branches = [(tip, view.merged(name, tip, onto)) for name, tip in tips.items()]
+        whole = not view.repository.shallow and successors != []
+        found = [_shipped_item(view, branches, *pair, whole=whole) for pair in pairs]
         yield from found
-        if successors is not None:
-            look.warnings += _told_of_target(target, successors, found)
+        waiting = ", ".join(str(id_of(one.item)) for one in found if _is_open(one))
+        if successors is not None and waiting:
+            looked = f"; {' and '.join(successors)} was looked at instead" if successors else ""
+            warnings.append(
+                f"{target}, which {waiting} shipped for, is not on the remote any more{looked}:"
+                " name the branch that took its place as [ship] target"
+            )
 
 
-def _told_of_target(
-    target: str, successors: Sequence[str], found: Iterable[_Found]
-) -> Iterator[str]:
-    """One sentence about a target that is gone, as long as somebody waits for it."""
-    ids = [
-        str(id_of(one.item))
-        for one in found
-        if one.what in (PublicationStatus.WAITS, PublicationStatus.UNKNOWN)
-    ]
-    if ids:
-        looked = f"{' and '.join(successors)} was looked at instead" if successors else ""
-        yield (
-            f"{target}, which {', '.join(ids)} shipped for, is not on the remote any more"
-            f"{looked and '; '}{looked}: name the branch that took its place as [ship] target"
-        )
-
-
-def _fate(
-    outlook: RemoteView, branches: Sequence[_Branch], item: Item, shipped: Shipped, *, whole: bool
+def _shipped_item(
+    view: RemoteView, branches: Branches, item: Item, shipped: Shipped, *, whole: bool
 ) -> _Found:
     name = str(id_of(item))
-    merged = next(filter(None, (b.landed.find(name, shipped) for b in branches)), "")
-    is_kept = not merged and outlook.is_kept(shipped)
-    if not merged and not is_kept and shipped.commit:  # under a message of somebody's own
-        owned = _owned(item)
-        tips = (b.tip for b in branches if outlook.has_all_of(shipped.commit, b.tip, owned))
+    merged = next(filter(None, (found.find(name, shipped) for _, found in branches)), "")
+    is_kept = not merged and view.is_kept(shipped)
+    if not merged and not is_kept and shipped.commit:  # perhaps merged without our trailers
+        owned, work = list[OwnedPath](), check_item(item)[0]
+        with suppress(OwnershipError):
+            owned = [parse_owned(o, work.work_dir) for o in work.owns_files] if work else []
+        tips = (tip for tip, _ in branches if view.has_all_of(shipped.commit, tip, owned))
         merged = next(tips, "")
-    what = status_of(shipped, merged, is_kept=is_kept, whole=whole)
-    return _Found(item, shipped, what, _detail(outlook, shipped, what, merged), merged)
+    status = status_of(shipped, merged, is_kept=is_kept, whole=whole)
+    edit = partial(settled_fields, shipped=shipped, end=status, merged=merged)
+    return _Found(item, status, _detail(view, shipped, status, merged), edit)
 
 
-def _owned(item: Item) -> list[OwnedPath]:
-    work = check_item(item)[0]
-    try:
-        return [parse_owned(entry, work.work_dir) for entry in work.owns_files] if work else []
-    except OwnershipError:
-        return []
-
-
-def _detail(outlook: RemoteView, shipped: Shipped, what: PublicationStatus, merged: str) -> str:
-    if what is PublicationStatus.MERGED:
+def _detail(view: RemoteView, shipped: Shipped, status: PublicationStatus, merged: str) -> str:
+    if status is PublicationStatus.MERGED:
         return f"merged: {merged[:12]} has it"
-    if what is PublicationStatus.DROPPED:
+    if status is PublicationStatus.DROPPED:
         return f"{shipped.branch} was deleted and not merged: it is to do again"
-    if what is PublicationStatus.UNKNOWN:
-        return _SHALLOW.format(shipped.branch) if outlook.repository.shallow else ""
-    unpushed = outlook.heads is not None and shipped.branch not in outlook.heads
-    if shipped.branch and unpushed and outlook.is_here(shipped.branch):
+    if status is PublicationStatus.UNKNOWN:
+        return _SHALLOW.format(shipped.branch) if view.repository.shallow else ""
+    unpushed = view.heads is not None and shipped.branch not in view.heads
+    if shipped.branch and unpushed and view.branches.tip(shipped.branch):
         return f"{shipped.branch} is here only: push it, or delete it to have the item done again"
     return ""
 
 
-def _write(cycle: Cycle, edits: Mapping[str, tuple[Item, Edit]], look: _Look) -> set[str]:
-    """Write the edits of items that nobody else has; the ids that were."""
+def _write(cycle: Cycle, edits: Mapping[str, tuple[Item, Edit]], warnings: list[str]) -> set[str]:
+    """Write the edits of items that no other run holds; returns the ids that were written."""
     prepare_state_dir(cycle.state_dir, cycle.environ)
     try:
         with Backlog.opened(cycle) as backlog:
@@ -251,40 +212,16 @@ def _write(cycle: Cycle, edits: Mapping[str, tuple[Item, Edit]], look: _Look) ->
             mine = {name: one for name, one in free.items() if name not in held_back}
             return mine.keys() - set(backlog.write(mine)) if mine else set()
     except (TidegateError, OSError) as trouble:
-        look.warnings.append(f"what became of earlier items is not noted in the tracker: {trouble}")
+        warnings.append(f"what became of earlier items is not noted in the tracker: {trouble}")
         return set()
 
 
 def _is_free(cycle: Cycle, backlog: Backlog, item: Item) -> bool:
-    if not _has_a_place(item):
-        return False
-    try:
-        backlog.leases.take(resource(item, cycle.repo))
-    except LeasedElsewhereError:
-        return False
-    return True
-
-
-def _has_a_place(item: Item) -> bool:
-    """Whether slug and repository are what a lease can be named after; nobody has checked them."""
+    """Take the item's lease, if no other run has it and slug and repository are valid."""
     try:
         slug_of(item.get("slug"))
         text_of(item.get("repo") or "")
-    except InvalidValueError:
+        backlog.leases.take(resource(item, cycle.repo))
+    except (InvalidValueError, LeasedElsewhereError):
         return False
     return True
-
-
-def _report(cycle: Cycle, look: _Look, written: set[str]) -> dict[str, Any]:
-    told = [
-        {"id": name, "what": str(one.what), "detail": one.detail}
-        for one in look.found
-        if (name := str(id_of(one.item))) in written
-    ]
-    for line in (*(f"{one['id']}: {one['detail']}" for one in told), *look.warnings):
-        cycle.progress.say(line)
-    return {
-        key: value
-        for key, value in (("items_followed", told), ("follow_up_warnings", look.warnings))
-        if value
-    }

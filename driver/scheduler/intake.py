@@ -1,13 +1,12 @@
-"""Which items of the tracker a cycle takes now, and the manifest of their wave.
+"""Intake: the items of the tracker that a cycle takes now, and the manifest of their wave.
 
-Reads the tracker and looks whether homes exist; nothing is made. The choice itself is
-`selection`'s.
+Reads the tracker and checks that repositories and work folders exist; creates nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -40,33 +39,31 @@ from state_store.documents.item_id import id_of
 from state_store.tracker.file import read_tracker_file
 
 
-@collector_paused()  # neither a docket nor a choice makes cycles to be looked for
+@collector_paused()  # the index and the selection create no reference cycles
 def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """The items of the next wave, maybe none, and why each other is not among them.
 
-    `held_back`, by id, are items to do that are known to be out of the question.
-
-    Raises InputError for a tracker nobody can read, or when every item left is broken.
+    `held_back` are open items, by id, that must not be taken. Raises InputError for an unreadable
+    tracker, or if every remaining item is broken.
     """
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
-    docket = cycle.docket()
-    if docket.problems:
-        raise InputError(docket.problems)
-    _check_names(cycle, docket)
-    line = docket.todo
-    held_back = {**_not_yet(cycle, docket), **held_back}
-    asked, others = cycle.wanted.split(line.items)
-    named = [number for number in asked if line.names[number] in held_back]
-    apart = {n: held_back[line.names[n]] for n in named if id_of(line.items[n]) is not None}
+    index = cycle.docket()
+    if index.problems:
+        raise InputError(index.problems)
+    _check_names(cycle, index)
+    queue = index.todo
+    held_back = {**_not_yet(cycle, index), **held_back}
+    asked, others = cycle.wanted.split(queue.items)
+    named = [number for number in asked if queue.names[number] in held_back]
+    apart = {n: held_back[queue.names[n]] for n in named if id_of(queue.items[n]) is not None}
     todo = [number for number in asked if number not in apart]
-    broken = [Skipped("", "not_an_object", detail=stray) for stray in docket.strays]
-    broken += [
-        _broken(line.items[number], docket.faults[number])
-        for number in todo
-        if number in docket.faults
-    ]
-    sound = line.part([number for number in todo if number not in docket.faults])
+    broken = [Skipped("", "not_an_object", detail=entry) for entry in index.strays]
+    for number in todo:
+        if number in index.faults:
+            reason, _, detail = index.faults[number][0].partition(": ")
+            broken.append(Skipped(name_of(queue.items[number]), reason, detail=detail))
+    sound = queue.part([number for number in todo if number not in index.faults])
     _check_own_checkout(cycle, sound.items)
     selection, homeless = _select_at_home(cycle, sound)
     broken += homeless
@@ -76,63 +73,60 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     return replace(selection, skipped=skipped)
 
 
-def _check_names(cycle: Cycle, docket: TrackerIndex) -> None:
-    """A name that is no open item's is looked for in the whole tracker, to say what it is."""
+def _check_names(cycle: Cycle, index: TrackerIndex) -> None:
+    """Search the whole tracker for a name that no open item has, to say which item it is of."""
     if not cycle.wanted.only:
         return
-    open_names = {name for item in docket.todo.items for name in names_of(item)}
+    open_names = {name for item in index.todo.items for name in names_of(item)}
     if not open_names.issuperset(cycle.wanted.only):
         cycle.wanted.check_names(read_tracker_file(cycle.tracker).entries)
 
 
-def _not_yet(cycle: Cycle, docket: TrackerIndex) -> dict[str, Skipped]:
-    """What waits for its time, unless it was asked for by name, and for what it depends on."""
-    linked = docket.linked
-    rest = {} if cycle.wanted.only else in_backoff(linked, datetime.now(UTC))
-    for name in _owed(cycle, linked) if rest else ():
-        rest.pop(name, None)
-    return {**rest, **waiting(linked, absent=absent(cycle, linked))}
+def _not_yet(cycle: Cycle, index: TrackerIndex) -> dict[str, Skipped]:
+    """Items that wait for a dependency, and items in backoff unless they were named."""
+    linked = index.linked
+    resting = {} if cycle.wanted.only else in_backoff(linked, datetime.now(UTC))
+    for name in _pending(cycle, linked) if resting else ():
+        resting.pop(name, None)
+    return {**resting, **waiting(linked, absent=absent(cycle, linked))}
 
 
-def _select_at_home(cycle: Cycle, line: OrderedQueue) -> tuple[Selection, list[Skipped]]:
-    """Disjoint items whose repository and work folder are there, and those that have none: one
-    item's slip must neither stop the others nor take their place."""
-    first = _owed(cycle, line.items)
+def _select_at_home(cycle: Cycle, queue: OrderedQueue) -> tuple[Selection, list[Skipped]]:
+    """Disjoint items whose repository and work folder exist, and the items without: a fault of one
+    item neither stops the others nor takes their place."""
+    first = _pending(cycle, queue.items)
+    default_repo = str(cycle.repo) if cycle.repo else None
     homeless: dict[str, Skipped] = {}
     while True:
-        selection = _select(cycle, line, first)
+        real, limit = cache(os.path.realpath), cycle.max_items
+        if first:
+            selection = select_disjoint(queue.items, limit, default_repo, first, real)
+        else:
+            selection = select_ordered(queue, limit, default_repo, real)
         lost = ((name_of(item), _homeless(cycle, item)) for item in selection.selected)
         fresh = {name: skipped for name, skipped in lost if skipped}
         if not fresh:
             return selection, list(homeless.values())
         homeless |= fresh
-        line = line.part([n for n, name in enumerate(line.names) if name not in fresh])
+        queue = queue.part([n for n, name in enumerate(queue.names) if name not in fresh])
 
 
-def _select(cycle: Cycle, line: OrderedQueue, first: Sequence[str]) -> Selection:
-    default_repo = str(cycle.repo) if cycle.repo else None
-    real = cache(os.path.realpath)
-    if not first:
-        return select_ordered(line, cycle.max_items, default_repo, real)
-    return select_disjoint(line.items, cycle.max_items, default_repo, first, real)
-
-
-def _owed(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The ids of those that are built and on their way: they go first, and wait for nothing."""
-    owed = PendingItems(cycle.state_dir)
-    if not owed.slugs:
+def _pending(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The ids of items whose publication is pending: they go first, and wait for nothing."""
+    pending = PendingItems(cycle.state_dir)
+    if not pending.slugs:
         return []
-    called_so = (item for item in items if str(item.get("slug")) in owed.slugs)
+    same_name = (item for item in items if str(item.get("slug")) in pending.slugs)
     return [
         str(id_of(item))
-        for item in called_so
-        if owed.has(item["slug"], named_repo(item), place_of(item, cycle.repo))
+        for item in same_name
+        if pending.has(item["slug"], named_repo(item), place_of(item, cycle.repo))
     ]
 
 
 def _homeless(cycle: Cycle, item: Mapping[str, Any]) -> Skipped | None:
     if cycle.options is None:
-        return None  # a caller of the functions: run_wave, or what stands in its place, decides
+        return None  # a caller of the functions: `run_wave`, or its replacement, decides
     try:
         check(wave_request(cycle, {"items": [item]}), dry=True)
     except PreflightError as error:
@@ -159,15 +153,14 @@ def _check_own_checkout(cycle: Cycle, items: Iterable[Mapping[str, Any]]) -> Non
         )
 
 
-def _broken(item: Mapping[str, Any], problems: Sequence[str]) -> Skipped:
-    reason, _, detail = problems[0].partition(": ")
-    return Skipped(name_of(item), reason, detail=detail)
-
-
 def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, Any]:
-    """The wave of the selected items, as `run_wave` takes it."""
+    """The manifest of the selected items for `run_wave`."""
+    chosen: Iterable[Mapping[str, Any]] = selection.selected
+    # A wave's items name their repository all or none.
+    if cycle.repo is not None and any(item.get("repo") for item in chosen):
+        chosen = [{**item, "repo": item.get("repo") or str(cycle.repo)} for item in chosen]
     try:
-        items = [_manifest_item(cycle.driver, item) for item in _placed(cycle, selection)]
+        items = [_manifest_item(cycle.driver, item) for item in chosen]
     except ValueError as error:
         raise InputError(str(error)) from error
     return {
@@ -178,17 +171,9 @@ def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, A
 
 
 def _manifest_item(driver: AgentDriver, item: Mapping[str, Any]) -> dict[str, Any]:
-    """The item with its backend's model and policy, but for what it asks for itself."""
+    """The item with its backend's model and policy, unless it sets its own."""
     asked = {key: value for key, value in item.items() if value is not None}
     built = build_manifest_item(driver, item)
-    if "verificationTier" in asked:  # then the knobs of the backend's tier are not its own
+    if "verificationTier" in asked:  # then the values of the backend's tier do not apply
         built = {"model": built["model"]}
     return {**item, **built, **asked}
-
-
-def _placed(cycle: Cycle, selection: Selection) -> Iterable[Mapping[str, Any]]:
-    """A wave's items name their repository all or none; where one does, the rest learn theirs."""
-    items = selection.selected
-    if cycle.repo is None or not any(item.get("repo") for item in items):
-        return items
-    return [{**item, "repo": item.get("repo") or str(cycle.repo)} for item in items]

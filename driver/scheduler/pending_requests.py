@@ -1,4 +1,4 @@
-"""Pull requests that earlier runs could not ask for, made by a cycle that has no wave."""
+"""Makes, in a cycle without a wave, the pull requests that earlier runs could not request."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from state_store.documents.errors import ExitCode
 
 
 def requests_left(cycle: Cycle, report: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask for them; the keys about it that go into the cycle's `report`, {} where none is left.
+    """Request them; returns the keys for the cycle's `report`, {} if none is left.
 
-    Raises GateClosedError when the halt switch is set meanwhile.
+    Raises GateClosedError if the halt switch is set meanwhile.
     """
     if cycle.settings.ship.pr == NONE or not all_open(cycle.state_dir):
         return {}
@@ -31,14 +31,14 @@ def requests_left(cycle: Cycle, report: Mapping[str, Any]) -> dict[str, Any]:
 
         stop = cycle.options.stop if cycle.options else CancellationToken()
         asked = propose_left(cycle.settings, cycle.state_dir, stop, cycle.progress.say, record)
-    return told_of(asked, report)
+    return keys_about(asked, report)
 
 
-def told_of(asked: Sequence[Proposed], report: Mapping[str, Any]) -> dict[str, Any]:
-    """That a request could not be made is told by the exit code where nothing else is."""
-    told: dict[str, Any] = {"pull_requests": [proposed_json(one) for one in asked]}
+def keys_about(asked: Sequence[Proposed], report: Mapping[str, Any]) -> dict[str, Any]:
+    """The report's keys; a failed request decides the exit code of a cycle that succeeded."""
+    keys: dict[str, Any] = {"pull_requests": [proposed_json(one) for one in asked]}
     if not report["success"] or all(one.made for one in asked):
-        return told
+        return keys
     why = next(one.error for one in asked if not one.made)
     failed = {"success": False, "exit_code": int(ExitCode.NOT_ALL_SHIPPED), "error": why}
-    return told | failed
+    return keys | failed

@@ -1,11 +1,11 @@
-"""What a cycle leaves for people besides its report: the phase it is in, STATE.md, BUILDLOG.md.
+"""Shows the user the state of a cycle: its current phase, STATE.md and BUILDLOG.md.
 
-None of it decides anything, so trouble with it is told and never ends a cycle.
+These files decide nothing, so a failure is reported and never ends a cycle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from state_store.database import events
 from state_store.documents.errors import TidegateError
 from state_store.views.export import export_buildlog, export_state_md
 
-TRACKER, IDLE = "tracker", "idle"  # beside those that a report can end in
+TRACKER, IDLE = "tracker", "idle"  # phases in addition to those that a report can end in
 STATE_MD, BUILDLOG_MD = "STATE.md", "BUILDLOG.md"
 
 
@@ -32,25 +32,25 @@ class CycleStatus:
 
     @contextmanager
     def shown(self) -> Iterator[CycleStatus]:
-        """However the block ends, the cycle is idle after it and the files for people are new."""
+        """After the block, however it ends, the cycle is idle and both files are written."""
         try:
             yield self
         finally:
             self.enter(IDLE)
-            self._told(lambda: export_state_md(self.api, self.state_dir / STATE_MD))
-            self._told(lambda: export_buildlog(self.api, self.state_dir / BUILDLOG_MD))
+            with self._reporting():
+                export_state_md(self.api, self.state_dir / STATE_MD)
+            with self._reporting():
+                export_buildlog(self.api, self.state_dir / BUILDLOG_MD)
 
     def enter(self, phase: str) -> None:
-        """The cycle is in this phase from now on."""
+        """Record that the cycle is in this phase from now on."""
         payload = {"phase": phase, "cycle": self.wave_id}
-        self._told(
-            lambda: self.api.append(
-                events.ORCHESTRATOR_STATUS, events.PHASE_CHANGED, payload, ACTOR
-            )
-        )
+        with self._reporting():
+            self.api.append(events.ORCHESTRATOR_STATUS, events.PHASE_CHANGED, payload, ACTOR)
 
-    def _told(self, work: Callable[[], object]) -> None:
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
         try:
-            work()
+            yield
         except TidegateError as trouble:
             self.progress.say(str(trouble))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from driver.pull_requests.body import Proposed, PullRequest
-from driver.scheduler.pending_requests import told_of
+from driver.scheduler.pending_requests import keys_about
 from tests.support.forges import fake_gh
 from tests.support.repos import hook
 from tests.support.waves import Scene, built, item, writes
@@ -62,6 +62,6 @@ def test_a_branch_that_was_just_pushed_is_asked_for_though_earlier_ones_are_not_
 def test_a_request_that_could_not_be_made_changes_no_exit_code_but_that_of_success(
     asked: tuple[Proposed, ...], code: int, left: dict[str, Any]
 ) -> None:
-    told = told_of(asked, {"success": code == 0, "exit_code": code})
+    told = keys_about(asked, {"success": code == 0, "exit_code": code})
     assert len(told.pop("pull_requests")) == len(asked)
     assert told == left
