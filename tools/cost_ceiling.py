@@ -60,7 +60,9 @@ def check(  # noqa: PLR0913 - the source's parameters, which callers give by nam
         reason = f"no {period} ceiling is set" if ceiling is None else f"{period} ceiling {state}"
         answer |= {"exceeded": exceeded, "tripped": False, "reason": reason}
         if exceeded and trip:
-            answer["tripped"] = _trip(answer["reason"], folder)
+            if not halt.is_halted(folder):  # the first reason for a halt is the one to keep
+                halt.halt(reason, folder)
+            answer["tripped"] = True
     except Exception as error:  # noqa: BLE001 - after any failure a gate answers "stop"
         why = str(error) if isinstance(error, TidegateError) else f"{type(error).__name__}: {error}"
         answer.setdefault("reason", f"the {period} ceiling cannot be checked: {why}")
@@ -126,13 +128,25 @@ def calculate_window_bounds(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
+    import json
+
     parser = _parser()
     asked = parser.parse_args(argv)
     if not asked.check:
         parser.print_usage(sys.stderr)
         print("cost_ceiling: give --check", file=sys.stderr)
         return ExitCode.BAD_INPUT
-    return _answer(asked)
+    answer = check(
+        spent=asked.spent,
+        period=asked.period,
+        state_dir=asked.state_dir,
+        window_minutes=asked.window,
+        wave=asked.wave,
+    )
+    print(json.dumps(answer))
+    if answer["exceeded"]:
+        print(f"cost_ceiling: {answer['reason']}", file=sys.stderr)
+    return REACHED if answer["exceeded"] else ExitCode.DONE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,22 +167,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
     return parser
-
-
-def _answer(asked: argparse.Namespace) -> int:
-    import json
-
-    answer = check(
-        spent=asked.spent,
-        period=asked.period,
-        state_dir=asked.state_dir,
-        window_minutes=asked.window,
-        wave=asked.wave,
-    )
-    print(json.dumps(answer))
-    if answer["exceeded"]:
-        print(f"cost_ceiling: {answer['reason']}", file=sys.stderr)
-    return REACHED if answer["exceeded"] else ExitCode.DONE
 
 
 def _number(text: str) -> float:
@@ -197,12 +195,6 @@ def _amount(spent: Any) -> float:
     if not number or not math.isfinite(spent) or spent < 0:
         raise InputError(f"spent must be a number of tokens of at least 0, not {spent!r:.60}")
     return spent  # type: ignore[no-any-return]
-
-
-def _trip(reason: str, folder: Path) -> bool:
-    if not halt.is_halted(folder):  # the first reason for a halt is the one to keep
-        halt.halt(reason, folder)
-    return True
 
 
 if __name__ == "__main__":

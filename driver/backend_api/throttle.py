@@ -158,10 +158,6 @@ class Gate:
             self._limit, self._strikes = math.inf, 0
 
 
-def _wait(changed: threading.Condition, seconds: float) -> object:
-    return changed.wait(seconds)
-
-
 class Throttle:
     """Calls a provider through one gate; safe to use from many threads."""
 
@@ -172,7 +168,7 @@ class Throttle:
         cap_s: float = DEFAULT_CAP_S,
         probe_s: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[threading.Condition, float], object] = _wait,
+        wait: Callable[[threading.Condition, float], object] = threading.Condition.wait,
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`retries` further tries of each call; no wait after a fault is longer than `cap_s`.

@@ -69,12 +69,11 @@ def amount(record: Mapping[str, Any], key: str) -> float | None:
     value = record.get(key)
     if value is None:
         return None
-    number = _finite(value)
-    if number is None or number < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise ValueError(f"{key} must be a finite number of at least 0, not {value!r:.40}")
-    if number >= _MOST:
+    if value >= _MOST:
         raise ValueError(f"{key} must be below {_MOST}")
-    return number
+    return float(value)
 
 
 def total_of(uses: Iterable[Usage]) -> Usage:
@@ -100,15 +99,6 @@ def with_least(whole: Usage, parts: Iterable[Usage]) -> Usage:
     tokens = sum(one.known_tokens for one in known) if whole.total_tokens is None else 0
     usd = math.fsum(one.known_usd for one in known) if whole.cost_usd is None else 0.0
     return replace(whole, least_tokens=tokens, least_usd=usd)
-
-
-def _finite(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if math.isfinite(value) else None
-    except OverflowError:  # a whole number beyond the range of float
-        return None
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

@@ -7,6 +7,7 @@ keeps one open cannot block this process. Starts and ends no process.
 from __future__ import annotations
 
 import codecs
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -42,16 +43,13 @@ class Streams:
         """The processes that have these files as output, where /proc shows them."""
         ours = [os.fstat(file.fileno()) for file in (self.stdout, self.stderr)]
         pids = [path.name for path in Path("/proc").glob("[0-9]*")]
-        return [int(pid) for pid in pids if _prints_to(pid, ours)]
-
-
-def _prints_to(pid: str, files: list[os.stat_result]) -> bool:
-    for number in (1, 2):
-        with suppress(OSError):  # it ended meanwhile, or is another user's
-            printed = Path(f"/proc/{pid}/fd/{number}").stat()
-            if any(os.path.samestat(printed, file) for file in files):
-                return True
-    return False
+        found = set[int]()
+        for pid, number in itertools.product(pids, (1, 2)):
+            with suppress(OSError):  # it ended meanwhile, or is another user's
+                printed = Path(f"/proc/{pid}/fd/{number}").stat()
+                if any(os.path.samestat(printed, file) for file in ours):
+                    found.add(int(pid))
+        return sorted(found)
 
 
 @contextmanager
@@ -127,7 +125,12 @@ def _input(text: bytes) -> FileIO:
 
 def _output(path: Path | None) -> FileIO:
     if path is None:
-        return _append_only(_nameless())
+        file = _nameless()
+        if os.name != "nt":  # two writers with a position each would overwrite one another
+            import fcntl  # noqa: PLC0415 - there is none on Windows
+
+            fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+        return file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)  # never write through a link that was left there
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -137,12 +140,3 @@ def _output(path: Path | None) -> FileIO:
 def _nameless() -> FileIO:
     # Nothing to remove afterwards, not even when this process is killed.
     return tempfile.TemporaryFile(buffering=0)
-
-
-def _append_only(file: FileIO) -> FileIO:
-    # Two writers with a position each would overwrite one another.
-    if os.name != "nt":
-        import fcntl  # noqa: PLC0415 - there is none on Windows
-
-        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
-    return file

@@ -10,8 +10,9 @@ import os
 import stat
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from state_store.documents.errors import CannotRunError
@@ -137,33 +138,21 @@ class _New:
     old: str | None
 
     def put(self, undo: Undo) -> None:
-        with self._folder() as folder:
+        with _folder(self.root, self.parents) as folder:
             if self.old is not None:
                 folder.rename(self.name, self.old)
-                undo.append(self._restore)
+                undo.append(partial(self.do, _Folder.rename, self.old, self.name))
             folder.rename(self.draft, self.name)
-            undo.append(self._withdraw)
+            undo.append(partial(self.do, _Folder.unlink, self.name))
 
     def forget(self) -> None:
         if self.old is not None:
-            with suppress(OSError, NotPlainError), self._folder() as folder:
-                folder.unlink(self.old)
+            with suppress(OSError, NotPlainError):
+                self.do(_Folder.unlink, self.old)
 
-    def drop(self) -> None:
-        with self._folder() as folder:
-            folder.unlink(self.draft)
-
-    def _restore(self) -> None:
-        if self.old is not None:
-            with self._folder() as folder:
-                folder.rename(self.old, self.name)
-
-    def _withdraw(self) -> None:
-        with self._folder() as folder:
-            folder.unlink(self.name)
-
-    def _folder(self) -> AbstractContextManager[_Folder]:
-        return _folder(self.root, self.parents)
+    def do(self, act: Callable[..., None], *names: str) -> None:
+        with _folder(self.root, self.parents) as folder:
+            act(folder, *names)
 
 
 def _staged(root: Path, path: str, content: bytes, undo: Undo) -> _New:
@@ -176,7 +165,7 @@ def _staged(root: Path, path: str, content: bytes, undo: Undo) -> _New:
         old = None if found is None else f"{unique}.old"
         new = _New(root, parents, name, f"{unique}.new", old)
         fd = folder.open(new.draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE)
-        undo.append(new.drop)
+        undo.append(partial(new.do, _Folder.unlink, new.draft))
         with os.fdopen(fd, "wb") as file:
             if found is not None and hasattr(os, "fchmod"):
                 os.fchmod(fd, stat.S_IMODE(found.st_mode) & 0o777)
