@@ -218,15 +218,17 @@ class Spending:
         if is_replay(one.driver):
             self.recorded, usage = True, Usage(0, 0, 0.0)
         else:
-            running = [two.reserved for two in self._open.values() if _key(two.driver) == key]
-            counted = _counter(one.driver) - self._counted_before[key] - self._charged[key]
-            counted -= sum(reserved.tokens for reserved in running if reserved)
+            running = [two for two in tuple(self._open.values()) if _key(two.driver) == key]
+            held = sum(two.reserved.tokens for two in running if two.reserved)
+            covered = self._charged[key] + held
+            with suppress(Exception):  # a foreign backend's; then the use counts as reserved
+                counted = _counter(one.driver) - self._counted_before[key] - covered
         used = Used(
             tokens_in=usage.input_tokens,
             tokens_out=usage.output_tokens,
             tokens=usage.total_tokens,
             usd=usage.cost_usd,
-            least_tokens=max(usage.known_tokens, counted),
+            least_tokens=max(ceilings.counted(usage.known_tokens) or 0, counted),
             least_usd=usage.least_usd,
             seconds=seconds,
             verdict=verdict,
