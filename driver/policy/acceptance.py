@@ -1,4 +1,4 @@
-"""Whether a green test is believed: compared with the base, with itself, with a planted failure.
+"""The rules for accepting a green test, compared with the base, with itself and with the canary.
 
 Pure decisions. Each returns a Judgement that ends the attempt, or None to go on.
 """
@@ -18,7 +18,7 @@ from driver.runners.counts import Allowance, Counts, Doubt, judge_counts
 from driver.runners.result import MISSING
 
 REQUIRE = "require"
-GREEN_BASE = "green"  # what an item says whose test is green on the base already
+GREEN_BASE = "green"  # the value in an item whose test is green on the base already
 ALLOW = "allow"
 
 _NO_FEWER = Allowance()
@@ -27,8 +27,8 @@ NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
 def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
-    """The verdict of a proof; a red one that is green on the base is called a regression. What the
-    test leaves running on the base as well is no fault of the work."""
+    """The verdict of a proof; a red one that is green on the base is called a regression. Processes
+    that the test leaves running on the base as well are no fault of the work."""
     judgement = of_test(proof)
     left = proof.kind is RunKind.RED and proof.exit_code == 0 and proof.survivors
     if left and baseline is not None and baseline.survivors:
@@ -37,23 +37,24 @@ def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
         return Judgement(Verdict.UNDECIDED, why)
     if judgement.verdict is not Verdict.FAILED or not passes(baseline):
         return judgement
-    told = f"{judgement.reason}; it is green on the base: a regression"
-    return Judgement(judgement.verdict, told)
+    return Judgement(
+        judgement.verdict, f"{judgement.reason}; it is green on the base: a regression"
+    )
 
 
 def passes(run: TestRun | None) -> bool:
-    """Whether a run is green and does not say that no test ran."""
+    """True if a run is green and its counts do not say that no test ran."""
     return run is not None and run.green and judge_counts(run.counts, None) is None
 
 
 def of_counts(proof: TestRun, baseline: TestRun | None, allowance: Allowance) -> Judgement | None:
-    """Whether as many tests ran as on the base, by what the runner printed."""
+    """Refuses a proof with fewer tests than on the base, by the summary of the runner."""
     problem = judge_counts(proof.counts, _counts_before(baseline), allowance)
     return Judgement(Verdict.REFUSED, problem) if problem else None
 
 
 def _counts_before(baseline: TestRun | None) -> Counts | Doubt | None:
-    """What the base told. That it broke off, and was red, is no leave to break off green."""
+    """The counts of the base. A red base that broke off does not allow the proof to break off."""
     if baseline is None or baseline.kind in NO_ANSWER:
         return None
     broke_off = isinstance(baseline.counts, Doubt) and baseline.counts.reason == MISSING
@@ -61,7 +62,7 @@ def _counts_before(baseline: TestRun | None) -> Counts | Doubt | None:
 
 
 def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str | None) -> Judgement:
-    """Nothing was changed: perhaps because nothing had to be."""
+    """ALREADY_GREEN in place of `judgement`, if nothing had to be changed."""
     if not passes(baseline) or expected == GREEN_BASE:
         return judgement
     why = "nothing was changed, and the test is green on the base already"
@@ -69,7 +70,7 @@ def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str |
 
 
 def needs_revert(baseline: TestRun | None, expected: str | None, policy: str) -> bool:
-    """Whether it has to be shown that the work's own tests are red without the work."""
+    """True if the work's own tests have to be red without the work."""
     return policy == REQUIRE and expected != GREEN_BASE and passes(baseline)
 
 
@@ -81,10 +82,11 @@ def of_baseline(
     reverted: TestRun | None = None,
     may_write_tests: bool = False,
 ) -> Judgement | None:
-    """Whether a green test shows anything, by what it was on the base.
+    """Rejects a green test that shows nothing, because it is green on the base as well.
 
     A base that could not be tested says nothing, and never stops an item. `reverted` is the test
-    of the base with the work's own tests; only who may write tests can do better next time.
+    of the base with the work's own tests; only an item that may write tests can do better next
+    time.
     """
     if policy != REQUIRE or baseline is None or baseline.kind in NO_ANSWER:
         return None
@@ -105,9 +107,9 @@ def added_tests(
 ) -> tuple[Change, ...]:
     """The tests that the work adds; `named` are those of the command without a usual name.
 
-    Of those that are listed by name only what a runner looks for by itself, and where its call can
-    be read: other tests may need the rest. None where a test was changed that was there: it may
-    need the new ones, and decides anyway.
+    A file that the item lists by name counts only if a runner whose call can be read looks for it
+    by itself: other tests may need the rest. None if a test changed that was there: it may need the
+    new ones, and decides anyway.
     """
     listed = {entry.path for entry in owned if not entry.is_dir}
     tests = [change for change in changes if is_test(change.path) or named.holds(change.path)]
@@ -126,24 +128,15 @@ def answers_without(
     baseline: TestRun | None,
     named: NamedTests = _NONE_NAMED,
 ) -> bool:
-    """Whether the command still has tests to run without the added ones.
-
-    Not where it names one of them, and not where it is known to have run none on the base.
-    """
+    """True if the command still has tests to run without the added ones: it names none of them, as
+    a path or as a module of Python, and is not known to have run none on the base."""
     words = re.split(r"[\s'\"=]+", command) if isinstance(command, str) else command
-    if any(_names(word, change.path) for word in words for change in added):
-        return False
-    if any(change.path in named.files for change in added):
+    plain = [one for word in words if (one := word.partition("::")[0].removeprefix("./"))]
+    ends = tuple(f"/{end}" for one in plain for end in (one, f"{one.replace('.', '/')}.py"))
+    if any(f"/{change.path}".endswith(ends) or change.path in named.files for change in added):
         return False
     counts = baseline.counts if baseline is not None else None
     return not isinstance(counts, Doubt) and (counts is None or counts.ran > 0)
-
-
-def _names(word: str, path: str) -> bool:
-    """Whether an argument is this file, as a path or as a module of Python's."""
-    plain = word.partition("::")[0].removeprefix("./")
-    ends = (plain, f"{plain.replace('.', '/')}.py")
-    return bool(plain) and f"/{path}".endswith(tuple(f"/{end}" for end in ends))
 
 
 def of_added_tests(
@@ -151,34 +144,28 @@ def of_added_tests(
     baseline: TestRun | None = None,
     allowance: Allowance = _NO_FEWER,
 ) -> Judgement | None:
-    """A test that is red without the tests that the work adds was made green by them; one that has
-    fewer tests then than the base had them make up the number.
+    """Refuses work whose test is red without the tests that it adds, which made it green, or whose
+    added tests make up for tests of the base that are gone.
 
-    Unless no single test is red then: a coverage that is too low is nobody's lie. What ends without
-    an answer ships nothing either.
+    A run in which no single test is red is accepted: a coverage that is too low is no lie. A run
+    without an answer ships nothing either; after a crash of its own it is REFUSED.
     """
     if without is None or without.kind is RunKind.CANCELLED:
         return None
+    red = f"without the tests that it adds: {without.reason}; with them it is green"
     if without.kind not in (RunKind.GREEN, RunKind.RED):
-        told = f"without the tests that it adds: {without.reason}; with them it is green"
-        return Judgement(_without_answer(without), told)
+        crashed = without.kind is RunKind.KILLED and of_test(without).verdict is Verdict.FAILED
+        return Judgement(Verdict.REFUSED if crashed else Verdict.UNDECIDED, red)
     counts = without.counts
     if without.green or (isinstance(counts, Counts) and counts.ran and not counts.failed):
         fewer = judge_counts(counts, _counts_before(baseline), allowance)
-        told = f"without the tests that it adds: {fewer}"
-        return Judgement(Verdict.REFUSED, told) if fewer else None
-    told = f"without the tests that it adds: {without.reason}; with them it is green"
-    return Judgement(Verdict.REFUSED, f"{told}: a new test must not change what others test")
-
-
-def _without_answer(without: TestRun) -> Verdict:
-    """Who crashes does so by a fault of its own; the rest may be the machine's."""
-    crashed = without.kind is RunKind.KILLED and of_test(without).verdict is Verdict.FAILED
-    return Verdict.REFUSED if crashed else Verdict.UNDECIDED
+        why = f"without the tests that it adds: {fewer}"
+        return Judgement(Verdict.REFUSED, why) if fewer else None
+    return Judgement(Verdict.REFUSED, f"{red}: a new test must not change what others test")
 
 
 def of_canary(word: str | None, note: str) -> Judgement | None:
-    """A green that a failing test cannot turn red is none. What says nothing stops nobody."""
+    """Refuses a green that the canary cannot turn red. A canary that says nothing stops no item."""
     if word == CanaryVerdict.ELSEWHERE:
         remedy = "let no installed package lead elsewhere, or set the import path in the test"
         return Judgement(Verdict.UNDECIDED, f"{note}: {remedy}")
@@ -188,33 +175,31 @@ def of_canary(word: str | None, note: str) -> Judgement | None:
 
 
 def is_chosen(wave_id: str, slug: str, share: float) -> bool:
-    """Whether an item's test is run again; `share` of all items are, and no name helps."""
+    """True for the given share of all items, whose tests run again; no name avoids it."""
     lot = hashlib.sha256(f"{wave_id}\0{slug}".encode()).digest()[:8]
     return int.from_bytes(lot, "big") < share * 2**64
 
 
 def is_doubted(proof: TestRun, canaries: Sequence[TestRun]) -> bool:
-    """Whether tests that were green are red beside a planted one: perhaps they were so only once.
+    """True if tests that were green are red beside the canary: perhaps they were green only once.
 
-    One that is red alone may be the planted one, where a run stops at the first.
+    One red test may be the canary itself, where a run stops at the first.
     """
     now = canaries[0].counts if canaries else None
     if not isinstance(now, Counts) or not isinstance(proof.counts, Counts):
         return False
-    if now.ran < proof.counts.ran:  # the planted one was selected, or the run stopped early
+    if now.ran < proof.counts.ran:  # the canary was selected, or the run stopped early
         return False
     return now.failed > 1 and now.passed < proof.counts.passed
 
 
 def of_spot_checks(checks: Sequence[TestRun], policy: str) -> Judgement | None:
-    """What further runs on the same tree say about a green proof. None is as good as green."""
+    """The judgement of further runs on the same tree as a green proof; None if they are green."""
     silent = next((run for run in checks if run.kind in NO_ANSWER), None)
     if all(run.green for run in checks if run.kind not in NO_ANSWER):
         return of_test(silent) if silent is not None else None
-    told = ", then ".join(
-        f"{run.kind} ({run.reason})" if run.reason else run.kind for run in checks
-    )
-    reason = f"different answers for one tree: green, then {told}"
+    kinds = [f"{run.kind} ({run.reason})" if run.reason else run.kind for run in checks]
+    reason = f"different answers for one tree: green, then {', then '.join(kinds)}"
     if policy == ALLOW:
         return Judgement(Verdict.VERIFIED, f"flaky, and allowed to be: {reason}")
     return Judgement(Verdict.FLAKY, reason)

@@ -1,7 +1,7 @@
-"""From what was observed to a verdict: pure decisions, in the order in which they are asked.
+"""Verdicts by observation: pure decisions, in the order in which they are asked.
 
-Each returns a Judgement that ends the attempt, or None to go on. The agent's words are not among
-the inputs: only how its process ended, what differs on disk, and how the test ended.
+Each returns a Judgement that ends the attempt, or None to go on. The inputs are the end of the
+agent's process, the changes on disk and the end of the test, but never the agent's words.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Judgement:
 
 _SENT_BY_OTHERS = frozenset({"SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"})
 # Programs choose exit codes above 128 for themselves; these are hardly ever chosen.
-_TOLD_BY_SHELLS = frozenset(
+_REPORTED_BY_SHELLS = frozenset(
     {"SIGKILL", "SIGTERM", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGXCPU", "SIGXFSZ"}
 )
 
@@ -65,17 +65,19 @@ def of_changes(
     links_outside: Sequence[str] = (),
     protected: str = "",
 ) -> Judgement | None:
-    """Nothing changed, something foreign changed, or something that cannot be shipped as files.
+    """Refuses foreign changes, and those that cannot be shipped as files; NO_CHANGE for none.
 
-    `protected` is the sentence that names protected files among the changes, "" for none, as that
-    of `unfiltered`.
+    `protected` names protected and unfiltered files among the changes, "" for none.
     """
+    touching = _named(", touching ", [change.path for change in changes])
+    outside = [c.path for c in changes if not covers(owned, c.path)]
+    gone = [c.path for c in changes if c.base_mode == MODE_NESTED != c.mode]
     problems = [
-        *([head_moved + _touching(changes)] if head_moved else []),
+        *(["".join((head_moved, *touching))] if head_moved else []),
         *_named("left in the git dir of its workspace: ", git_left),
-        *_named("changed outside its files: ", [c.path for c in changes if not _owns(owned, c)]),
+        *_named("changed outside its files: ", outside),
         *_named("a nested repository: ", [c.path for c in changes if c.mode == MODE_NESTED]),
-        *_named("a submodule taken away: ", [c.path for c in changes if _was_nested(c)]),
+        *_named("a submodule taken away: ", gone),
         *_named("links that leave the repository: ", links_outside),
         *([protected] if protected else []),
     ]
@@ -87,45 +89,32 @@ def of_changes(
 
 
 def of_ignored(ignored: Sequence[str]) -> Judgement | None:
-    """Own files that git leaves out of commits, before or after an agent was sent there."""
+    """Refuses an item with own files that git leaves out of commits, before or after a dispatch."""
     remedy = "; take them out of ownsFiles, have the rules let them in, or commit them once by hand"
-    told = _named("own files that git ignores: ", ignored)
-    return Judgement(Verdict.REFUSED, told[0] + remedy) if told else None
+    named = _named("own files that git ignores: ", ignored)
+    return Judgement(Verdict.REFUSED, named[0] + remedy) if named else None
 
 
 def of_secrets(found: Sequence[str]) -> Judgement | None:
-    """What must not be published, told without its value."""
-    told = _named("secret found, which is never shipped: ", found)
-    return Judgement(Verdict.REFUSED, told[0]) if told else None
+    """Refuses work with a secret, which `found` names without its value."""
+    named = _named("secret found, which is never shipped: ", found)
+    return Judgement(Verdict.REFUSED, named[0]) if named else None
 
 
 def unfiltered(paths: Sequence[str]) -> str:
-    """The sentence that names files which a filter program of git's has a part in."""
-    told = _named("needs a filter of git's, which is not run (LFS, encryption): ", paths)
-    return "".join(told)
+    """The sentence that names files which need a filter program of git; "" for none."""
+    return "".join(_named("needs a filter of git's, which is not run (LFS, encryption): ", paths))
 
 
 def of_checkout_changes(judgement: Judgement, attribution: str) -> Judgement:
-    """The verdict of work whose agent or test reached out of its place, as `attribution` says.
+    """The verdict of work whose agent or test reached out of its workspace, as `attribution` says.
 
-    What was not judged at all stays so; it does not ship either.
+    A verdict that ships nothing in any case stays as it is.
     """
-    told = "; ".join(filter(None, (attribution, judgement.reason)))
     if judgement.verdict in (Verdict.HALTED, Verdict.UNDECIDED, Verdict.REFUSED):
-        return Judgement(judgement.verdict, told)
+        reasons = "; ".join(filter(None, (attribution, judgement.reason)))
+        return Judgement(judgement.verdict, reasons)
     return Judgement(Verdict.REFUSED, attribution)
-
-
-def _owns(owned: tuple[OwnedPath, ...], change: Change) -> bool:
-    return covers(owned, change.path)
-
-
-def _was_nested(change: Change) -> bool:
-    return change.base_mode == MODE_NESTED and change.mode != MODE_NESTED
-
-
-def _touching(changes: Sequence[Change]) -> str:
-    return "".join(_named(", touching ", [change.path for change in changes]))
 
 
 def _named(what: str, paths: Sequence[str]) -> list[str]:
@@ -138,7 +127,7 @@ def _named(what: str, paths: Sequence[str]) -> list[str]:
 def run_kind(
     result: CommandResult, tampered: Sequence[str], *, survivors_allowed: bool = False
 ) -> tuple[RunKind, str]:
-    """How a test run counts, and the sentence that says so; green means exit code 0 and no more."""
+    """The kind of a test run, and the sentence for it; green means exit code 0 and no more."""
     if result.cancelled:
         return RunKind.CANCELLED, "the test was ended because the wave was stopped"
     if result.could_not_run:
@@ -146,19 +135,15 @@ def run_kind(
     if result.timed_out:
         return RunKind.TIMED_OUT, f"the test timed out after {result.duration_s:.0f} s"
     if result.exit_code != 0:
-        return _red(result.exit_code)
+        if name := signal_of(result.exit_code):
+            return RunKind.KILLED, f"the test was killed by {name}"
+        return RunKind.RED, f"test failed with exit {result.exit_code}"
     left = () if survivors_allowed else result.survivors
     problems = [
         *_named("the test run changed tracked files: ", tampered),
         *_named(LEFT_RUNNING, left),
     ]
     return RunKind.RED if problems else RunKind.GREEN, "; ".join(problems)
-
-
-def _red(exit_code: int) -> tuple[RunKind, str]:
-    if name := signal_of(exit_code):
-        return RunKind.KILLED, f"the test was killed by {name}"
-    return RunKind.RED, f"test failed with exit {exit_code}"
 
 
 _RUN_VERDICTS = {
@@ -174,8 +159,8 @@ _RUN_VERDICTS = {
 def of_test(test: TestRun) -> Judgement:
     """The verdict of an item whose changes are all its own.
 
-    Who sent a signal that only others send is not known: the system short of memory, a person. The
-    work may be right, so that costs no repair round.
+    A signal that only other processes send may come from the system, short of memory, or from a
+    person. The work may be right, so that costs no repair round.
     """
     if test.kind is RunKind.KILLED and signal_of(test.exit_code) in _SENT_BY_OTHERS:
         return Judgement(Verdict.UNDECIDED, test.reason)
@@ -183,20 +168,21 @@ def of_test(test: TestRun) -> Judgement:
 
 
 def signal_of(exit_code: int | None) -> str:
-    """The signal that ended a program, also one told by a shell as 128 and more; "" for none."""
+    """The signal that ended a program, also one that a shell reports as 128 and more; "" for
+    none."""
     if exit_code is None:
         return ""
     if exit_code < 0:
         number = -exit_code
         known = {one.value: one.name for one in signal.Signals}
         return known.get(number, f"signal {number}")
-    told = {one.value: one.name for one in signal.Signals if one.name in _TOLD_BY_SHELLS}
-    return told.get(exit_code - 128, "")
+    reported = {one.value: one.name for one in signal.Signals if one.name in _REPORTED_BY_SHELLS}
+    return reported.get(exit_code - 128, "")
 
 
 def review_missing(*, in_place: bool, closed: str) -> Judgement | None:
-    """Asked of work that needs a review before anything is spent on it. `closed` is why the
-    reviewer takes no work, "" where it does."""
+    """The judgement of an item that needs a review and cannot get one, before anything is spent on
+    it. `closed` is the reason why the reviewer takes no work, "" where it does."""
     off = 'set [review] mode = "off" to do without one'
     if in_place:
         why = "review required, and a folder in no repository has no base to compare with"

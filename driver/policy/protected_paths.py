@@ -1,13 +1,13 @@
-"""Which files decide what a test run means, and so always come from the base.
+"""The files that decide what a test run means, and so always come from the base.
 
 Tests that are there already, configuration of runners, builds, CI and agents, and new files that
-would stand in the way of a runner. Owning the folder around such a file is no leave to touch it;
-listing it by name is. Pure; what changed is found elsewhere, in git objects.
+would hide what a runner loads. An item that owns the folder around such a file may not touch it;
+one that lists the file by name may. Pure: the changes are found elsewhere, in git objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -16,78 +16,68 @@ from driver.domain.results import MODE_LINK, Change
 from driver.policy.shadowing import hides_ours, is_made, shadows
 from driver.policy.started_files import files_started, goes_first
 from driver.policy.test_files import NamedTests, is_test, named_tests
-from driver.test_command.build_scripts import included
+from driver.runners.table import RUNNERS
+from driver.test_command.build_scripts import Read, included
 from driver.test_command.invocations import Command
 
 A_TEST = "a test that is there already"
+_OF_RUNNERS = "configuration of a test runner"
 
-# What each list is called in a refusal, and its patterns: a name at any depth, `folder/` for all
-# below a folder of that name, or with a slash inside a path from the repository's top.
-_KINDS: dict[str, tuple[str, ...]] = {
-    "configuration of a test runner": (
-        *("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini"),
-        *("tox.toml", "setup.cfg", "pyproject.toml", "ava.config.*", ".taprc", ".c8rc*"),
-        *("noxfile.py", ".coveragerc", "nose.cfg", "nose2.cfg", "unittest.cfg", "trial.cfg"),
-        *("jest.config.*", "jest.setup.*", "vitest.config.*", "vitest.workspace.*"),
-        *("vite.config.*", ".mocharc*", "mocha.opts", "karma.conf.*", "playwright.config.*"),
-        *("nyc.config.*", "phpunit.dist.xml", "nextest.toml", "xunit.runner.json"),
-        *("cypress.config.*", ".nycrc*", ".rspec", "phpunit.xml*", "ctesttestfile.cmake"),
-        *("setuptests.[jt]s*", "vitest.setup.*", "wdio.conf.*", "dart_test.yaml", ".busted"),
-        *("ctestconfig.cmake", "ctestcustom.cmake", "*.runsettings", "testng.xml"),
-        *("junit-platform.properties",),
-    ),
-    "configuration of a build": (
-        *("package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", ".npmrc"),
-        *("pnpm-lock.yaml", "pnpm-workspace.yaml", ".pnpmfile.*", ".yarnrc*", "bun.lock*"),
-        *("bunfig.toml", "deno.json*", "deno.lock", "tsconfig*.json", "babel.config.*"),
-        *(".babelrc*", ".swcrc", "node_modules/", ".yarn/"),
-        *("makefile", "gnumakefile", "justfile", ".justfile", "taskfile*.y*ml", "rakefile"),
-        *("*.mk", "*.mak", "cmakelists.txt", "*.cmake", "cmakepresets.json", "meson.build"),
-        *("cmakeuserpresets.json", ".cargo/", "cargo.toml", "cargo.lock", "build.rs", ".bundle/"),
-        *("vendor/modules.txt", "buildsrc/", ".bazelrc", "mise.toml", ".mise.toml", "turbo.json"),
-        *("go.mod", "go.sum", "go.work", "go.work.sum", "pom.xml", ".mvn/", "build.gradle*"),
-        *("settings.gradle*", "gradle.properties", "gradlew*", "gradle/wrapper/*"),
-        *("*.csproj", "*.fsproj", "*.vbproj", "*.sln", "directory.build.*", "global.json"),
-        *("nuget.config", "gemfile", "gemfile.lock", "composer.json", "composer.lock"),
-        *("setup.py", "pipfile", "pipfile.lock", "poetry.lock", "uv.lock", "uv.toml"),
-        *("requirements*.txt", ".python-version", ".tool-versions", ".envrc"),
-        *("rust-toolchain*", ".venv/", "venv/", "site-packages/", ".*-version", ".nvmrc"),
-        *("makefile.*", "*.rake", "*.gradle", "*.gradle.kts", "nx.json", "project.json"),
-        *("build.bazel", "workspace.bazel", "module.bazel", "*.bzl", "pants.toml", "poetry.toml"),
-        *("hatch.toml", "pixi.toml", "mix.exs", "rebar.config", "package.swift", "pubspec.yaml"),
-        *("build.sbt", "project.clj", "deps.edn", "build.zig", "dune", "dune-project", "*.cabal"),
-        *("stack.yaml", "cabal.project"),
-    ),
-    "configuration of a checker": (
-        *("ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini", "pyrightconfig.json", ".flake8"),
-        *(".pylintrc", "pylintrc", ".bandit", ".eslintrc*", ".eslintignore", "eslint.config.*"),
-        *("biome.json*", ".oxlintrc.json", ".prettierrc*", ".prettierignore", "prettier.config.*"),
-        *(".stylelintrc*", "tslint.json", ".golangci.*", "clippy.toml", ".clippy.toml"),
-        *("rustfmt.toml", ".rustfmt.toml", "deny.toml", ".clang-tidy", ".clang-format"),
-        *(".rubocop*", "phpstan.*neon*", "psalm.xml*", ".shellcheckrc", ".swiftlint.yml"),
-        *("checkstyle*.xml", "detekt.y*ml", ".yamllint*", ".markdownlint*", ".editorconfig"),
-    ),
-    "run by Python before any test": (
-        *("sitecustomize.*", "usercustomize.*", "sitecustomize/", "usercustomize/", "*.pth"),
-        *("*.dist-info/", "*.egg-info/"),  # their entry points are plugins of pytest
-    ),
-    "compiled code that Python may run in place of its source": ("__pycache__/", "*.pyc", "*.pyo"),
-    "configuration of CI": (
-        *(".github/workflows/*", ".github/actions/*", ".gitlab-ci.yml", ".gitlab/ci/*"),
-        *(".circleci/", ".buildkite/", "jenkinsfile", ".travis.yml", ".drone.yml"),
-        *("azure-pipelines*.yml", "bitbucket-pipelines.yml", "appveyor.yml", ".woodpecker*"),
-    ),
-    "hooks and settings of git": (
-        *(".gitattributes", ".gitmodules", ".husky/", ".githooks/", "githooks/"),
-        *(".pre-commit-config.yaml", "lefthook.y*ml", ".lefthook/", ".lintstagedrc*"),
-    ),
-    "instructions of agents": (
-        *("claude.md", "claude.local.md", "agents.md", "agent.md", "gemini.md", ".claude/"),
-        *(".cursor/", ".cursorrules", ".cursorignore", ".codex/", ".gemini/", ".windsurfrules"),
-        *(".windsurf/", ".clinerules", ".clinerules/", ".aider*", ".mcp.json", ".roo/"),
-        *("copilot-instructions.md", ".github/instructions/*", "tidegate.toml"),
-        *("aesop.config.json",),
-    ),
+# The name of each list in a refusal, and its patterns: a name at any depth, `folder/` for all
+# below a folder of that name, or with a slash inside a path from the repository's top. The
+# runners' own files stand in the modules of the runners. Entry points of a `*.dist-info` are
+# plugins of pytest.
+_KINDS: dict[str, str] = {
+    "configuration of a test runner": """
+        tox.toml ava.config.* .taprc .c8rc* noxfile.py .coveragerc nose.cfg nose2.cfg trial.cfg
+        karma.conf.* playwright.config.* nyc.config.* cypress.config.* .nycrc* wdio.conf.*
+        dart_test.yaml .busted
+    """,
+    "configuration of a build": """
+        package.json package-lock.json npm-shrinkwrap.json yarn.lock .npmrc pnpm-lock.yaml
+        pnpm-workspace.yaml .pnpmfile.* .yarnrc* bun.lock* bunfig.toml deno.json* deno.lock
+        tsconfig*.json babel.config.* .babelrc* .swcrc node_modules/ .yarn/ makefile gnumakefile
+        justfile .justfile taskfile*.y*ml rakefile *.mk *.mak cmakelists.txt *.cmake
+        cmakepresets.json meson.build cmakeuserpresets.json .cargo/ cargo.toml cargo.lock build.rs
+        .bundle/ vendor/modules.txt buildsrc/ .bazelrc mise.toml .mise.toml turbo.json go.mod
+        go.sum go.work go.work.sum pom.xml .mvn/ build.gradle* settings.gradle* gradle.properties
+        gradlew* gradle/wrapper/* *.csproj *.fsproj *.vbproj *.sln directory.build.* global.json
+        nuget.config gemfile gemfile.lock composer.json composer.lock setup.py pipfile
+        pipfile.lock poetry.lock uv.lock uv.toml requirements*.txt .python-version .tool-versions
+        .envrc rust-toolchain* .venv/ venv/ site-packages/ .*-version .nvmrc makefile.* *.rake
+        *.gradle *.gradle.kts nx.json project.json build.bazel workspace.bazel module.bazel *.bzl
+        pants.toml poetry.toml hatch.toml pixi.toml mix.exs rebar.config package.swift
+        pubspec.yaml build.sbt project.clj deps.edn build.zig dune dune-project *.cabal stack.yaml
+        cabal.project
+    """,
+    "configuration of a checker": """
+        ruff.toml .ruff.toml mypy.ini .mypy.ini pyrightconfig.json .flake8 .pylintrc pylintrc
+        .bandit .eslintrc* .eslintignore eslint.config.* biome.json* .oxlintrc.json .prettierrc*
+        .prettierignore prettier.config.* .stylelintrc* tslint.json .golangci.* clippy.toml
+        .clippy.toml rustfmt.toml .rustfmt.toml deny.toml .clang-tidy .clang-format .rubocop*
+        phpstan.*neon* psalm.xml* .shellcheckrc .swiftlint.yml checkstyle*.xml detekt.y*ml
+        .yamllint* .markdownlint* .editorconfig
+    """,
+    "run by Python before any test": """
+        sitecustomize.* usercustomize.* sitecustomize/ usercustomize/ *.pth *.dist-info/
+        *.egg-info/
+    """,
+    "compiled code that Python may run in place of its source": "__pycache__/ *.pyc *.pyo",
+    "configuration of CI": """
+        .github/workflows/* .github/actions/* .gitlab-ci.yml .gitlab/ci/* .circleci/ .buildkite/
+        jenkinsfile .travis.yml .drone.yml azure-pipelines*.yml bitbucket-pipelines.yml
+        appveyor.yml .woodpecker*
+    """,
+    "hooks and settings of git": """
+        .gitattributes .gitmodules .husky/ .githooks/ githooks/ .pre-commit-config.yaml
+        lefthook.y*ml .lefthook/ .lintstagedrc*
+    """,
+    "instructions of agents": """
+        claude.md claude.local.md agents.md agent.md gemini.md .claude/ .cursor/ .cursorrules
+        .cursorignore .codex/ .gemini/ .windsurfrules .windsurf/ .clinerules .clinerules/ .aider*
+        .mcp.json .roo/ copilot-instructions.md .github/instructions/* tidegate.toml
+        aesop.config.json
+    """,
 }
 
 
@@ -99,33 +89,32 @@ class _Listed:
     folders: frozenset[str]
     patterns: tuple[str, ...]
 
-
-def _sorted(patterns: Sequence[str]) -> _Listed:
-    plain = [one for one in patterns if not {*"*?["} & {*one} and "/" not in one[:-1]]
-    folders = frozenset(one[:-1] for one in plain if one.endswith("/"))
-    names = frozenset(one for one in plain if not one.endswith("/"))
-    return _Listed(names, folders, tuple(one for one in patterns if one not in plain))
-
-
-_LISTED = {kind: _sorted(patterns) for kind, patterns in _KINDS.items()}
+    @classmethod
+    def of(cls, patterns: Sequence[str]) -> _Listed:
+        plain = [one for one in patterns if not {*"*?["} & {*one} and "/" not in one[:-1]]
+        folders = frozenset(one[:-1] for one in plain if one.endswith("/"))
+        names = frozenset(one for one in plain if not one.endswith("/"))
+        return cls(names, folders, tuple(one for one in patterns if one not in plain))
 
 
-def _nothing(path: str) -> str:
-    del path
-    return ""
+_CONFIGURES = [name for runner in RUNNERS.values() for name in runner.configures]
+_LISTED = {
+    kind: _Listed.of([*text.split(), *(_CONFIGURES if kind == _OF_RUNNERS else ())])
+    for kind, text in _KINDS.items()
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What decides about an item's files: the base's paths, where its test runs and by which
-    command, both from the repository's top, `more` patterns of the user's, and how to `read` a
-    file of the base ("" for none)."""
+    """The rules for an item's changes: `base` are the paths of its base commit, `work_dir` is from
+    the repository's top, `more` are the user's patterns, `read` gives the text of a file of the
+    base ("" for none)."""
 
     base: frozenset[str]
     command: Command
     work_dir: str = "."
     more: tuple[str, ...] = ()
-    read: Callable[[str], str] = _nothing
+    read: Read = lambda path: ""  # noqa: ARG005 - a repository without files
 
     def touched(
         self, changes: Sequence[Change], owned: Iterable[OwnedPath]
@@ -134,48 +123,40 @@ class Protection:
         listed = {entry.path for entry in owned if not entry.is_dir}
         gone = {change.path for change in changes if change.deleted}
         there = {*self.base, *(change.path for change in changes)} - gone
-        stays = self.base - gone
         started = files_started(self.command, self.work_dir, self.read)
         makes = included(self.command, self.work_dir, self.read)
         names = self.named_tests()
-        unlisted = (change for change in changes if change.path not in listed)
-        kinds = (
-            (
-                change.path,
-                self._always(change, makes)
-                or self._that_was_there(change, started, names)
-                or self._new(change, started, there, stays),
-            )
-            for change in unlisted
-        )
-        return tuple((path, kind) for path, kind in kinds if kind)
+        found = []
+        for change in changes:
+            if change.path in listed:
+                continue
+            kind = self._always(change, makes)
+            if change.base_mode is None:
+                kind = kind or self._new(change, started, there, self.base - gone)
+            elif not kind and change.path in started and not is_test(change.path):
+                kind = "what the test command runs"
+            elif not kind and (is_test(change.path) or names.holds(change.path)):
+                kind = A_TEST
+            found.append((change.path, kind))
+        return tuple((path, kind) for path, kind in found if kind)
 
     def named_tests(self) -> NamedTests:
-        """What the test command takes for tests beside files with a usual name."""
+        """The tests that the test command names, besides files with a usual name."""
         return named_tests(self.command, self.work_dir, self.read)
 
     def _always(self, change: Change, makes: Sequence[str]) -> str:
-        """What a change is that is protected whether its file was there or not. A link may stand
-        for a folder, with anything below it."""
+        """The kind of a change that is protected even where its file is new. A link may stand for a
+        folder, with anything below it."""
         paths = (change.path, f"{change.path}/x") if change.mode == MODE_LINK else (change.path,)
-        for path in paths:
-            if kind := configuration(path, self.more):
-                return kind
-        found = any(fnmatchcase(change.path, pattern) for pattern in makes)
-        return "what the makefile includes" if found else ""
+        kinds = filter(None, (configuration(path, self.more) for path in paths))
+        included_now = any(fnmatchcase(change.path, pattern) for pattern in makes)
+        return next(kinds, "what the makefile includes" if included_now else "")
 
-    def _that_was_there(self, change: Change, started: set[str], names: NamedTests) -> str:
+    def _new(
+        self, change: Change, started: set[str], there: set[str], stays: frozenset[str]
+    ) -> str:
+        """The kind of a new file that would be taken for another one."""
         path = change.path
-        if change.base_mode is None:
-            return ""
-        if path in started and not is_test(path):
-            return "what the test command runs"
-        return A_TEST if is_test(path) or names.holds(path) else ""
-
-    def _new(self, change: Change, started: set[str], there: set[str], stays: Set[str]) -> str:
-        path = change.path
-        if change.base_mode is not None:
-            return ""
         module = f"{path}/__init__.py" if change.mode == MODE_LINK else path
         if shadows(path, there) or shadows(module, there):
             return "a name that hides a module of Python or of a test runner"
@@ -188,7 +169,7 @@ class Protection:
 
 
 def configuration(path: str, more: Sequence[str] = ()) -> str:
-    """What a path configures, in a few words; "" when it is no configuration."""
+    """The kind of configuration that a path is, in a few words; "" for none."""
     key = comparison_key(path)
     *folders, name = key.split("/")
     for kind, listed in _LISTED.items():
@@ -201,7 +182,7 @@ def configuration(path: str, more: Sequence[str] = ()) -> str:
 
 
 def matches(key: str, pattern: str) -> bool:
-    """Whether a path fits a pattern of a name, of a `folder/` or, with a slash inside, of a path
+    """True if a path fits a pattern of a name, of a `folder/` or, with a slash inside, of a path
     from the top; `*` stands for anything, slashes too."""
     if pattern.endswith("/"):
         folder = pattern[:-1]
@@ -212,7 +193,7 @@ def matches(key: str, pattern: str) -> bool:
 
 
 def refusal(touched: Sequence[tuple[str, str]], limit: int = 20) -> str:
-    """A sentence that names the files, and the way out."""
+    """The sentence that names the files, and the remedy."""
     if not touched:
         return ""
     shown = ", ".join(f"{path} ({kind})" for path, kind in touched[:limit])

@@ -1,5 +1,5 @@
-"""New files that stand in the way of what a test runs: by their names they would be taken for a
-module of Python's, of a runner's or of the repository's, or for what make is to make. Pure.
+"""New files that would hide others from a test run: by their names they would be taken for a module
+of Python, of a runner or of the repository, or for a target of make. Pure.
 """
 
 from __future__ import annotations
@@ -7,15 +7,20 @@ from __future__ import annotations
 import posixpath
 import re
 import sys
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Iterator, Set
 
 from driver.domain.ownership import parents_of
 from driver.policy.started_files import words_of
 from driver.policy.test_files import is_test
-from driver.test_command.build_scripts import MAKEFILES, in_folder, made_by, made_by_name, phony_in
+from driver.test_command.build_scripts import (
+    MAKEFILES,
+    Read,
+    in_folder,
+    made_by,
+    made_by_name,
+    phony_in,
+)
 from driver.test_command.invocations import Command, programs
-
-Read = Callable[[str], str]
 
 _RUNNER_MODULES = frozenset(
     {"pytest", "_pytest", "pluggy", "iniconfig", "coverage", "nose", "nose2", "xdist"}
@@ -31,7 +36,7 @@ _MODULE_FILE = re.compile(r"([^.]+)\.(?:py|pyc|pyd|so|.*\.(?:so|pyd))")
 
 
 def shadows(path: str, there: set[str]) -> bool:
-    """Whether a new file would be imported instead of a module of Python's or of a runner's.
+    """True if a new file would be imported in place of a module of Python or of a runner.
 
     That takes a folder that can be on the import path: one that is no package among `there`.
     """
@@ -45,8 +50,8 @@ def shadows(path: str, there: set[str]) -> bool:
 
 
 def hides_ours(path: str, base: Set[str], work_dir: str) -> bool:
-    """Whether the tests in a file's folder would import it in place of the module of that name that
-    others import: a folder of tests that is no package is the first on their import path.
+    """True if the tests in a file's folder would import it in place of the repository's module of
+    that name: a folder of tests that is no package is the first on their import path.
 
     `base` are the files that were there and still are.
     """
@@ -66,14 +71,16 @@ def hides_ours(path: str, base: Set[str], work_dir: str) -> bool:
 
 
 def is_made(path: str, command: Command, work_dir: str, base: Set[str], read: Read) -> bool:
-    """Whether make would take a new file for something that the test command has it make."""
+    """True if make would take a new file for a target that the test command makes."""
     made = {*_made(command, work_dir, base, read), *_asked_for(command, work_dir, base, read)}
     above = {path, *parents_of(path)} & made
-    return any(not _holds(base, one) for one in above)
+    return any(
+        one not in base and not any(file.startswith(f"{one}/") for file in base) for one in above
+    )
 
 
 def _made(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterator[str]:
-    """The files that make looks for: what it is asked for, and by its makefile what that needs."""
+    """The files that make looks for: its targets, and by its makefile their prerequisites."""
     for words in programs(command):
         one = made_by(words, work_dir)
         if one and base & {in_folder(one.folder, name) for name in (one.file, *MAKEFILES) if name}:
@@ -84,7 +91,7 @@ def _made(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterat
 
 
 def _asked_for(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterator[str]:
-    """The same by all words of the command, should the makefile be none that can be read."""
+    """The same by all words of the command, for a makefile that cannot be read."""
     words = words_of(command)
     if not {posixpath.basename(word) for word in words} & {"make", "gmake"}:
         return
@@ -96,7 +103,3 @@ def _asked_for(command: Command, work_dir: str, base: Set[str], read: Read) -> I
             phony = frozenset() if is_elsewhere else phony_in(read(there[0]))
             names = {"test", "check", "all", *words} - {"", ".", ".."} - phony
             yield from (in_folder(folder, name) for name in names)
-
-
-def _holds(base: Set[str], path: str) -> bool:
-    return path in base or any(one.startswith(f"{path}/") for one in base)
