@@ -69,7 +69,7 @@ def can_execute_code(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CheckoutFingerprint:
-    """One look. `parts` is the digest of each part by its name: "index", "file README.md" ..."""
+    """A look; `parts` is the digest of each part by its name: "index", "file README.md" ..."""
 
     parts: Mapping[str, str]
 

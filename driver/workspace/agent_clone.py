@@ -1,6 +1,6 @@
-"""What an agent did in the git dir of its clone, read as plain files: git is never run in there.
+"""Traces of an agent in the git dir of its clone, read as plain files: git is never run there.
 
-The clone's git dir is the agent's to write, so its configuration and hooks must not act.
+The agent can write that git dir, so its configuration and hooks must not act.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _KINDS = (("refs/heads/", "branch"), ("refs/tags/", "tag"), ("refs/stash", "a st
 
 
 def head_moved(clone: Path, base: str, branch: str | None) -> str:
-    """What an agent did to its HEAD, as a sentence; "" when it is where the clone was made."""
+    """A sentence about an agent that moved its HEAD; "" when it is where the clone was made."""
     head = _read(clone / ".git" / "HEAD") if _is_own(clone, ".git") else None
     expected = f"ref: refs/heads/{branch}" if branch else base
     if head is None:
@@ -33,17 +33,17 @@ def left_behind(clone: Path, branch: str | None) -> tuple[str, ...]:
     """Branches, tags, stashes, other refs and worktrees that a clone was not made with, by name."""
     git_dir = clone / ".git"
     if not _is_own(clone, ".git"):
-        return ()  # `head_moved` has said so
+        return ()  # `head_moved` reports that
     refs = {name for name in _refs(git_dir) if name != f"refs/heads/{branch}"}
-    found = [_called(name) for name in sorted(refs)]
-    return (*found, *(f"worktree {name}" for name in sorted(_names(git_dir / "worktrees"))))
+    worktrees = (f"worktree {name}" for name in sorted(_names(git_dir / "worktrees")))
+    return (*map(_kind_and_name, sorted(refs)), *worktrees)
 
 
-def _called(ref: str) -> str:
-    for start, kind in _KINDS:
-        if ref.startswith(start):
-            return f"{kind} {ref.removeprefix(start)}".strip()
-    return f"ref {ref}"
+def _kind_and_name(ref: str) -> str:
+    """A ref as reports name it: "branch x", "tag v1", "a stash", else "ref refs/x"."""
+    kinds = ((start, kind) for start, kind in _KINDS if ref.startswith(start))
+    start, kind = next(kinds, ("", "ref"))
+    return f"{kind} {ref.removeprefix(start)}".strip()
 
 
 def _refs(git_dir: Path) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _refs(git_dir: Path) -> Iterator[str]:
 
 
 def _names(folder: Path) -> list[str]:
-    """What is in a folder; nothing where there is none, or a link that leads elsewhere."""
+    """The names in a folder; none where there is no folder, or a link that leads elsewhere."""
     if folder.is_symlink():
         return []
     try:
@@ -73,7 +73,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def put_back_head(clone: Path, base: str, branch: str | None) -> None:
-    """Let HEAD be as the clone was made; the files stay as they are."""
+    """Put HEAD back to where the clone was made; the files stay as they are."""
     git_dir = clone / ".git"
     if not _is_own(clone, ".git") or _read(git_dir / "HEAD") is None:
         return
@@ -87,11 +87,10 @@ def put_back_head(clone: Path, base: str, branch: str | None) -> None:
 
 
 def _is_own(clone: Path, path: str) -> bool:
-    """Whether no link is on the way: one may lead into the user's own git dir."""
-    places = [clone]
-    for part in path.split("/"):
-        places.append(places[-1] / part)
-    return not any(place.is_symlink() for place in places)
+    """True when no folder of the path is a link, which may lead into the user's own git dir."""
+    own = clone / path
+    above = [folder for folder in own.parents if folder.is_relative_to(clone)]
+    return not any(one.is_symlink() for one in (own, *above))
 
 
 def _replace(path: Path, line: str) -> None:

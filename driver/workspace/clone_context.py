@@ -129,7 +129,7 @@ class CloneContext(GitContext):
             copy.discard()
 
     def observed(self, tree: str) -> Observed:
-        """What `Workspace.observe` would find for work that is only a tree by now."""
+        """The same as `Workspace.observe`, for work that is only a tree by now."""
         self.require_objects()
         with self.checkouts.checkout(tree) as shown:
             there = CloneWorkspace(self, shown.path, shown.index)
@@ -210,7 +210,7 @@ class CloneContext(GitContext):
 
     @functools.cached_property
     def _probed(self) -> str:
-        """What git found out about this file system. Each key once, or agents cannot set it."""
+        """The facts of this file system that git found. Each key once, or agents cannot set it."""
         made = (self.git.path / "config").read_text(encoding="utf-8").splitlines(keepends=True)
         return "".join(line for line in made if line.split("=")[0].strip() in _PROBED)
 

@@ -31,7 +31,7 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What an agent made: the base tree with exactly its changes, and those changes, also as a
+    """An agent's work: the base tree with exactly its changes, and those changes, also as a
     patch."""
 
     tree: str
@@ -40,8 +40,8 @@ class Collected:
 
 
 class CloneWorkspace(Workspace):
-    """One item's clone of a repository. `start` is its tree right after the set-up, whose changes
-    are not the agent's; the agent's ignored files have a later time than `started_ns`."""
+    """A clone of a repository for one item. `start` is its tree right after the set-up, whose
+    changes are not the agent's; the agent's ignored files have a later time than `started_ns`."""
 
     isolation = CLONE
 
@@ -92,7 +92,7 @@ class CloneWorkspace(Workspace):
         return Collected(tree, found.changes, found.patch)
 
     def seen(self, work: Collected) -> Observed:
-        """What the files of `work`, which are at `top`, show by themselves."""
+        """The facts about `work` that its files, which are at `top`, show."""
         changes = work.changes
         links = (c.path for c in changes if c.mode == MODE_LINK)
         may_filter = self.context.has_attributes and changes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from driver.domain.ownership import OwnedPath
@@ -37,8 +37,13 @@ class InPlaceWorkspace(Workspace):
         self._before = _digests(folder, owned)
 
     def observe(self) -> Observed:
-        now = _digests(self.top, self._owned)
-        return Observed(tuple(_differences(self._before, now)))
+        before, now = self._before, _digests(self.top, self._owned)
+        changes = list[Change]()
+        for path in sorted(before.keys() | now.keys()):
+            if before.get(path) != now.get(path):
+                mode, base_mode = (MODE_FILE if path in side else None for side in (now, before))
+                changes.append(Change(path, mode, now.get(path), base_mode))
+        return Observed(tuple(changes))
 
     def contents(self, change: Change) -> bytes:
         return b"" if change.deleted else (self.top / change.path).read_bytes()
@@ -61,10 +66,3 @@ def _regular_files(path: Path) -> Iterator[Path]:
         yield from (
             p for p in (Path(folder, n) for n in names) if p.is_file() and not p.is_symlink()
         )
-
-
-def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
-    for path in sorted(before.keys() | now.keys()):
-        if before.get(path) != now.get(path):
-            mode, base_mode = (MODE_FILE if path in side else None for side in (now, before))
-            yield Change(path, mode, now.get(path), base_mode)

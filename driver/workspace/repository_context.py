@@ -1,7 +1,7 @@
-"""Where items are built and tested: a repository context creates one workspace for each item.
+"""The base classes of repository contexts, each of which creates one workspace for each item.
 
-The base classes answer as a folder in no repository does (`in_place`); `clone_context` has the
-private clones and the test checkouts of a repository.
+They answer as a folder in no repository does (`in_place`); `clone_context` has the private clones
+and the test checkouts of a repository.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPLACED = "objects of your repository were given another content (see `git fsck
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is on disk after an agent ran, compared with the base; never what the agent says.
+    """The files on disk after an agent ran, compared with the base; never the agent's own report.
 
     `git_left` names the branches, tags, stashes and worktrees that it made in its clone, `ignored`
     the new files that git leaves out of commits, each with the rule, `unfiltered` files that would
@@ -59,7 +59,8 @@ class TestCheckout:
 
 
 class Workspace(ABC):
-    """One item's files. `top` holds the repository's files, `workdir` is where the agent runs."""
+    """The files of one item. `top` holds the repository's files, `workdir` is where the agent
+    runs."""
 
     isolation = IN_PLACE
     top: Path
@@ -121,7 +122,7 @@ class Workspace(ABC):
 
 
 class RepositoryContext(ABC):
-    """Where a set of items lives.
+    """The repository or folder that a set of items works on.
 
     `base` is the commit that items start from and `paths` is every path in it; `checkout_guard`
     watches the user's own checkout, where it is another folder.
@@ -143,7 +144,7 @@ class RepositoryContext(ABC):
         return ""
 
     def changes(self, earlier: str, tree: str) -> tuple[Change, ...]:
-        """What differs between two trees."""
+        """The differences of two trees."""
         del earlier, tree
         return ()
 
@@ -153,7 +154,7 @@ class RepositoryContext(ABC):
 
 
 class GitContext(RepositoryContext):
-    """What a repository holds at its base commit, and how its work is signed and published.
+    """A repository at its base commit, and the settings by which its work is published.
 
     `repository.head` is the base; `remote` is where work is pushed, None for nowhere, `branches`
     where its branches and the repository's are. `moved_to` is the commit that this run itself

@@ -1,73 +1,80 @@
-"""What a cycle and its wave have found out of places on disk: git is asked about each but once.
+"""Facts about folders and repositories on disk, found once for a cycle and the wave in it.
 
-Good for as long as nobody is expected to move a repository: one cycle and the wave in it. What a
-branch is at is no part of it; a wave asks for that when it begins.
+The commit that a branch is at is no part of it; a wave asks for that when it begins.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar, cast
 
+from driver.execution.processes import Captured
+from driver.git.branch_view import BranchView
 from driver.git.command import run_git, text, user_environment
 from driver.git.private_git import Repository, find_remote, open_repository, toplevel_of
 from driver.git.repository import check_usable, is_git_dir
 from driver.git.signing import signer_of, signing_problem
-from driver.workspace.base_branch import check_target
-from state_store.documents.errors import CannotRunError
+from state_store.documents.errors import CannotRunError, InputError
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
 class RepositoryInfo:
-    """`environ` is what git is run with."""
+    """Answers about repositories; `environ` is what git is run with. A refusal is not kept."""
 
     environ: Mapping[str, str]
-    _tops: dict[Path, Path | None] = field(default_factory=dict)
-    _git_dirs: dict[Path, bool] = field(default_factory=dict)
-    _repositories: dict[Path, Repository] = field(default_factory=dict)
-    _sound: set[Path] = field(default_factory=set)
-    _signing: set[Path] = field(default_factory=set)
-    _targets: set[tuple[Path, str]] = field(default_factory=set)
+    _known: dict[tuple[object, ...], object] = field(default_factory=dict)
 
     def top_of(self, folder: Path) -> Path | None:
         """The top of the checkout that `folder` is in; None outside any."""
-        if folder not in self._tops:
-            self._tops[folder] = toplevel_of(folder, self.environ)
-        return self._tops[folder]
+        return self._once(("top", folder), lambda: toplevel_of(folder, self.environ))
 
     def is_git_dir(self, folder: Path) -> bool:
-        """Whether a folder outside any checkout is, or is in, a git dir."""
-        if folder not in self._git_dirs:
-            self._git_dirs[folder] = is_git_dir(folder, self.environ)
-        return self._git_dirs[folder]
-
-    def _opened(self, top: Path) -> Repository:
-        """The checkout at `top` as it was first seen: its head may be another by now."""
-        if top not in self._repositories:
-            self._repositories[top] = open_repository(top, self.environ)
-        return self._repositories[top]
+        """True when a folder outside any checkout is, or is in, a git dir."""
+        return self._once(("git dir", folder), lambda: is_git_dir(folder, self.environ))
 
     def check_repository(self, top: Path, remote: str | None = None) -> None:
         """Raise InputError or CannotRunError when no wave can work on the checkout at `top`, or
         ship from there to the `remote` that is asked for."""
-        if top not in self._sound:
+
+        def check() -> None:
             repository = self._opened(top)
             check_usable(repository, self.environ)
             if remote is not None:
                 find_remote(repository, self.environ, remote)
-            self._sound.add(top)
+
+        self._once(("usable", top), check)
 
     def check_target(self, top: Path, remote: str | None, target: str) -> None:
-        """Raise InputError when there is no such branch, here or on the remote of that name."""
-        if (top, target) not in self._targets:
-            check_target(self._opened(top), self.environ, remote, target)
-            self._targets.add((top, target))
+        """Raise InputError when there is no branch `target`, neither here nor on the remote, whose
+        name in the settings is `remote`."""
+        self._once(("target", top, target), lambda: self._check_target(top, remote, target))
+
+    def _check_target(self, top: Path, name: str | None, target: str) -> None:
+        repository, environ = self._opened(top), self.environ
+        asked = ("check-ref-format", f"refs/heads/{target}")
+        if not self._git(top, *asked, accept=(0, 1, 129)).ok:
+            raise InputError(f"--target {target}: that is no name of a branch")
+        if BranchView(repository, environ).tip(target):
+            return
+        remote = find_remote(replace(repository, branch=target), environ, name)
+        there = BranchView(repository, environ, remote).remote_tip(target)
+        if not isinstance(there, str):
+            why = f"its remote {remote.name if remote else ''} cannot be asked: {there.reason}"
+            raise CannotRunError(f"{top} has no branch {target}, and {why}")
+        if not there:
+            too = f", and neither has its remote {remote.name}" if remote else ""
+            raise InputError(f"--target {target}: {top} has no such branch{too}; name another")
 
     def check_keeping(self, top: Path, remote: str | None, *, onto_target: bool) -> None:
-        """Raise CannotRunError where the repository cannot keep commits and a branch of ours. One
-        that keeps nothing at all needs not, if its branches go to a remote."""
+        """Raise CannotRunError where the repository cannot keep commits and a branch of ours.
+
+        One whose objects cannot be written at all need not, if its branches go to a remote.
+        """
         repository = self._opened(top)
         is_sealed = not os.access(repository.objects, os.W_OK)
         if is_sealed and not onto_target and find_remote(repository, self.environ, remote):
@@ -80,38 +87,50 @@ class RepositoryInfo:
                 )
 
     def check_signing(self, top: Path, sign: str) -> None:
-        """Raise CannotRunError when commits there are to be signed and nobody can without a
-        prompt."""
-        if top in self._signing:
-            return
-        repository = self._opened(top)
-        signer = signer_of(repository, self.environ, sign)
-        if signer is not None and (why := signing_problem(signer, repository)):
-            raise CannotRunError(
-                f"commits in {top} are to be signed, which does not work without a prompt: {why};"
-                ' unlock the key for its agent, or set [ship] sign = "never"'
-            )
-        self._signing.add(top)
+        """Raise CannotRunError when commits there are to be signed, which needs a prompt."""
+
+        def check() -> None:
+            repository = self._opened(top)
+            signer = signer_of(repository, self.environ, sign)
+            if signer is not None and (why := signing_problem(signer, repository)):
+                raise CannotRunError(
+                    f"commits in {top} are to be signed, which does not work without a prompt:"
+                    f' {why}; unlock the key for its agent, or set [ship] sign = "never"'
+                )
+
+        self._once(("signing", top), check)
 
     def committed_text(self, top: Path, path: str, branch: str | None = None) -> str | None:
         """A file of the commit that `branch`, or else the checkout at `top`, is on; None where it
         has no such file."""
-        env = user_environment(self.environ)
-        at = f"refs/heads/{branch}" if branch else "HEAD"
-        found = run_git(("cat-file", "blob", f"{at}:{path}"), cwd=top, env=env, accept=(0, 1, 128))
+        found = self._git(top, "cat-file", "blob", f"{_commit(branch)}:{path}")
         return text(found.stdout) if found.ok else None
-
-    def has_branch(self, top: Path, branch: str) -> bool:
-        """Whether the repository has the branch itself, and not only its remote."""
-        asked = ("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
-        env = user_environment(self.environ)
-        return run_git(asked, cwd=top, env=env, accept=(0, 1, 128)).ok
 
     def committed_as(self, top: Path, path: str, branch: str | None = None) -> tuple[str, int]:
         """Mode and size of the same file; ("", 0) where there is none, and no size of a folder."""
-        env = user_environment(self.environ)
-        at = f"refs/heads/{branch}" if branch else "HEAD"
-        asked = ("--literal-pathspecs", "ls-tree", "-l", "-z", "--full-tree", at, "--", path)
-        found = run_git(asked, cwd=top, env=env, accept=(0, 1, 128))
-        told = text(found.stdout).partition("\t")[0].split()
-        return (told[0], int(told[3]) if told[3].isdigit() else 0) if len(told) == 4 else ("", 0)
+        asked = ("ls-tree", "-l", "-z", "--full-tree", _commit(branch), "--", path)
+        found = self._git(top, "--literal-pathspecs", *asked)
+        words = text(found.stdout).partition("\t")[0].split()
+        if len(words) != 4:
+            return "", 0
+        return words[0], int(words[3]) if words[3].isdigit() else 0
+
+    def has_branch(self, top: Path, branch: str) -> bool:
+        """True when the repository has the branch itself, and not only its remote."""
+        return self._git(top, "rev-parse", "--verify", "--quiet", _commit(branch)).ok
+
+    def _opened(self, top: Path) -> Repository:
+        """The checkout at `top` as it was first seen: its head may be another by now."""
+        return self._once(("opened", top), lambda: open_repository(top, self.environ))
+
+    def _git(self, top: Path, *args: str, accept: tuple[int, ...] = (0, 1, 128)) -> Captured:
+        return run_git(args, cwd=top, env=user_environment(self.environ), accept=accept)
+
+    def _once(self, key: tuple[object, ...], find: Callable[[], Found]) -> Found:
+        if key not in self._known:
+            self._known[key] = find()
+        return cast("Found", self._known[key])
+
+
+def _commit(branch: str | None) -> str:
+    return f"refs/heads/{branch}" if branch else "HEAD"

@@ -1,4 +1,4 @@
-"""Where on this machine workspaces are made: outside of every checkout, for this user only."""
+"""The folder for workspaces on this machine: outside every checkout, for this user only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from state_store.documents.errors import CannotRunError, InputError
 
 
 class WorkspaceError(CannotRunError):
-    """A workspace or proving tree could not be made, set up or removed."""
+    """A workspace or test checkout could not be made, set up or removed."""
 
 
 def own_folder(root: Path, environ: Mapping[str, str]) -> None:
@@ -32,7 +32,7 @@ def own_folder(root: Path, environ: Mapping[str, str]) -> None:
 
 
 def workspace_root(configured: Path | None, environ: Mapping[str, str], repo: Repository) -> Path:
-    """Where workspaces of this repository go: as configured, or a folder in the user's cache.
+    """The folder for workspaces of this repository: as configured, or in the user's cache.
 
     Raises InputError when the configured one lies inside a git checkout or a git dir.
     """
@@ -52,10 +52,10 @@ def workspace_root(configured: Path | None, environ: Mapping[str, str], repo: Re
 
 
 def _cache_folder(environ: Mapping[str, str]) -> Path:
-    home = environ.get("USERPROFILE" if sys.platform == "win32" else "HOME")
     if sys.platform == "win32":
         local = environ.get("LOCALAPPDATA")
         return Path(local) if local else _temporary_folder(environ)
+    home = environ.get("HOME")
     if sys.platform == "darwin" and home:
         return Path(home) / "Library" / "Caches"
     if cache := environ.get("XDG_CACHE_HOME"):

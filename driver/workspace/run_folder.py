@@ -1,7 +1,7 @@
-"""The folder of one run and one repository: whose it is, from which commit, what is in it unsaved.
+"""The folder of one run and one repository: the process that owns it, and the unsaved work in it.
 
-The run that makes it signs it. Afterwards anybody can tell whether it is still in use, and save
-the work in its clones.
+The run writes down that the folder is its own. A later run learns from that whether it is still in
+use, and saves the work in its clones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GIT = "private.git"
 
 @dataclass(frozen=True, slots=True)
 class FolderOwner:
-    """Who made the folder, for which wave, and what its clones started from; `mark` is what the
+    """The process that made the folder and the origin of its clones; `mark` is the value that the
     run's processes have in their environment."""
 
     maker: ProcessIdentity
@@ -45,27 +45,27 @@ class FolderOwner:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the process that made it is known to live."""
+        """True when the process that made it is known to live."""
         return lives(self.maker) is True
 
     @property
     def is_from_elsewhere(self) -> bool:
-        """Whether it was made on another machine, before a restart or in another container: nobody
-        can tell which."""
+        """True when it was made on another machine, before a restart or in another container, which
+        cannot be told apart."""
         me = identity(os.getpid())
         return me is not None and (me.boot != self.maker.boot or lives(self.maker) is None)
 
 
 def write_owner(folder: Path, mark: str, repository: Repository) -> None:
-    """Write down whose a new folder is."""
+    """Write down that a new folder is this run's."""
     me = identity(os.getpid()) or ProcessIdentity(os.getpid(), None, "")
     top = raw(str(repository.top)).hex()  # a path may be no text
-    said = {"run": mark, "base": repository.head, "top": top}
-    write_json_atomic(folder / OWNER_FILE, asdict(me) | said)
+    origin = {"run": mark, "base": repository.head, "top": top}
+    write_json_atomic(folder / OWNER_FILE, asdict(me) | origin)
 
 
 def owner_of(folder: Path) -> FolderOwner | None:
-    """What is written there; None for a folder that nobody signed, or not legibly."""
+    """The owner that a folder names; None when it names none, or not legibly."""
     try:
         said = read_json(folder / OWNER_FILE)
         numbered_by = str(said.get("numbered_by") or "")
@@ -78,7 +78,7 @@ def owner_of(folder: Path) -> FolderOwner | None:
 
 @dataclass(frozen=True, slots=True)
 class SavedWork:
-    """An item whose unfinished work was saved as `patch`, or could not be, and `why`."""
+    """The unfinished work of an item, saved as `patch`; None when it could not be, and `why`."""
 
     item: str
     patch: Path | None
@@ -86,17 +86,17 @@ class SavedWork:
 
 
 def sentence(saved: SavedWork, folder: Path) -> str:
-    """What happened to an item's work, as a sentence."""
+    """A sentence about what became of an item's work."""
     if saved.patch is not None:
         return f"saved the unfinished work on {saved.item} as {saved.patch}"
     return f"the work on {saved.item} could not be saved and stays in {folder}: {saved.why}"
 
 
 def save_unfinished(folder: Path, run_dir: Path, environ: Mapping[str, str]) -> Iterator[SavedWork]:
-    """Save what differs in each clone from its base as a patch among the item's files.
+    """Save the difference of each clone and its base as a patch among the item's files.
 
-    Work that is saved already is passed over, and so is a clone that was out of its agent's reach:
-    it was saved before it was tested.
+    Work that is saved already is passed over, and so is a clone that was moved out of reach for a
+    test: it was saved before.
     """
     for clone in sorted((folder / "items").glob("*")):
         index = folder / "indexes" / clone.name
@@ -112,21 +112,19 @@ def save_unfinished(folder: Path, run_dir: Path, environ: Mapping[str, str]) -> 
 
 
 def _unsaved(
-    folder: Path, clone: Path, index: Path, beside: Path, environ: Mapping[str, str]
+    folder: Path, clone: Path, index: Path, kept: Path, environ: Mapping[str, str]
 ) -> Path | None:
-    git, signed = PrivateGit.reopen(folder / GIT, environ), owner_of(folder)
-    if signed is None:
+    """Save a clone's work in the folder `kept`; None when there is nothing new to save."""
+    git, owner = PrivateGit.reopen(folder / GIT, environ), owner_of(folder)
+    if owner is None:
         raise BadFileError(folder / OWNER_FILE, "does not say what the clones started from")
-    base = signed.origin.base
     now = git.collect(clone, index, ())
-    patch = with_origin(git.patch(git.tree_of(base), now), signed.origin)
-    if not patch or any(_holds(beside / name, patch) for name in (WORK, INTERRUPTED)):
+    patch = with_origin(git.patch(git.tree_of(owner.origin.base), now), owner.origin)
+    if not patch:
         return None
-    write_bytes_atomic(beside / INTERRUPTED, patch)
-    return beside / INTERRUPTED
-
-
-def _holds(path: Path, patch: bytes) -> bool:
-    with suppress(BadFileError):
-        return read_bytes(path, len(patch)) == patch
-    return False
+    for name in (WORK, INTERRUPTED):
+        with suppress(BadFileError):
+            if read_bytes(kept / name, len(patch)) == patch:
+                return None
+    write_bytes_atomic(kept / INTERRUPTED, patch)
+    return kept / INTERRUPTED

@@ -1,7 +1,7 @@
-"""Work that is kept as a patch: its file says which commit of which repository it applies to.
+"""Work kept as a patch file, whose first lines name the repository and the commit it applies to.
 
-The base is written down with the work, once, so that no later state of the repository or of a
-clone can be taken for it. `git apply` passes over these lines.
+They are written once, with the work, so that no later state of the repository or of a clone can be
+taken for its base. `git apply` passes over these lines.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ _REPOSITORY = b"Tidegate-Repository: "
 
 
 def step_patch(tree: str) -> str:
-    """The name of the patch that makes the tree which a step of a pipeline has left."""
+    """The file name of the patch for the tree that a step of a pipeline has left."""
     return f"step-{tree[:16]}.patch"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a patch applies to; "" and None where its file does not say."""
+    """The commit `base` that a patch applies to, and the top of its repository; "" and None where
+    the file does not say."""
 
     base: str = ""
     top: Path | None = None
@@ -43,7 +44,7 @@ def with_origin(patch: bytes, origin: Origin) -> bytes:
 
 
 def origin_of(patch: bytes) -> Origin:
-    """What stands before a patch."""
+    """The origin that a patch file names."""
     head = patch[: max(patch.find(b"\n\n"), 0)].split(b"\n")
     base = next((line.removeprefix(_BASE) for line in head if line.startswith(_BASE)), b"")
     tops = [line.removeprefix(_REPOSITORY) for line in head if line.startswith(_REPOSITORY)]

@@ -1,7 +1,4 @@
-"""What the user asked to have in every fresh checkout: copied paths, and set-up commands.
-
-Checks what may be copied, and knows its stat data; the copying is `workspace`'s.
-"""
+"""Preparation of every fresh checkout, as the settings ask: copied paths and set-up commands."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ def _no_commands(command: SetupCommand, folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What a fresh checkout needs before anyone works or tests there.
+    """The preparation of a fresh checkout.
 
     `copy` names untracked paths of the user's checkout; `setup` commands run after it, by `run`,
-    which returns "" or the sentence that says what went wrong.
+    which returns "" or a sentence that says what went wrong.
     """
 
     copy: tuple[str, ...] = ()
@@ -43,7 +40,7 @@ def run_setup(
     command: SetupCommand,
     folder: Path,
 ) -> str:
-    """Run one set-up command in a fresh place: "" or the sentence that says what went wrong."""
+    """Run one set-up command in a fresh checkout; "" or a sentence that says what went wrong."""
     extra = {RUN_VARIABLE: mark}
     environment = child_environment(settings.environ, settings.verify.env, extra)
     limit = settings.workspace.setup_timeout_s
@@ -53,8 +50,8 @@ def run_setup(
     if could_not_run := could_not_run_reason(done):
         return could_not_run
     why = done.reason or f"it ended with exit {done.exit_code}"
-    said = (done.stderr or done.stdout)[-500:].strip()
-    return f"{why}: {said}" if said else why
+    output = (done.stderr or done.stdout)[-500:].strip()
+    return f"{why}: {output}" if output else why
 
 
 def check_copies(top: Path, paths: Sequence[str], tracked: frozenset[str]) -> None:

@@ -1,7 +1,7 @@
-"""The kept trees that tests run in: made from the base, set up once, put back between uses.
+"""Test checkouts: made from the base, set up once, put back between uses. No agent sees one.
 
-No agent ever sees one. After each use everything that was not there right after the set-up goes,
-told by stat data that cannot be set back; a tree whose set-up products changed is made anew.
+After each use everything that was not there right after the set-up is removed, judged by stat data
+that cannot be set back; a checkout in which products of the set-up changed is made anew.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class TreeCheckout(TestCheckout):
 
     @property
     def probe(self) -> Path:
-        """A file beside the index, touched to learn the time of the file system."""
+        """A file next to the index, touched to learn the time of the file system."""
         return self.index.with_suffix(".tick")
 
     def tampered(self) -> tuple[str, ...]:
@@ -59,12 +59,12 @@ class TreeCheckout(TestCheckout):
         return self.git.tampered(self.path, self.index, suspects) if suspects else ()
 
     def show(self, tree: str) -> bool:
-        """Become exactly `tree`; False when the tree is spoiled and must be made anew."""
+        """Become exactly `tree`; False when the checkout is spoiled and must be made anew."""
         if _identity(self.path) != self.identity:
-            return False  # what a test put in its place is not ours to put back
+            return False  # a test put another folder there, which is not ours to put back
         try:
             back = self._put_back()
-        except OSError:  # too deep, unreadable, busy: nothing that a fresh tree does not solve
+        except OSError:  # too deep, unreadable, busy: a fresh checkout solves it
             return False
         if back is None:
             return False
@@ -106,7 +106,7 @@ class TreeCheckout(TestCheckout):
         self.seen = snapshot(self.path)
 
     def _put_back(self) -> set[str] | None:
-        """Undo what the last user did; the paths that differed, None when it cannot be undone."""
+        """Undo what the last test did; the paths that differed, None when it cannot be undone."""
         now = snapshot(self.path)
         if any(now.get(path) != before for path, before in self.products.items()):
             return None
@@ -115,13 +115,14 @@ class TreeCheckout(TestCheckout):
             before, whole = self.seen.get(path), self.path / path
             if before and _is_folder(before) and _is_folder(now[path]):
                 whole.chmod(stat.S_IMODE(before[0]))
-            else:  # new or touched: what is tracked, the switch writes again
+            else:  # new or touched; the switch writes tracked files again
                 remove_tree(whole)
         return touched | (self.seen.keys() - now.keys())
 
 
 class TestCheckouts:
-    """At most `size` proving trees, lent to one user at a time; safe to use from many threads."""
+    """A pool of at most `size` checkouts, each lent to one test at a time. Safe to use from many
+    threads. `make` makes one by its number, `show_git` renews the `.git` of one."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
@@ -134,7 +135,7 @@ class TestCheckouts:
         self._make = make
         self._show_git = show_git
         self.size = size
-        self._places = threading.BoundedSemaphore(size)
+        self._lent = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[TreeCheckout] = []
         self._made = 0
@@ -142,31 +143,37 @@ class TestCheckouts:
 
     @contextlib.contextmanager
     def checkout(self, tree: str, *, fresh: bool = False) -> Iterator[TreeCheckout]:
-        """A tree showing `tree`; waits while all are in use. A `fresh` one was never used before.
+        """A checkout of `tree`; waits while all are in use. A `fresh` one was never used before.
 
         Raises WorkspaceError when one has to be made and its set-up fails.
         """
-        with self._places:
-            place = self._made_new(tree) if fresh else self._showing(tree)
+        with self._lent:
+            checkout = self._idle_one(tree) if not fresh else None
+            if checkout is None or not self._shows(checkout, tree):
+                checkout = self._made_new(tree)
             try:
-                yield place
+                yield checkout
             finally:
-                self._give_back(place)
+                with self._lock:
+                    is_kept = not self._closed and len(self._idle) < self.size
+                    if is_kept:
+                        self._idle.append(checkout)
+                if not is_kept:
+                    checkout.discard()
 
     def close(self) -> None:
-        """Remove all trees; one in use goes when it is given back."""
+        """Remove all checkouts; one in use goes when it is given back."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
-        for place in idle:
-            place.discard()
+        for checkout in idle:
+            checkout.discard()
 
-    def _showing(self, tree: str) -> TreeCheckout:
+    def _idle_one(self, tree: str) -> TreeCheckout | None:
+        """Takes an idle checkout, if possible one that shows `tree` already."""
         with self._lock:
-            kept = self._most_alike(tree)
-        if kept is not None and self._shows(kept, tree):
-            return kept
-        return self._made_new(tree)
+            same = (at for at, checkout in enumerate(self._idle) if checkout.shown == tree)
+            return self._idle.pop(next(same, -1)) if self._idle else None
 
     def _made_new(self, tree: str) -> TreeCheckout:
         with self._lock:
@@ -180,31 +187,18 @@ class TestCheckouts:
             )
         return fresh
 
-    def _most_alike(self, tree: str) -> TreeCheckout | None:
-        same = next((place for place in self._idle if place.shown == tree), None)
-        if same is None:
-            return self._idle.pop() if self._idle else None
-        self._idle.remove(same)
-        return same
-
-    def _shows(self, place: TreeCheckout, tree: str) -> bool:
+    def _shows(self, checkout: TreeCheckout, tree: str) -> bool:
+        """Have a checkout show `tree`; one that cannot is discarded."""
         shown = False
         try:
-            shown = place.show(tree)
+            shown = checkout.show(tree)
             if shown:
-                self._show_git(place)
-                place.settle()
+                self._show_git(checkout)
+                checkout.settle()
         finally:
             if not shown:
-                place.discard()
+                checkout.discard()
         return shown
-
-    def _give_back(self, place: TreeCheckout) -> None:
-        with self._lock:
-            if not self._closed and len(self._idle) < self.size:
-                self._idle.append(place)
-                return
-        place.discard()
 
 
 def _is_folder(signature: Signature) -> bool:

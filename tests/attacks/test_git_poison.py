@@ -49,7 +49,7 @@ def repo(user: Checkout) -> Repository:
 
 
 @pytest.fixture
-def shop(user: Checkout, repo: Repository, tmp_path: Path) -> CloneContext:
+def context(user: Checkout, repo: Repository, tmp_path: Path) -> CloneContext:
     git = PrivateGit.create(tmp_path / "private", repo, user.environ)
     return CloneContext(tmp_path / "root", git, repo, Preparation())
 
@@ -90,8 +90,8 @@ class Evil:
 
 
 @pytest.fixture
-def workspace(shop: CloneContext) -> CloneWorkspace:
-    return shop.workspace("evil")
+def workspace(context: CloneContext) -> CloneWorkspace:
+    return context.workspace("evil")
 
 
 @pytest.fixture
@@ -99,13 +99,13 @@ def evil(workspace: CloneWorkspace, user: Checkout, tmp_path: Path) -> Evil:
     return Evil(workspace.top, user, tmp_path / "EXECUTED")
 
 
-def whole_way(shop: CloneContext, workspace: CloneWorkspace, repo: Repository) -> set[str]:
+def whole_way(context: CloneContext, workspace: CloneWorkspace, repo: Repository) -> set[str]:
     """Everything the orchestrator does with an agent's files, twice, ending in a push."""
     git = workspace.context.git
     workspace.collect(["owned/"])
     collected = workspace.collect(["owned/"])
     git.patch(workspace.context.base_tree, collected.tree)
-    with shop.pool(1).checkout(collected.tree) as place:
+    with context.pool(1).checkout(collected.tree) as place:
         assert place.tampered() == ()
         assert (place.path / "a.txt").read_bytes() == (workspace.top / "a.txt").read_bytes()
     spec = CommitSpec("m", collected.changes, "Bot", "bot@example.org", "1700000000 +0000")
@@ -119,7 +119,7 @@ def whole_way(shop: CloneContext, workspace: CloneWorkspace, repo: Repository) -
 
 
 def test_programs_named_in_the_clone_never_run(
-    evil: Evil, shop: CloneContext, workspace: CloneWorkspace, repo: Repository
+    evil: Evil, context: CloneContext, workspace: CloneWorkspace, repo: Repository
 ) -> None:
     (workspace.top / "a.txt").write_text("two\n")
     evil.poison(evil.clone)
@@ -127,7 +127,7 @@ def test_programs_named_in_the_clone_never_run(
     evil.clone.git("status", ok=False)
     assert evil.ran, "the poison must work on plain git, or this test shows nothing"
     evil.marker.unlink()
-    assert {"a.txt", "evil.sh"} <= whole_way(shop, workspace, repo)
+    assert {"a.txt", "evil.sh"} <= whole_way(context, workspace, repo)
     assert not evil.ran
 
 
@@ -186,11 +186,11 @@ def test_nothing_on_disk_is_hidden(evil: Evil, workspace: CloneWorkspace, trick:
 
 
 def test_an_ignored_helper_is_not_there_when_proven(
-    shop: CloneContext, workspace: CloneWorkspace
+    context: CloneContext, workspace: CloneWorkspace
 ) -> None:
     clone = Checkout(workspace.top, workspace.context.git.environ)
     clone.write({".gitignore": "conftest.py\n.gitignore\n", "conftest.py": "cheat\n"})
-    with shop.pool(1).checkout(workspace.collect(()).tree) as place:
+    with context.pool(1).checkout(workspace.collect(()).tree) as place:
         assert not (place.path / "conftest.py").exists()
 
 

@@ -275,8 +275,8 @@ def a_place(folder: Path) -> Place:
     make_bare(folder / "root" / "items" / "remote.git", user.environ)
     repo = open_repository(user.path, user.environ)
     git = PrivateGit.create(folder / "private", repo, user.environ)
-    shop = CloneContext(folder / "root", git, repo, Preparation())
-    workspace = shop.workspace("evil")
+    context = CloneContext(folder / "root", git, repo, Preparation())
+    workspace = context.workspace("evil")
     program, marker = folder / "evil.sh", folder / "EXECUTED"
     program.write_text(f"#!/bin/sh\ntouch {marker}\nexit 1\n")
     program.chmod(0o755)

@@ -24,10 +24,10 @@ def test_a_slug_that_climbs_out_neither_removes_nor_writes_a_folder_there(
     repo = open_repository(user.path, environ)
     git = PrivateGit.create(tmp_path / "private", repo, environ)
     root = tmp_path / "a" / "b" / "root"
-    shop = CloneContext(root, git, repo, Preparation())
+    context = CloneContext(root, git, repo, Preparation())
     climbing = {"beside": "../../precious", "through": "x/../../../precious"}
     slug = climbing.get(way, str(precious))
-    place = shop.workspace(slug).top
+    place = context.workspace(slug).top
     assert place.parent == root / "items"
     assert (precious / "thesis.txt").read_text() == "years of work"
 
@@ -37,8 +37,8 @@ def test_slugs_of_any_characters_and_length_have_a_place(tmp_path: Path) -> None
     user = make_repo(tmp_path / "repo", environ, {"a.txt": "a\n"})
     repo = open_repository(user.path, environ)
     git = PrivateGit.create(tmp_path / "private", repo, environ)
-    shop = CloneContext(tmp_path / "root", git, repo, Preparation())
+    context = CloneContext(tmp_path / "root", git, repo, Preparation())
     slugs = ["x" * 1000, "\u00e9/x", "a\nb", "/x", "x/y", "x"]
-    places = {shop.workspace(slug).top for slug in slugs}
+    places = {context.workspace(slug).top for slug in slugs}
     assert len(places) == len(slugs)
     assert {place.parent for place in places} == {tmp_path / "root" / "items"}

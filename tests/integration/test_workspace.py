@@ -45,12 +45,12 @@ def user(tmp_path: Path) -> Checkout:
     return make_repo(tmp_path / "the user's r\u00e9po", environ, FILES)
 
 
-MakeShop = Callable[..., CloneContext]
+MakeContext = Callable[..., CloneContext]
 
 
 @pytest.fixture
-def shop_for(user: Checkout, tmp_path: Path) -> Iterator[MakeShop]:
-    """Workshops of the user's repository, which must come out of it all unchanged."""
+def context_for(user: Checkout, tmp_path: Path) -> Iterator[MakeContext]:
+    """Contexts of the user's repository, which must come out of it all unchanged."""
 
     def make(copy: tuple[str, ...] = (), setup: tuple[str, ...] = ()) -> CloneContext:
         repo = open_repository(user.path, user.environ)
@@ -65,8 +65,8 @@ def shop_for(user: Checkout, tmp_path: Path) -> Iterator[MakeShop]:
 
 
 @pytest.fixture
-def workspace(shop_for: MakeShop) -> CloneWorkspace:
-    return shop_for().workspace("item-1")
+def workspace(context_for: MakeContext) -> CloneWorkspace:
+    return context_for().workspace("item-1")
 
 
 def agent_in(workspace: CloneWorkspace, user: Checkout) -> Checkout:
@@ -93,9 +93,9 @@ def test_a_clone_is_clean_on_the_users_branch_and_leads_nowhere(
     assert agent.git("fsck") == ""
 
 
-def test_a_detached_head_gives_a_detached_clone(user: Checkout, shop_for: MakeShop) -> None:
+def test_a_detached_head_gives_a_detached_clone(user: Checkout, context_for: MakeContext) -> None:
     user.git("checkout", "-q", "--detach")
-    agent = agent_in(shop_for().workspace("x"), user)
+    agent = agent_in(context_for().workspace("x"), user)
     assert agent.git("rev-parse", "--abbrev-ref", "HEAD") == "HEAD"
     assert agent.git("status", "--porcelain") == ""
 
@@ -118,10 +118,10 @@ def test_an_agent_that_deletes_its_git_dir_loses_nothing(workspace: CloneWorkspa
     assert changed(workspace) == {"a.txt"}
 
 
-def test_an_item_may_have_a_second_workspace_of_its_name(shop_for: MakeShop) -> None:
-    shop = shop_for()
-    (shop.workspace("x").top / "left.txt").write_text("over")
-    again = shop.workspace("x")
+def test_an_item_may_have_a_second_workspace_of_its_name(context_for: MakeContext) -> None:
+    context = context_for()
+    (context.workspace("x").top / "left.txt").write_text("over")
+    again = context.workspace("x")
     assert changed(again) == set()
     again.close()
     assert not again.top.exists()
@@ -131,12 +131,12 @@ def test_an_item_may_have_a_second_workspace_of_its_name(shop_for: MakeShop) -> 
 
 
 def test_copies_and_set_up_products_are_not_the_agents_work(
-    user: Checkout, shop_for: MakeShop
+    user: Checkout, context_for: MakeContext
 ) -> None:
     user.write({"node/lib/x.js": "x", ".env": "A=1"})
     (user.path / "node" / "link").symlink_to("lib")
     setup = ("echo made > made.txt; echo lock > a.txt; mkdir out; echo o > out/old",)
-    workspace = shop_for(("node", ".env"), setup).workspace("x")
+    workspace = context_for(("node", ".env"), setup).workspace("x")
     assert (workspace.top / "node" / "link").is_symlink()
     assert (workspace.top / "node" / "lib" / "x.js").read_text() == "x"
     assert changed(workspace, "out/", "node/") == set()
@@ -150,36 +150,40 @@ def test_copies_and_set_up_products_are_not_the_agents_work(
     assert changed(workspace, "out/new") == {"src/b.py", "made.txt", "out/new"}
 
 
-def test_writing_in_a_copy_never_reaches_the_users_file(user: Checkout, shop_for: MakeShop) -> None:
+def test_writing_in_a_copy_never_reaches_the_users_file(
+    user: Checkout, context_for: MakeContext
+) -> None:
     user.write({"big.bin": "theirs"})
-    workspace = shop_for(("big.bin",)).workspace("x")
+    workspace = context_for(("big.bin",)).workspace("x")
     with (workspace.top / "big.bin").open("r+") as file:
         file.write("MINE")
     assert (user.path / "big.bin").read_text() == "theirs"
 
 
-def test_all_wrong_copies_are_told_at_once(user: Checkout, shop_for: MakeShop) -> None:
+def test_all_wrong_copies_are_told_at_once(user: Checkout, context_for: MakeContext) -> None:
     wrong = ("missing", "../x", "/etc", ".git/config", "src", "src/b.py", "a.txt/x", "C:/x", "")
     with pytest.raises(InputError) as told:
-        shop_for(wrong)
+        context_for(wrong)
     assert len(told.value.problems) == len(wrong)
 
 
-def test_a_failing_set_up_is_told_and_leaves_nothing(shop_for: MakeShop, tmp_path: Path) -> None:
+def test_a_failing_set_up_is_told_and_leaves_nothing(
+    context_for: MakeContext, tmp_path: Path
+) -> None:
     with pytest.raises(WorkspaceError, match=r"exit 7.*ended with 7"):
-        shop_for(setup=("touch half; exit 7",)).workspace("x")
+        context_for(setup=("touch half; exit 7",)).workspace("x")
     assert list((tmp_path / "root" / "items").iterdir()) == []
 
 
 def test_line_ends_git_would_normalise_are_not_the_agents_work(
-    user: Checkout, shop_for: MakeShop
+    user: Checkout, context_for: MakeContext
 ) -> None:
     user.git("config", "core.autocrlf", "false")
     user.commit({"crlf.txt": b"x\r\n"})
     user.write({".gitattributes": "*.txt text\n"})
     user.git("add", ".gitattributes")
     user.git("commit", "-q", "-m", "attributes")
-    workspace = shop_for().workspace("x")
+    workspace = context_for().workspace("x")
     assert changed(workspace) == set()
     os.utime(workspace.top / "crlf.txt", (1, 1))
     (workspace.top / "a.txt").write_text("two\n")
@@ -224,7 +228,7 @@ def test_an_ordinary_user_can_remove_folders_without_any_rights() -> None:
     top.rmdir()
 
 
-# Proving trees
+# Test checkouts
 
 
 def tree_of(workspace: CloneWorkspace, name: str, content: str) -> str:
@@ -233,21 +237,21 @@ def tree_of(workspace: CloneWorkspace, name: str, content: str) -> str:
     return workspace.collect(()).tree
 
 
-def test_a_proving_tree_holds_exactly_the_tree(shop_for: MakeShop) -> None:
-    shop = shop_for()
-    trees = shop.pool(1)
-    tree = tree_of(shop.workspace("x"), "new/f.txt", "new")
+def test_a_test_checkout_holds_exactly_the_tree(context_for: MakeContext) -> None:
+    context = context_for()
+    trees = context.pool(1)
+    tree = tree_of(context.workspace("x"), "new/f.txt", "new")
     with trees.checkout(tree) as place:
         assert (place.path / "new" / "f.txt").read_text() == "new"
         assert place.tampered() == ()
-    with trees.checkout(base_of(shop)) as place:
+    with trees.checkout(base_of(context)) as place:
         assert not (place.path / "new").exists()
     trees.close()
     assert not place.path.exists()
 
 
-def base_of(shop: CloneContext) -> str:
-    return shop.base_tree
+def base_of(context: CloneContext) -> str:
+    return context.base_tree
 
 
 LEFT_BEHIND: dict[str, Callable[[Path], object]] = {
@@ -285,9 +289,9 @@ def without_index(files: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("what", LEFT_BEHIND)
-def test_nothing_a_test_leaves_is_there_for_the_next(shop_for: MakeShop, what: str) -> None:
-    shop = shop_for()
-    trees, base = shop.pool(1), base_of(shop)
+def test_nothing_a_test_leaves_is_there_for_the_next(context_for: MakeContext, what: str) -> None:
+    context = context_for()
+    trees, base = context.pool(1), base_of(context)
     with trees.checkout(base) as place:
         before = without_index(frozen(place.path))
         LEFT_BEHIND[what](place.path)
@@ -300,9 +304,9 @@ def test_nothing_a_test_leaves_is_there_for_the_next(shop_for: MakeShop, what: s
         assert (again.path / "src").lstat().st_mode & 0o777 != 0o711
 
 
-def test_a_tree_whose_top_was_made_read_only_is_not_used_again(shop_for: MakeShop) -> None:
-    shop = shop_for()
-    trees, base = shop.pool(1), base_of(shop)
+def test_a_tree_whose_top_was_made_read_only_is_not_used_again(context_for: MakeContext) -> None:
+    context = context_for()
+    trees, base = context.pool(1), base_of(context)
     with trees.checkout(base) as place:
         place.path.chmod(0o555)
     with trees.checkout(base) as again:
@@ -313,9 +317,9 @@ TAMPERED = ["an edit", "a mode", "a deletion", "an edit with its time set back"]
 
 
 @pytest.mark.parametrize("what", TAMPERED)
-def test_a_run_that_changes_tracked_files_is_caught(shop_for: MakeShop, what: str) -> None:
-    shop = shop_for()
-    with shop.pool(1).checkout(base_of(shop)) as place:
+def test_a_run_that_changes_tracked_files_is_caught(context_for: MakeContext, what: str) -> None:
+    context = context_for()
+    with context.pool(1).checkout(base_of(context)) as place:
         LEFT_BEHIND["a new file"](place.path)
         (place.path / "src" / "b.py").write_text("B = 1\n")  # rewritten, but the same
         assert place.tampered() == ()
@@ -324,14 +328,14 @@ def test_a_run_that_changes_tracked_files_is_caught(shop_for: MakeShop, what: st
 
 
 def test_set_up_is_kept_until_a_test_changes_it(
-    user: Checkout, shop_for: MakeShop, tmp_path: Path
+    user: Checkout, context_for: MakeContext, tmp_path: Path
 ) -> None:
     log = tmp_path / "setups"
     user.write({"deps/x": "x"})
     setup = (f"echo once >> {log}; mkdir out; echo o > out/built; echo lock > a.txt",)
-    shop = shop_for(("deps",), setup)
-    trees = shop.pool(1)
-    base = shop.workspace("w").context.base_tree
+    context = context_for(("deps",), setup)
+    trees = context.pool(1)
+    base = context.workspace("w").context.base_tree
     log.unlink()
 
     def use(action: Callable[[TreeCheckout], object]) -> Path:
@@ -352,24 +356,24 @@ def test_set_up_is_kept_until_a_test_changes_it(
     assert not first.exists()
 
 
-def test_compiled_files_of_the_base_never_stand_in_for_the_tree(shop_for: MakeShop) -> None:
-    shop = shop_for(setup=(f"{IN_SHELL} -m compileall -q src",))
-    with shop.pool(1).checkout(base_of(shop)) as place:
+def test_compiled_files_of_the_base_never_stand_in_for_the_tree(context_for: MakeContext) -> None:
+    context = context_for(setup=(f"{IN_SHELL} -m compileall -q src",))
+    with context.pool(1).checkout(base_of(context)) as place:
         assert not (place.path / "src" / "__pycache__").exists()
 
 
-def test_changed_attributes_write_all_files_again(shop_for: MakeShop) -> None:
-    shop = shop_for()
-    trees, base = shop.pool(1), base_of(shop)
-    tree = tree_of(shop.workspace("x"), ".gitattributes", "*.txt text eol=crlf\n")
+def test_changed_attributes_write_all_files_again(context_for: MakeContext) -> None:
+    context = context_for()
+    trees, base = context.pool(1), base_of(context)
+    tree = tree_of(context.workspace("x"), ".gitattributes", "*.txt text eol=crlf\n")
     for shown, content in ((base, b"one\n"), (tree, b"one\r\n"), (base, b"one\n")):
         with trees.checkout(shown) as place:
             assert (place.path / "a.txt").read_bytes() == content
 
 
-def test_no_more_proving_trees_than_asked_for(shop_for: MakeShop, tmp_path: Path) -> None:
-    shop = shop_for()
-    trees, base = shop.pool(2), base_of(shop)
+def test_no_more_test_checkouts_than_asked_for(context_for: MakeContext, tmp_path: Path) -> None:
+    context = context_for()
+    trees, base = context.pool(2), base_of(context)
     together, most, lock = [0], [0], threading.Lock()
 
     def use() -> None:
@@ -392,13 +396,13 @@ def test_no_more_proving_trees_than_asked_for(shop_for: MakeShop, tmp_path: Path
     assert list((tmp_path / "root" / "proving").iterdir()) == []
 
 
-def test_a_bad_tree_does_not_cost_a_place(shop_for: MakeShop) -> None:
-    shop = shop_for()
-    trees = shop.pool(1)
+def test_a_bad_tree_does_not_cost_a_place(context_for: MakeContext) -> None:
+    context = context_for()
+    trees = context.pool(1)
     for _ in range(2):
         with pytest.raises(Exception, match="read-tree"), trees.checkout("1" * 40):
             pass
-    with trees.checkout(base_of(shop)) as place:
+    with trees.checkout(base_of(context)) as place:
         assert (place.path / "a.txt").exists()
 
 
@@ -444,9 +448,9 @@ def test_a_home_kept_in_git_sends_workspaces_elsewhere(repo: Repository, tmp_pat
 
 
 def test_the_fingerprint_agrees_that_nothing_happened(
-    user: Checkout, repo: Repository, shop_for: MakeShop
+    user: Checkout, repo: Repository, context_for: MakeContext
 ) -> None:
     before = checkout_fingerprint(repo, user.environ)
-    shop = shop_for()
-    agent_in(shop.workspace("x"), user).commit({"a.txt": "two"})
+    context = context_for()
+    agent_in(context.workspace("x"), user).commit({"a.txt": "two"})
     assert before.differences(checkout_fingerprint(repo, user.environ)) == ()
