@@ -76,14 +76,18 @@ class WriteAPI:
         if name is None or not str(new_status or "").strip():
             raise ValueError(f"an item id and a status are needed, not {item_id!r}, {new_status!r}")
         fault = self._take_in(actor)
+        change = {"id": name, "status": new_status}
         with self.store.transaction() as transaction:
             item = transaction.item(name)
             if item is None:
                 raise fault or ValueError(f"the tracker has no item {name!r}; name one that it has")
-            change = {"id": name, "status": new_status, **_consequences(item, new_status, note)}
+            if note:
+                old = item.get("notes")
+                change["notes"] = f"{old}\n{note}" if isinstance(old, str) and old else note
+            if new_status in _CLOSED and not item.get("completed_at"):
+                change["completed_at"] = iso_time(time.time())
             transaction.append(names.TRACKER, names.ITEM_UPDATED, change, actor)
-        self._write_out(name, actor)
-        return self._item(name)
+        return self._written_out(name, actor)
 
     def tracker_append_item(
         self, item_dict: Mapping[str, Any], actor: str = "api"
@@ -92,16 +96,22 @@ class WriteAPI:
 
         Raises ValueError without a title or when the id is taken, WriteConflict as the class says.
         """
-        item = _completed(item_dict)
+        title = item_dict.get("title")
+        if not isinstance(title, str) or not title.strip():
+            raise ValueError("an item needs a title that is not empty")
+        name = uuid.uuid4().hex[:12] if item_dict.get("id") is None else id_of(item_dict)
+        if name is None:
+            raise ValueError(f"{item_dict['id']!r} cannot be an id; give a text")
+        created = {} if "createdAt" in item_dict else {"created_at": iso_time(time.time())}
+        item = {"id": name, "title": title, **_DEFAULTS, **created, **item_dict} | {"id": name}
         fault = self._take_in(actor)
         with self.store.transaction() as transaction:
-            if transaction.item(item["id"]) is not None:
-                raise ValueError(f"there is an item {item['id']!r} already; choose another id")
+            if transaction.item(name) is not None:
+                raise ValueError(f"there is an item {name!r} already; choose another id")
             transaction.append(names.TRACKER, names.ITEM_CREATED, item, actor)
         if fault is not None:
             raise fault
-        self._write_out(item["id"], actor)
-        return self._item(item["id"])
+        return self._written_out(name, actor)
 
     def rebuild_projection(self) -> dict[str, Any]:
         """Rebuild the kept items from the events, bring the file up to date, return the view.
@@ -122,11 +132,13 @@ class WriteAPI:
             return fault
         return None
 
-    def _write_out(self, name: str, actor: str) -> None:
+    def _written_out(self, name: str, actor: str) -> dict[str, Any]:
+        """Write the store's changes into the file, and return the item."""
         report = self._sync(actor)
         if name in report.held_back:
             reasons = "; ".join(str(c) for c in report.conflicts if c.item_id == name)
             raise self._conflict(f"concurrent change: {reasons}")
+        return self.store.item(name) or {}
 
     def _sync(self, actor: str) -> SyncReport:
         try:
@@ -138,28 +150,3 @@ class WriteAPI:
         seen = tracker_base.load_seen(self.store, self.tracker)
         actual = tracker_base.digest_of(self.tracker)
         return WriteConflict(seen.digest if seen else None, actual, reason)
-
-    def _item(self, name: str) -> dict[str, Any]:
-        return self.store.item(name) or {}
-
-
-def _completed(given: Mapping[str, Any]) -> dict[str, Any]:
-    title = given.get("title")
-    if not isinstance(title, str) or not title.strip():
-        raise ValueError("an item needs a title that is not empty")
-    name = uuid.uuid4().hex[:12] if given.get("id") is None else id_of(given)
-    if name is None:
-        raise ValueError(f"{given['id']!r} cannot be an id; give a text")
-    created = {} if "createdAt" in given else {"created_at": iso_time(time.time())}
-    defaults = {**_DEFAULTS, "tags": []}
-    return {"id": name, "title": title, **defaults, **created, **given} | {"id": name}
-
-
-def _consequences(item: Mapping[str, Any], status: str, note: str | None) -> dict[str, Any]:
-    changes: dict[str, Any] = {}
-    if note:
-        before = item.get("notes")
-        changes["notes"] = f"{before}\n{note}" if isinstance(before, str) and before else note
-    if status in _CLOSED and not item.get("completed_at"):
-        changes["completed_at"] = iso_time(time.time())
-    return changes

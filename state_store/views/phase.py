@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from state_store.api import StateAPI
 from state_store.database import events as names
-from state_store.database.projections import project_orchestrator_status
 from state_store.database.store import EventStore
 from state_store.documents.files import read_text, write_text_atomic
 
@@ -30,11 +30,8 @@ def read_store_phase(db: str | Path) -> str | None:
     """The newest phase in the store; None when it has none or there is no database yet."""
     if not Path(db).exists():
         return None
-    with EventStore(db) as store:
-        streams = (names.META, names.ORCHESTRATOR_STATUS)
-        events = [event for stream in streams for event in store.scan(stream)]
-    view = project_orchestrator_status(sorted(events, key=lambda event: event["id"]))
-    phase = view["phase"]
+    with StateAPI(db) as api:
+        phase = api.project("orchestrator_status")["phase"]
     return phase if isinstance(phase, str) else None
 
 
