@@ -1,1 +1,1 @@
-"""What past waves left behind: find it, restore it, reclaim its disk, reproduce its proof."""
+"""Past waves: find and restore their leftovers, reclaim disk space, reproduce proofs."""

@@ -1,7 +1,4 @@
-"""What failed, killed and unshipped items left, as patches and branches. Reads only.
-
-How it comes back is `restoring`'s.
-"""
+"""Finds the leftovers of failed, killed and unshipped items: patches and branches. Reads only."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from driver.git.private_git import is_ancestor, open_repository, tip_of
+from driver.git.branch_view import BranchView
+from driver.git.private_git import open_repository
 from driver.maintenance.past_waves import REPORT, Json, PastWave, past_waves
 from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, origin_of
 from state_store.documents import journal
@@ -24,10 +22,12 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A patch, or a branch that is in this repository only. `name` is what people call it by:
-    `WAVE/ITEM`, or `WAVE/ITEM/interrupted` for what an agent that was killed had not handed in.
+    """A patch, or a branch that is in this repository only.
+
+    `name` is `WAVE/ITEM`, or `WAVE/ITEM/interrupted` for the unfinished work of a killed agent;
     `written` is in seconds since the epoch; `shipped_since` is the later wave that shipped the
-    item, "" where none did."""
+    item, "" if none did.
+    """
 
     name: str
     kind: str
@@ -44,7 +44,7 @@ class Leftover:
     shipped_since: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As programs get it."""
+        """The shape for programs."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -64,7 +64,7 @@ class Leftover:
 
 
 def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
-    """All that is left, the newest first."""
+    """All leftovers, the newest first."""
     entries, _ = journal.load_entries(state_dir)
     found: list[Leftover] = []
     waves = list(past_waves(state_dir))
@@ -78,10 +78,10 @@ def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
 
 
 def find(found: Sequence[Leftover], name: str) -> Leftover:
-    """The newest leftover called `name`, or with a wave that begins like it and no other does.
-    Raises InputError."""
+    """The newest leftover called `name`; a prefix of the wave's id is enough, if no other wave has
+    it. Raises InputError."""
     begins, _, rest = name.partition("/")
-    called = [one for one in found if rest in (_rest(one), one.item)]
+    called = [one for one in found if rest in (one.name.removeprefix(f"{one.wave}/"), one.item)]
     same = [one for one in called if one.wave == begins]
     alike = [one for one in called if begins and one.wave.startswith(begins)]
     if waves := dict.fromkeys(one.wave for one in same or alike):
@@ -92,22 +92,18 @@ def find(found: Sequence[Leftover], name: str) -> Leftover:
         )
     names = ", ".join(one.name for one in found[:_SHOWN]) or "nothing"
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    raise InputError(f"nothing is left of {name!r}; there is {names}{more}")
-
-
-def _rest(one: Leftover) -> str:
-    return one.name.removeprefix(f"{one.wave}/")
+    raise InputError(f"no saved work named {name!r}; available: {names}{more}")
 
 
 @dataclass(frozen=True, slots=True)
 class _ShippedItem:
-    """An item, by its folder's name, that a wave shipped to one of `repos`; `told` is when its
-    report was written, in seconds since the epoch."""
+    """An item, by its folder's name, that a wave shipped to one of `repos`; its report was written
+    at `reported`, in seconds since the epoch."""
 
     item: str
     wave: str
     repos: frozenset[str]
-    told: float
+    reported: float
 
 
 def _shipped(wave: PastWave) -> Iterator[_ShippedItem]:
@@ -115,27 +111,23 @@ def _shipped(wave: PastWave) -> Iterator[_ShippedItem]:
     if not isinstance(slugs, list) or not slugs:
         return
     repos = frozenset(str(shipment.get("repo")) for shipment in wave.shipments)
-    told = (wave.folder / REPORT).stat().st_mtime
+    reported = (wave.folder / REPORT).stat().st_mtime
     for record in wave.built:
         if record.get("slug") in slugs:
-            yield _ShippedItem(_folder_of(record), wave.folder.name, repos, told)
+            yield _ShippedItem(_folder_of(record), wave.folder.name, repos, reported)
 
 
 def _since(one: Leftover, shipped: Sequence[_ShippedItem]) -> str:
-    """The later wave that shipped this item in this repository; "" where there is none."""
+    """The later wave that shipped this item in this repository; "" if there is none."""
     top = str(one.origin.top)
-    return next(
-        (
-            other.wave
-            for other in shipped
-            if other.item == one.item and other.told > one.written and top in other.repos
-        ),
-        "",
-    )
+    for other in shipped:
+        if other.item == one.item and other.reported > one.written and top in other.repos:
+            return other.wave
+    return ""
 
 
 def _items(wave: PastWave, entries: Iterable[Json]) -> dict[str, Json]:
-    """What is known of each item by its folder's name: its report, else its journal entry."""
+    """The record of each item by its folder's name: its report, else its journal entry."""
     mine = [entry for entry in entries if entry.get("waveId") == wave.wave_id]
     return {_folder_of(record): record for record in (*mine, *wave.built)}
 
@@ -150,14 +142,14 @@ def _folder_of(record: Json) -> str:
 def _patch(wave: PastWave, path: Path, known: Json) -> Leftover:
     seen, interrupted = path.stat(), path.name == INTERRUPTED
     item = path.parent.name
-    name = f"{wave.folder.name}/{item}"
+    name, reason = f"{wave.folder.name}/{item}", known.get("ship_error") or known.get("error")
     return Leftover(
         name=f"{name}/interrupted" if interrupted else name,
         kind=PATCH,
         wave=wave.folder.name,
         item=item,
         verdict="" if interrupted else str(known.get("verdict") or ""),
-        reason=_reason(known, interrupted=interrupted),
+        reason="its run was killed" if interrupted else str(reason or ""),
         origin=_origin(path),
         written=seen.st_mtime,
         size=seen.st_size,
@@ -165,17 +157,11 @@ def _patch(wave: PastWave, path: Path, known: Json) -> Leftover:
     )
 
 
-def _reason(known: Json, *, interrupted: bool) -> str:
-    if interrupted:
-        return "its run was killed"
-    return str(known.get("ship_error") or known.get("error") or "")
-
-
 def _branches(
     wave: PastWave, known: Mapping[str, Json], environ: Mapping[str, str]
 ) -> Iterator[Leftover]:
     """Branches with commits that were neither pushed nor merged."""
-    # A branch of several items is announced by each of them.
+    # Each item of a branch announces it.
     for tip in dict.fromkeys((*_reported(wave), *_announced(wave, known))):
         if _is_kept(tip, environ):
             yield Leftover(
@@ -194,8 +180,8 @@ def _branches(
 
 @dataclass(frozen=True, slots=True)
 class _Tip:
-    """A branch that was at `commit` in the repository at `top` ("" where that is not known), and
-    why nobody else has it."""
+    """A branch that was at `commit` in the repository at `top` ("" if unknown), and why it is
+    nowhere else."""
 
     branch: str
     commit: str
@@ -204,6 +190,7 @@ class _Tip:
 
 
 def _reported(wave: PastWave) -> Iterator[_Tip]:
+    """The branches that a report says were not pushed."""
     for one in wave.shipments:
         if one.get("branch") and one.get("sha") and not one.get("pushed"):
             why = one.get("error_detail") or one.get("warning") or "not pushed"
@@ -211,29 +198,24 @@ def _reported(wave: PastWave) -> Iterator[_Tip]:
 
 
 def _announced(wave: PastWave, known: Mapping[str, Json]) -> Iterator[_Tip]:
-    """What a run was about to publish when it was killed."""
+    """The branches that a run was about to publish when it was killed."""
     for folder, entry in known.items():
         if entry.get("phase") == journal.SHIPPING and entry.get("branch") and entry.get("tip"):
-            top = entry.get("repo") or _top_of(wave.folder / folder / WORK)
+            patch = wave.folder / folder / WORK
+            top = entry.get("repo") or (_origin(patch).top if patch.exists() else None)
             why = "its run was killed while it published"
             yield _Tip(str(entry["branch"]), str(entry["tip"]), str(top or ""), why)
 
 
 def _is_kept(tip: _Tip, environ: Mapping[str, str]) -> bool:
-    """Whether the branch still holds what is nowhere else; who cannot look says yes."""
+    """True if the branch still holds unmerged work, or if its repository cannot be read."""
     if not tip.top:
         return True
     try:
-        repository = open_repository(Path(tip.top), environ)
-        if tip_of(repository, tip.branch, environ) != tip.commit:
-            return False
-        return not is_ancestor(repository, tip.commit, repository.head, environ)
+        branches = BranchView(open_repository(Path(tip.top), environ), environ)
+        return branches.tip(tip.branch) == tip.commit and not branches.is_in_head(tip.commit)
     except TidegateError:
         return True
-
-
-def _top_of(patch: Path) -> Path | None:
-    return _origin(patch).top if patch.exists() else None
 
 
 def _origin(patch: Path) -> Origin:

@@ -1,6 +1,6 @@
-"""What the state folder says of past waves: reports and patches. Reads only.
+"""Past waves in the state folder: their reports and patches. Reads only.
 
-A report that is missing or torn is none: a wave that was killed has none.
+A killed wave has no report; a damaged report counts as missing.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ REPORT = "report.json"
 
 @dataclass(frozen=True, slots=True)
 class PastWave:
-    """One folder of `<state>/runs`, with the report of its wave, {} without one."""
+    """A folder of `<state>/runs`, with the report of its wave, {} without one."""
 
     folder: Path
     report: Json
 
     @property
     def wave_id(self) -> str:
-        """What the wave called itself, else the folder's name."""
+        """The wave's id in its report, else the folder's name."""
         return str(self.report.get("wave_id") or self.folder.name)
 
     @property
     def patches(self) -> list[Path]:
-        """Work that was kept."""
+        """The patches of kept work."""
         found = (self.folder.glob(f"*/{name}") for name in (WORK, INTERRUPTED))
         return sorted(path for paths in found for path in paths)
 
@@ -43,11 +43,11 @@ class PastWave:
 
     @property
     def shipments(self) -> list[Json]:
-        """What became of each repository."""
+        """The report's record of each repository."""
         return objects_in(self.report.get("shipped_repos"))
 
     def started_from(self, repo: Path) -> str | None:
-        """The branch that was checked out when the wave began, if it says so."""
+        """The branch that was checked out when the wave began, if the report names it."""
         for base in objects_in(self.report.get("base")):
             if base.get("repo") == str(repo) and base.get("branch"):
                 return str(base["branch"])
@@ -79,5 +79,5 @@ def _report(path: Path) -> Json:
 
 
 def objects_in(found: object) -> list[Json]:
-    """The objects in a JSON list; none in what is none."""
+    """The objects in a JSON list; none if it is no list."""
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -1,8 +1,8 @@
-"""What finished and dead runs left, and its removal where nothing would be lost by it.
+"""Removes the leftovers of finished and dead runs whose removal loses nothing.
 
-Only what is provably over goes: no live process uses it, what was not handed in is saved as a
-patch first, commits are elsewhere too. Whatever is in doubt stays and is named. The user's
-checkout, index and config are never written.
+A thing is removed only if no live process uses it and its commits are elsewhere too; unfinished
+work is saved as a patch first. Everything in doubt stays and is named. The user's checkout, index
+and config are never written.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ from state_store.documents.files import BadFileError, read_json
 from state_store.documents.journal import safe_slug
 
 DAY_S = 86_400.0
-_MOMENT_S = 600.0  # longer than any of our writers needs between a file's birth and its renaming
+_MOMENT_S = 600.0  # longer than any of our writers needs to create and rename a file
 _TEMPORARY = re.compile(
     r"\.[0-9a-f]{16}\.tmp|tracker_events\.db\.[0-9a-f]{8}\.new(-wal|-shm|-journal)?"
 )
 
-REMOVED, KEPT, WOULD_REMOVE, FAILED, TOLD = "removed", "kept", "would remove", "failed", "told"
+REMOVED, KEPT, WOULD_REMOVE, FAILED = "removed", "kept", "would remove", "failed"
+MESSAGE = "told"  # the word in the JSON
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to look. `root` is the cache folder of `repository`; both None without a repository.
-    `older_than_s` is for what has no maker that could be asked."""
+    """The scope of a clean-up. `root` is the cache folder of `repository`; both are None without a
+    repository. `older_than_s` applies to things whose maker is unknown."""
 
     state_dir: Path
     repository: Repository | None
@@ -56,7 +57,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing and what became of it."""
+    """A thing and its result: `done` is one of the words above."""
 
     kind: str
     name: str
@@ -64,18 +65,18 @@ class Step:
     why: str = ""
 
     def __str__(self) -> str:
-        if self.done == TOLD:
+        if self.done == MESSAGE:
             return self.why
         return f"{self.done} {self.kind} {self.name}" + (f": {self.why}" if self.why else "")
 
     def to_json(self) -> dict[str, Any]:
-        """As programs get it."""
+        """The shape for programs."""
         return {"kind": self.kind, "name": self.name, "done": self.done, "why": self.why or None}
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Something of ours; without `remove` it stays."""
+    """A thing of ours; without `remove` it stays."""
 
     kind: str
     name: str
@@ -84,11 +85,11 @@ class _Found:
 
 
 def reclaim(scope: Scope) -> Iterator[Step]:
-    """Remove what can go, one step at a time; with `dry` say only what would be done."""
+    """Remove what can be removed, one step at a time; with `dry` only say what would be removed."""
     yield from _dead_runs(scope)
     finders = [_temporary_files, _scratch, _old_runs, _old_journal]
     if scope.repository is not None:
-        finders = [_workplaces, _on_the_way, _branches, *finders]
+        finders = [_workspaces, _pending_refs, _branches, *finders]
     for finder in finders:
         for found in finder(scope):
             yield from _carried_out(found, dry=scope.dry)
@@ -101,17 +102,17 @@ def _carried_out(found: _Found, *, dry: bool) -> Iterator[Step]:
         yield Step(found.kind, found.name, WOULD_REMOVE, found.why)
     else:
         try:
-            told = found.remove()
+            messages = found.remove()
         except (OSError, TidegateError) as trouble:
             yield Step(found.kind, found.name, FAILED, str(trouble))
         else:
-            for line in told if isinstance(told, list) else ():
-                yield Step(found.kind, found.name, TOLD, line)
+            for line in messages if isinstance(messages, list) else ():
+                yield Step(found.kind, found.name, MESSAGE, line)
             yield Step(found.kind, found.name, REMOVED, found.why)
 
 
 def _dead_runs(scope: Scope) -> Iterator[Step]:
-    """End what still runs of killed runs, save their work, remove their clones."""
+    """End the remaining processes of killed runs, save their work, remove their clones."""
     dead = list(dead_runs(scope.state_dir))
     if scope.dry or not dead:
         yield from (
@@ -119,29 +120,26 @@ def _dead_runs(scope: Scope) -> Iterator[Step]:
         )
         return
     for line in clear_up(scope.state_dir, scope.environ):
-        yield Step("run", "", TOLD, line)
+        yield Step("run", "", MESSAGE, line)
 
 
-def _workplaces(scope: Scope) -> Iterator[_Found]:
+def _workspaces(scope: Scope) -> Iterator[_Found]:
     assert scope.root is not None
     for folder in sorted(scope.root.glob("*/")):
-        if not folder.is_symlink() and (_is_ours(folder) or not any(folder.iterdir())):
-            yield _workplace(scope, folder)
+        is_ours = owner_of(folder) is not None or (folder / GIT / "HEAD").is_file()
+        if not folder.is_symlink() and (is_ours or not any(folder.iterdir())):
+            yield _workspace(scope, folder)
 
 
-def _is_ours(folder: Path) -> bool:
-    return owner_of(folder) is not None or (folder / GIT / "HEAD").is_file()
-
-
-def _workplace(scope: Scope, folder: Path) -> _Found:
-    signed = owner_of(folder)
-    users = users_of(folder.resolve()) or (signed and marked(RUN_VARIABLE, signed.mark))
-    if signed is not None and signed.is_in_use:
-        why = f"the run of wave {signed.wave_id} is under way (process {signed.maker.pid})"
+def _workspace(scope: Scope, folder: Path) -> _Found:
+    owner = owner_of(folder)
+    users = users_of(folder.resolve()) or (owner and marked(RUN_VARIABLE, owner.mark))
+    if owner is not None and owner.is_in_use:
+        why = f"the run of wave {owner.wave_id} is under way (process {owner.maker.pid})"
     elif users:
         why = f"process {users[0]} works in it or for it"
-    elif (signed is None or signed.is_from_elsewhere) and _is_young(scope, folder):
-        why = "who made it cannot be asked (elsewhere, or before a restart), and it is not old"
+    elif (owner is None or owner.is_from_elsewhere) and _is_young(scope, folder):
+        why = "its maker cannot be checked (elsewhere, or before a restart), and it is not old"
     else:
         return _Found("workspaces", str(folder), "", partial(_saved_and_removed, scope, folder))
     return _Found("workspaces", str(folder), why)
@@ -152,17 +150,17 @@ def _is_young(scope: Scope, folder: Path) -> bool:
 
 
 def _saved_and_removed(scope: Scope, folder: Path) -> list[str]:
-    signed = owner_of(folder)
-    wave = safe_slug(signed.wave_id) if signed else folder.name
+    owner = owner_of(folder)
+    wave = safe_slug(owner.wave_id) if owner else folder.name
     saved = list(save_unfinished(folder, scope.state_dir / "runs" / wave, scope.environ))
-    told = [sentence(one, folder) for one in saved]
+    messages = [sentence(one, folder) for one in saved]
     if unsaved := [sentence(one, folder) for one in saved if one.patch is None]:
         raise OSError("; ".join(unsaved))
     remove_tree(folder)
-    return told
+    return messages
 
 
-def _on_the_way(scope: Scope) -> Iterator[_Found]:
+def _pending_refs(scope: Scope) -> Iterator[_Found]:
     repo, environ = scope.repository, scope.environ
     assert repo is not None
     for ref, commit in pending_refs(repo, environ):
@@ -207,14 +205,15 @@ def _temporary_files(scope: Scope) -> Iterator[_Found]:
 
 
 def _scratch(scope: Scope) -> Iterator[_Found]:
-    """What killed runs of this user had for a moment; whose it is nobody knows, but how old."""
+    """Temporary folders of this user's killed runs; only their age tells that they are unused."""
     for folder in scratch_folders(scope.environ):
         if not _is_young(scope, folder) and not users_of(folder.resolve()):
             yield _Found("scratch folder", str(folder), "", partial(remove_tree, folder))
 
 
 def _old_runs(scope: Scope) -> Iterator[_Found]:
-    live, kept = live_waves(scope.state_dir), _with_branches(scope)
+    live, left = live_waves(scope.state_dir), leftovers(scope.state_dir, scope.environ)
+    kept = {one.wave: one.item for one in left if one.kind == BRANCH}
     for wave in past_waves(scope.state_dir):
         folder = wave.folder
         if folder.name in live or _youngest_s(folder) < scope.older_than_s:
@@ -228,14 +227,9 @@ def _old_runs(scope: Scope) -> Iterator[_Found]:
             yield _Found("outputs", str(folder), "", partial(remove_tree, folder))
 
 
-def _with_branches(scope: Scope) -> dict[str, str]:
-    found = leftovers(scope.state_dir, scope.environ)
-    return {one.wave: one.item for one in found if one.kind == BRANCH}
-
-
 def _old_journal(scope: Scope) -> Iterator[_Found]:
-    """Entries of items that were shipped and merged; without a merge a resume would build the item
-    a second time."""
+    """Entries of items that were shipped and merged; an entry that is not merged is needed, or a
+    resume would build the item a second time."""
     repo = scope.repository
     if repo is None or live_waves(scope.state_dir):
         return
@@ -258,7 +252,7 @@ def _shipped_entry(path: Path) -> Mapping[str, Any] | None:
 
 
 def _youngest_s(folder: Path) -> float:
-    """The age of whatever in a folder was changed last."""
+    """The age of the newest change in a folder."""
     ages = [_age_s(folder)]
     for inside, folders, names in os.walk(folder):
         ages += [_age_s(Path(inside, name)) for name in (*folders, *names)]

@@ -1,6 +1,6 @@
-"""A shipped commit proven again: found, checked out where nothing of then is, tested, compared.
+"""Reproduces the proof of a shipped commit: finds it, checks it out afresh, tests it, compares.
 
-The receipt of then is in the state folder; without it the commit's own trailers say what was
+The earlier receipt is in the state folder; without it the commit's own trailers tell what was
 claimed: this tree, green by this command. Nothing in the repository or state is changed.
 """
 
@@ -44,8 +44,8 @@ _RUN = "reproduce"
 
 @dataclass(frozen=True, slots=True)
 class ProvenCommit:
-    """A commit, its `tree`, the tree that is said to be proven, and how; `then` is the receipt,
-    `disowned` where the wave left receipts of the item and none is of this tree."""
+    """A commit, its `tree`, and the claimed proof; `then` is the receipt. `disowned` means that the
+    wave left receipts of the item, but none of this tree."""
 
     commit: str
     tree: str
@@ -58,14 +58,14 @@ class ProvenCommit:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """The same test once more; `differences` are sentences, none when all is as it was."""
+    """The result of the repeated test; `differences` are sentences, none if nothing differs."""
 
     shipped: ProvenCommit
     now: TestRun
     differences: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The shape for programs."""
         then = self.shipped.then
         return {
             "commit": self.shipped.commit,
@@ -78,40 +78,43 @@ class Reproduction:
 
 
 def find(repo: Repository, settings: Settings, wave: str, item: str) -> ProvenCommit:
-    """What `wave` shipped of `item`, by slug or id; the beginning of the wave's id is enough.
-    Raises InputError when there is none, or more than one wave of that beginning."""
+    """The commit of `item` (slug or id) that `wave` shipped; a prefix of the wave's id is enough.
+    Raises InputError if there is none, or if several waves have this prefix."""
     begun = list(_commits_of(repo, settings, wave)) if wave else []
-    waves = {said[WAVE_ID] for _, said in begun}
+    waves = {trailers[WAVE_ID] for _, trailers in begun}
     if len(waves - {wave}) > 1 and wave not in waves:
-        told = ", ".join(sorted(waves))
-        raise InputError(f"{wave!r} may be any of {told}: write more of the wave's id")
+        names = ", ".join(sorted(waves))
+        raise InputError(f"{wave!r} may be any of {names}: write more of the wave's id")
     wave = wave if wave in waves or not waves else waves.pop()
-    known = [(commit, said) for commit, said in begun if said[WAVE_ID] == wave]
     receipts = tuple(_receipts(settings.state_dir, wave, item))
-    named = [(c, said) for c, said in known if item in (said[ITEM_SLUG], said[ITEM_ID])]
+    named = [
+        (commit, trailers)
+        for commit, trailers in begun
+        if trailers[WAVE_ID] == wave and item in (trailers[ITEM_SLUG], trailers[ITEM_ID])
+    ]
     if not named:
         raise InputError(
             f"no commit here says that it is item {item!r} of wave {wave!r}: name both as the"
             " report does, and fetch the branch that it was shipped to"
         )
-    commit, said = named[0]
-    tree = said["tree"]
+    commit, trailers = named[0]
+    tree = trailers["tree"]
     then = next((run for run in receipts if run.tree == tree and run.green), None)
     return ProvenCommit(
         commit=commit,
         tree=tree,
-        proved_tree=said[PROVED_TREE],
-        command=then.command if then else said[TEST_COMMAND],
-        work_dir=then.work_dir if then else said.get(WORK_DIR, "."),
+        proved_tree=trailers[PROVED_TREE],
+        command=then.command if then else trailers[TEST_COMMAND],
+        work_dir=then.work_dir if then else trailers.get(WORK_DIR, "."),
         then=then,
         disowned=bool(receipts) and then is None,
     )
 
 
 def reproduce(shipped: ProvenCommit, repo: Repository, settings: Settings) -> Reproduction:
-    """Test the commit in a folder of its own, which is gone afterwards.
+    """Test the commit in a temporary folder.
 
-    Raises CannotRunError when the set-up fails or the test cannot be run.
+    Raises CannotRunError if the set-up fails or the test cannot be run.
     """
     folder = Path(tempfile.mkdtemp(prefix="tidegate-reproduce-"))
     try:
@@ -161,24 +164,24 @@ def _differences(shipped: ProvenCommit, now: TestRun) -> Iterator[str]:
 def _commits_of(
     repo: Repository, settings: Settings, wave: str
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """The commits, on any branch, of waves whose ids begin so, the newest first, with the trailers
-    of each of their items and `tree`."""
+    """The commits on any branch of waves whose ids begin with `wave`, the newest first, with the
+    trailers of each of their items and `tree`."""
     trailers = "%(trailers:only=true,unfold=true,separator=%x1F)"
     asked = (f"--git-dir={repo.git_dir}", "log", "--all", "-z", "--fixed-strings",
              f"--grep={WAVE_ID}: {wave}", f"--format=%H%x1E%T%x1E{trailers}")  # fmt: skip
     env = private_environment(settings.environ, repo.git_dir)
-    for told in text(run_git(asked, cwd=repo.top, env=env).stdout).split("\0"):
-        if not told.strip():
+    for entry in text(run_git(asked, cwd=repo.top, env=env).stdout).split("\0"):
+        if not entry.strip():
             continue
-        commit, tree, lines = told.split("\x1e", 2)
+        commit, tree, lines = entry.split("\x1e", 2)
         needed = {ITEM_SLUG, ITEM_ID, TEST_COMMAND, PROVED_TREE}
-        for said in items_of(lines.strip().split("\x1f")):
-            if said.get(WAVE_ID, "").startswith(wave) and needed <= said.keys():
-                yield commit, {**said, "tree": tree}
+        for values in items_of(lines.strip().split("\x1f")):
+            if values.get(WAVE_ID, "").startswith(wave) and needed <= values.keys():
+                yield commit, {**values, "tree": tree}
 
 
 def _receipts(state_dir: Path, wave: str, item: str) -> Iterator[TestRun]:
-    """What the wave's report says of the item's tests; nothing where there is no report."""
+    """The receipts of the item's tests in the wave's report."""
     for past in past_waves(state_dir):
         if past.wave_id != wave:
             continue
@@ -191,7 +194,7 @@ def _receipts(state_dir: Path, wave: str, item: str) -> Iterator[TestRun]:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """`repository` is the one asked for, else that of the current folder, else None."""
+    """The settings and the repository: the one asked for, else the current folder's, else None."""
 
     settings: Settings
     repository: Repository | None
@@ -203,7 +206,7 @@ class Surroundings:
 
     @property
     def workspaces(self) -> Path | None:
-        """The folder that runs on this repository make their own folders in."""
+        """The folder that holds the workspaces of runs on this repository."""
         if self.repository is None:
             return None
         environ = self.settings.environ
@@ -213,7 +216,7 @@ class Surroundings:
 def surroundings(
     repo: str | None, state_dir: str | None, config: str | None = None
 ) -> Surroundings:
-    """Look around. Raises InputError for a folder that is no repository, or wrong settings."""
+    """Find both. Raises InputError for a folder that is no repository, or invalid settings."""
     environ = process_environment()
     top = Path(repo) if repo else repository_in_sight((Path.cwd(),))
     repository = open_repository(top, environ) if top else None
@@ -224,7 +227,7 @@ def surroundings(
 
 
 def existing_state(place: Surroundings) -> Path:
-    """The state folder. Raises InputError when there is none."""
+    """The state folder. Raises InputError if it does not exist."""
     if not place.state_dir.is_dir():
         raise InputError(f"there is no state folder {place.state_dir}: name it with --state-dir")
     return place.state_dir

@@ -1,7 +1,7 @@
-"""How what was left comes back: written out as a patch, or as a branch.
+"""Restores leftover work as a patch file or as a branch.
 
-The user's checkout, index and config are not touched: a branch is made from the commit that the
-work began from, in a git dir of our own.
+The user's checkout, index and config are not touched: a branch is made in a git dir of our own, on
+the commit that the work began from.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from driver.domain.results import Change
 from driver.filesystem.temporary import scratch_folder
 from driver.git.branch_view import HEADS
 from driver.git.commit_spec import CommitSpec
@@ -20,7 +19,7 @@ from state_store.documents.files import read_bytes, write_bytes_atomic
 
 
 def restore_patch(one: Leftover, target: Path) -> None:
-    """Write the patch out. Raises InputError where there is none, or something lies there."""
+    """Write the patch to `target`. Raises InputError if there is no patch, or `target` exists."""
     if one.patch is None:
         raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
     if target.exists():
@@ -31,10 +30,11 @@ def restore_patch(one: Leftover, target: Path) -> None:
 def restore_branch(
     one: Leftover, branch: str, repo: Path | None, environ: Mapping[str, str]
 ) -> tuple[Repository, str]:
-    """Make `branch` of the work, on the commit it began from; (repository, commit).
+    """Make `branch` from the work, on the commit it began from; returns (repository, commit).
 
-    `repo` wins over the repository that the patch names. Doing it twice is fine. Raises InputError
-    for a name that is taken or none, CannotRunError when the commit or the patch does not fit.
+    `repo` overrides the repository that the patch names. A second call gives the same branch.
+    Raises InputError for a name that is taken or invalid, CannotRunError if the commit or the patch
+    does not fit.
     """
     if one.patch is None:
         raise InputError(f"{one.name} is on branch {one.branch} already: push or merge that")
@@ -61,7 +61,11 @@ def _committed(git: PrivateGit, one: Leftover, patch: Path, repository: Reposito
     try:
         base_tree = git.tree_of(base)
         tree = git.apply(base_tree, read_bytes(patch))
-        spec = _spec(one, tuple(git.changes(base_tree, tree)))
+        # The patch's own date, so that the same work gives the same commit again.
+        date = f"{int(one.written)} +0000"
+        message = f"Recovered: {one.item}\n\nNot proven. From wave {one.wave}.\n"
+        changes = tuple(git.changes(base_tree, tree))
+        spec = CommitSpec(message, changes, "tidegate", "tidegate@localhost", date)
         (made,) = git.import_commits(base, [spec])
     except GitError as error:
         raise CannotRunError(
@@ -71,10 +75,3 @@ def _committed(git: PrivateGit, one: Leftover, patch: Path, repository: Reposito
     if made.tree != tree:
         raise AssertionError("a commit's tree is not the tree that was restored")
     return made.commit
-
-
-def _spec(one: Leftover, changes: tuple[Change, ...]) -> CommitSpec:
-    # The patch's own date, so that the same work gives the same commit again.
-    date = f"{int(one.written)} +0000"
-    message = f"Recovered: {one.item}\n\nNot proven. From wave {one.wave}.\n"
-    return CommitSpec(message, changes, "tidegate", "tidegate@localhost", date)
