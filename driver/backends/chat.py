@@ -19,7 +19,6 @@ from driver.backend_api.driver import (
     FAILURE_COULD_NOT_RUN,
     FAILURE_REFUSED,
     MODEL_ROLES,
-    ROLE_WORKER,
     WORKER_RUNNING,
     AgentDriver,
     DriverCapabilities,
@@ -47,7 +46,7 @@ from state_store.documents.errors import CannotRunError, InputError
 from tools.settings.load import process_environment
 from tools.settings.schema import BackendSettings
 
-# Names that callers of the source look up. What a server takes is asked of the server itself.
+# A name that callers of the source look up; the server itself is asked which formats it takes.
 JSON_SCHEMA_CAPABLE = frozenset(
     {"gpt-4o", "gpt-4o-mini", "gpt-4-turbo", "gpt-4.1", "gpt-4.1-preview"}
 )
@@ -125,10 +124,6 @@ class CodexDriver(LocalDriver):
             notes="sees the owned files only and answers with whole files",
         )
 
-    def resolve_model(self, role: str) -> str:
-        """The model of a role, the worker's for an unknown one."""
-        return self.model_map.get(role) or self.model_map[ROLE_WORKER]
-
     def readiness_problems(self) -> tuple[str, ...]:
         """A sentence when the key's variable is not set or the address cannot be used."""
         problem = None if self.transport else self.server.problem(self._environment())
@@ -168,9 +163,8 @@ class CodexDriver(LocalDriver):
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Ask until there is a patch that may be written, then write it whole."""
         if problems := self.readiness_problems():
-            result = not_run(worker_id, FAILURE_COULD_NOT_RUN, problems[0])
-            result.fault = ProviderFault(FaultKind.BAD_KEY, problems[0])
-            return result
+            fault = ProviderFault(FaultKind.BAD_KEY, problems[0])
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, problems[0], fault)
         names = tuple(request.owned_files)
         try:
             shown = show_owned(Path(request.workdir), names, self.max_owned_bytes)

@@ -38,7 +38,7 @@ TOOLS = "Read,Write,Edit,Bash"
 TOOLS_OF_A_READER = "Read,Grep,Glob"  # a reviewer must not be able to change what it judges
 _LOG_IN = "run claude once and log in, or set ANTHROPIC_API_KEY"
 
-# What the CLI needs, beside what every child gets, to find its account and the network. IS_SANDBOX
+# The CLI needs these, besides those of every child, to find its account and the network. IS_SANDBOX
 # is not here: with it the CLI drops its own refusal to run unguarded as root.
 PARENT_NAMES = (
     "CLAUDE_CONFIG_DIR",

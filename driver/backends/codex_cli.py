@@ -38,7 +38,7 @@ PROGRAM = "codex"
 PROVIDER = "tidegate"
 KEY_OF_THE_PROGRAM = "CODEX_API_KEY"  # the one name under which it takes a key for its own server
 
-# What the program needs, beside what every child gets, to find its account and the network.
+# The program needs these, besides those of every child, to find its account and the network.
 PARENT_NAMES = (
     "CODEX_HOME",
     KEY_OF_THE_PROGRAM,
@@ -51,8 +51,8 @@ PARENT_NAMES = (
     "SSL_CERT_FILE",
 )
 
-# What commands of the model see; a key among the names of the settings is left out by the
-# program itself, by its name.
+# Commands of the model see these. The program itself leaves out a variable whose name is that of a
+# key, also among those of the settings.
 _SEEN_BY_COMMANDS = (
     *("PATH", "HOME", "LANG", "LC_*", "TERM", "TMPDIR", "USER", "LOGNAME", "SHELL", "TIDEGATE_*"),
     *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE"),
@@ -116,7 +116,7 @@ class CodexCliDriver(CliDriver):
         """The reply in its events, with the cost reckoned from its tokens."""
         reply = read_events(printed_lines(finished), now)
         if not reply.finished and reply.fault is None:
-            # A run without an error in its events may have told one on standard error.
+            # A run without an error in its events may have printed one on standard error.
             reply = replace(reply, fault=fault_in(tail(finished.stderr), now))
         model, usage = request.model or self.resolve_model(request.role), reply.usage
         if usage.cost_usd is None:

@@ -87,7 +87,7 @@ class CommandDriver(LocalDriver):
         super().__init__(**options)
         self.command = tuple(command)
         self._tier = tier
-        self._models = dict(models or {})
+        self.model_map = dict(models or {})
         self._read = READERS[output] if output else None
 
     def probe_capabilities(self) -> DriverCapabilities:
@@ -98,13 +98,9 @@ class CommandDriver(LocalDriver):
             worker_filesystem_access=True,
             worker_shell_access=True,
             recommended_verification_tier=self._tier,
-            available_models=tuple(dict.fromkeys(self._models.values())),
+            available_models=tuple(dict.fromkeys(self.model_map.values())),
             notes="any program; usage is known where it writes the usage file or output is named",
         )
-
-    def resolve_model(self, role: str) -> str:
-        """The model named in the settings, "" where none is."""
-        return self._models.get(role) or self._models.get(ROLE_WORKER, "")
 
     def command_line(self) -> tuple[str, ...]:
         """The command as the settings give it."""

@@ -43,8 +43,8 @@ class OpenAICompatibleDriver(CodexDriver):
         stall_s: float | None = None,
         tier: int | None = None,
     ) -> None:
-        """`is_local` says that a small model answers: its work is checked more. Whether a key is
-        needed follows from the address alone."""
+        """`is_local` says that a small model answers: its work is checked more. The address alone
+        decides whether a key is needed."""
         super().__init__(
             {**dict.fromkeys(MODEL_ROLES, model), **(model_map or {})},
             transport,

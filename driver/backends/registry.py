@@ -44,7 +44,7 @@ def driver_from(
     """
     if backend.name not in ADAPTERS:
         raise InputError(f"[backend] name: {unknown(backend.name)}")
-    # Imported when needed, so that --help does not pay for backends nobody asked for.
+    # Imported when needed, so that --help does not pay for the other backends.
     adapter = import_module(f"driver.backends.{ADAPTERS[backend.name]}")
     driver: AgentDriver = adapter.from_settings(backend, environ)
     if isinstance(driver, LocalDriver):

@@ -74,11 +74,6 @@ class ReplayDriver(LocalDriver):
             replays=True,
         )
 
-    def resolve_model(self, role: str) -> str:
-        """Always empty: a replay names the model that was recorded."""
-        del role
-        return ""
-
     def answer(self, worker_id: str, request: WorkerRequest) -> WorkerResult:
         """Put the recorded files into the workspace and repeat the recorded result."""
         try:

@@ -71,7 +71,7 @@ def read_stream(lines: Iterable[str], now: datetime) -> Reply:
 def usage_of(result: Event) -> Usage:
     """Tokens summed over `modelUsage`, and the cost that the CLI tells.
 
-    Cache reads and cache writes count as input tokens. All zeros mean that the server told no
+    Cache reads and cache writes count as input tokens. All zeros mean that the server reported no
     usage, which is unknown, except where a request was turned down before any model answered.
     """
     models = [use for use in mapping_at(result, "modelUsage").values() if isinstance(use, Mapping)]

@@ -14,7 +14,6 @@ from typing import ClassVar, Unpack
 from driver.backend_api.driver import (
     FAILURE_AGENT,
     FAILURE_COULD_NOT_RUN,
-    ROLE_WORKER,
     DriverCapabilities,
     WorkerRequest,
     WorkerResult,
@@ -56,7 +55,7 @@ class CliDriver(LocalDriver):
         """`models` by role; `program` is a name, a path or a whole argument prefix."""
         options.setdefault("stall_s", DEFAULT_STALL_S)
         super().__init__(**options)
-        self._models = dict(models)
+        self.model_map = dict(models)
         self._extra_args = tuple(extra_args)
         self._program = (program,) if isinstance(program, str) else tuple(program)
         self._tier = tier
@@ -74,16 +73,12 @@ class CliDriver(LocalDriver):
         """The check of the program's login; None where it needs none."""
 
     def variables(self) -> Mapping[str, str]:
-        """Variables for the program beside the parent's."""
+        """Variables for the program besides the parent's."""
         return {}
 
     def key_problem(self) -> str | None:
         """The sentence for a key that is named and not there."""
         return None
-
-    def resolve_model(self, role: str) -> str:
-        """The model for a role; an unknown role gets the worker's."""
-        return self._models.get(role, self._models[ROLE_WORKER])
 
     def probe_capabilities(self) -> DriverCapabilities:
         """All abilities, a cost of its own only where it reports one; nothing is contacted."""
@@ -98,7 +93,7 @@ class CliDriver(LocalDriver):
             native_stall_detection=True,
             tool_use_accuracy=self.accuracy,
             recommended_verification_tier=self._tier,
-            available_models=self.offered or tuple(dict.fromkeys(self._models.values())),
+            available_models=self.offered or tuple(dict.fromkeys(self.model_map.values())),
             notes=self.notes,
         )
 
@@ -128,9 +123,8 @@ class CliDriver(LocalDriver):
         if found is None:
             return not_run(worker_id, FAILURE_COULD_NOT_RUN, self._missing())
         if problem := self.key_problem():
-            result = not_run(worker_id, FAILURE_COULD_NOT_RUN, problem)
-            result.fault = ProviderFault(FaultKind.BAD_KEY, problem)
-            return result
+            fault = ProviderFault(FaultKind.BAD_KEY, problem)
+            return not_run(worker_id, FAILURE_COULD_NOT_RUN, problem, fault)
         with dispatch_folder(request) as folder:
             argv = (*found, *self.arguments(request, folder))
             finished = self.run_agent(worker_id, request, argv, folder, self.variables())

@@ -51,14 +51,14 @@ def read_events(lines: Iterable[str], now: datetime) -> Reply:
             case "turn.failed":
                 ended = "failed"
                 error = text_at(mapping_at(event, "error"), "message") or error
-            case "error":  # also said of every reconnection, which is no failure yet
+            case "error":  # also printed for every reconnection, which is no failure yet
                 error = text_at(event, "message") or error
     if ended == "completed":
         return Reply(text=text, usage=sums.usage, cached_tokens=cached)
     words = _sentence_in(error)
     status = _STATUS.search(words)
     fault = fault_in(words, now, status=int(status[1]) if status else None) if words else None
-    # A bad request is told by the server's own words, taken out of the object around them.
+    # Words that were taken out of an object are the server's own: it refused the request.
     turned_down = words != error.strip() if fault is None else fault.kind not in _PERHAPS_BILLED
     return Reply(
         started,

@@ -16,6 +16,7 @@ from driver.backend_api.driver import (
     CommandResult,
     WorkerResult,
 )
+from driver.backend_api.provider_fault import ProviderFault
 from driver.backend_api.usage import NOTHING_SPENT
 from driver.execution.processes import Ending, Finished, could_not_run_reason
 
@@ -79,9 +80,11 @@ def printed_lines(finished: Finished) -> Iterator[str]:
         yield from iter(partial(file.readline, MAX_LINE), "")
 
 
-def not_run(worker_id: str, failure: str, error: str) -> WorkerResult:
+def not_run(
+    worker_id: str, failure: str, error: str, fault: ProviderFault | None = None
+) -> WorkerResult:
     """The result of a dispatch that never started, and so cost nothing."""
-    return WorkerResult(worker_id, error=error, failure=failure, usage=NOTHING_SPENT)
+    return WorkerResult(worker_id, error=error, usage=NOTHING_SPENT, failure=failure, fault=fault)
 
 
 def tail(text: str, limit: int = TAIL_CHARACTERS) -> str:

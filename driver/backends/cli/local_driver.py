@@ -19,11 +19,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, TypedDict
 
 from driver.backend_api.driver import (
     FAILURE_CANCELLED,
     FAILURE_COULD_NOT_RUN,
+    ROLE_WORKER,
     WORKER_DONE,
     WORKER_FAILED,
     WORKER_RUNNING,
@@ -83,6 +85,7 @@ class LocalDriver(AgentDriver):
     parent_names: ClassVar[tuple[str, ...]] = ()
     first_signal: ClassVar[int] = signal.SIGTERM
     asks_base_url: ClassVar[bool] = False
+    model_map: Mapping[str, str] = MappingProxyType({})  # by role
 
     def __init__(
         self,
@@ -116,6 +119,10 @@ class LocalDriver(AgentDriver):
 
         A provider's fault goes into `fault`: the caller waits and asks again where that may help.
         """
+
+    def resolve_model(self, role: str) -> str:
+        """The model of a role, the worker's for an unknown one; "" where none is named."""
+        return self.model_map.get(role) or self.model_map.get(ROLE_WORKER, "")
 
     def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
         """Run one agent to its end under a new id. Where its provider has a fault that may pass,

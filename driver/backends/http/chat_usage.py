@@ -49,13 +49,13 @@ class Bill:
 def read_use(document: Mapping[str, Any], model: str, prices: Mapping[str, Price]) -> Usage | str:
     """The use that one answer tells, else MISSING or MALFORMED.
 
-    Zeros beside an answer were made up by a server in between, and count as malformed.
+    Zeros with an answer were made up by a server in between, and count as malformed.
     """
-    told = document.get("usage")
-    if not isinstance(told, dict):
-        return MISSING if told is None else MALFORMED
+    usage = document.get("usage")
+    if not isinstance(usage, dict):
+        return MISSING if usage is None else MALFORMED
     try:
-        counts = [count(told, f"{kind}_tokens") for kind in ("prompt", "completion", "total")]
+        counts = [count(usage, f"{kind}_tokens") for kind in ("prompt", "completion", "total")]
     except ValueError:
         return MALFORMED
     entered, left, total = counts
@@ -64,14 +64,18 @@ def read_use(document: Mapping[str, Any], model: str, prices: Mapping[str, Price
         return MISSING
     if 0 in known and says_something(document):
         return MALFORMED
-    cost = amount_at(told, "cost")
+    cost = amount_at(usage, "cost")
     if entered is None or left is None:
         return Usage(undivided_tokens=total, cost_usd=cost)
     # Some servers count thoughts in the total only.
     left = max(left, (total or 0) - entered)
     if cost is None:
-        inner = count_at(mapping_at(told, "prompt_tokens_details"), "cached_tokens")
-        found = (inner, count_at(told, "cached_tokens"), count_at(told, "prompt_cache_hit_tokens"))
+        inner = count_at(mapping_at(usage, "prompt_tokens_details"), "cached_tokens")
+        found = (
+            inner,
+            count_at(usage, "cached_tokens"),
+            count_at(usage, "prompt_cache_hit_tokens"),
+        )
         cached = next((one for one in found if one is not None), 0)
         use = Usage(entered, left)
         cost = cost_of(model, use, prices, cached_tokens=cached, one_request=True)

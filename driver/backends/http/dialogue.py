@@ -54,7 +54,7 @@ Send = Callable[[Document, Watch], Document]
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """The way of a backend's dialogues to their server.
+    """The connection of a backend's dialogues to their server.
 
     `send` raises TransportError; `stall_s` is the most that one request may take, `max_retries` how
     often a malformed answer is asked for again.
@@ -193,7 +193,7 @@ class Dialogue:
             return Unusable(str(error))
 
     def _note(self, **parts: Any) -> None:
-        """Keep what went back and forth, where the request has a place for it."""
+        """Append a request and its answer to the dispatch's scratch folder, if it has one."""
         folder = self._request.scratch
         if folder is None:
             return

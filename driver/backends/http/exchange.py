@@ -78,24 +78,19 @@ class Exchange:
         """The answer, whatever its status. Raises TransportError."""
         thread = threading.Thread(target=self._work, name="model-request", daemon=True)
         thread.start()
-        if not self._wait():
-            for sock in tuple(self._sockets):
-                with suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
-            raise self._given_up()
+        while True:
+            left = self._deadline - time.monotonic()
+            if self._watch.cancelled.is_set() or left <= 0:
+                for sock in tuple(self._sockets):
+                    with suppress(OSError):
+                        sock.shutdown(socket.SHUT_RDWR)
+                raise self._given_up()
+            if self._done.wait(min(_POLL_S, left)):
+                break
         thread.join(1.0)
         if self._answer is None:
             raise self._translated(self._error)
         return self._answer
-
-    def _wait(self) -> bool:
-        while not self._watch.cancelled.is_set():
-            left = self._deadline - time.monotonic()
-            if left <= 0:
-                return False
-            if self._done.wait(min(_POLL_S, left)):
-                return True
-        return False
 
     def _given_up(self) -> TransportError:
         if self._watch.cancelled.is_set():
@@ -190,8 +185,8 @@ class Exchange:
             return TransportError(ProviderFault(FaultKind.BAD_REQUEST, text))
         if isinstance(reason, _ForbiddenError):
             return TransportError(ProviderFault(FaultKind.BAD_REQUEST, f"{shown}: {reason}"))
-        way = " through the proxy" if self._proxy is not None else ""
-        text = f"no answer from {shown}{way}: {_named(reason)}"
+        through = " through the proxy" if self._proxy is not None else ""
+        text = f"no answer from {shown}{through}: {_named(reason)}"
         return TransportError(ProviderFault(FaultKind.DROPPED, text), billed=self._asked)
 
 
@@ -280,7 +275,7 @@ def _connection(
 ) -> _Plain | _Encrypted:
     connection = kind(host, **options)
     connection.exchange = exchange
-    # Looked at before TLS and before a word is said; there is no public place for that.
+    # The peer is checked before TLS and before anything is sent; no public hook allows that.
     connection._create_connection = exchange.dial  # type: ignore[union-attr]
     return connection
 

@@ -16,7 +16,7 @@ def show_owned(root: Path, names: tuple[str, ...], budget: int) -> Shown:
 
     Files named by the item must fit into `budget` bytes after JSON's escapes; those of owned
     folders are shown as far as there is room, and by name after that. Raises InputError for names
-    that nobody can own, CannotRunError for files that cannot be shown.
+    that no item can own, CannotRunError for files that cannot be shown.
     """
     problems: list[str] = []
     parsed: dict[OwnedPath, None] = {}

@@ -75,10 +75,10 @@ def opening(prompt: str, shown: Shown, result_schema: Mapping[str, Any] | None) 
     schema = json.dumps(WORKER_PATCH_SCHEMA if result_schema is None else result_schema)
     owned = json.dumps(names, ensure_ascii=False)
     files = "\n".join(shown.lines)
-    told = f"{prompt}\n\nThe files, a JSON object a line:\n{files}\n" if files else prompt
+    task = f"{prompt}\n\nThe files, a JSON object a line:\n{files}\n" if files else prompt
     return [
         {"role": "system", "content": f"{rules}schema: {schema}\nowned set: {owned}\n"},
-        {"role": "user", "content": told.encode("utf-8", "replace").decode()},
+        {"role": "user", "content": task.encode("utf-8", "replace").decode()},
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -66,7 +67,7 @@ class Complaint:
     resets_at: float | None = None
 
     def fault_kind(self, status: int | None) -> FaultKind:
-        """The fault that this means beside `status`, or beside the status that the body names."""
+        """The fault that this means with `status`, or with the status that the body names."""
         if status is None and re.fullmatch(r"[45]\d\d", self.code):
             status = int(self.code)
         words = f"{self.code} {self.kind} {self.message}"
@@ -82,7 +83,12 @@ def read_reply(answer: HttpAnswer, now: float) -> dict[str, Any]:
     `now`, in seconds since the epoch, is what a date in `Retry-After` counts from.
     """
     if not 200 <= answer.status < 300:
-        raise _refused(answer, now)
+        complaint = None
+        with suppress(ValueError):
+            complaint = complaint_in(strict_json.parse(answer.body.decode("utf-8-sig")))
+        reason = safe_line(answer.reason)[:200]
+        text = f"OpenAI API request failed: HTTP Error {answer.status}: {reason}"
+        raise _error(text, complaint, answer, now)
     content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type and not _JSON_TYPES.fullmatch(content_type):
         raise malformed(f"it has the content type {safe_line(content_type)[:80]!r}, not JSON")
@@ -108,14 +114,8 @@ def checked_document(
     choice = first_choice(document)
     complaint = complaint_in(document if choice is None else choice)
     if complaint is not None:
-        kind = complaint.fault_kind(None)
-        text = (
-            "OpenAI API request failed: status 200 with an error inside "
-            f"[{complaint.code}, {complaint.message}]"
-        )
-        billed = kind not in _BEFORE_ANY_WORK
-        answer = answer or HttpAnswer(200, "", {}, b"")
-        raise _error(kind, text, complaint, answer, billed=billed, now=now)
+        text = "OpenAI API request failed: status 200 with an error inside"
+        raise _error(text, complaint, answer or HttpAnswer(200, "", {}, b""), now)
     if choice is None:
         raise malformed("it has no choices")
     return document
@@ -205,28 +205,19 @@ def _shown(value: Any) -> str:
     return "" if value is None else safe_line(str(value))[:_MAX_SHOWN]
 
 
-def _refused(answer: HttpAnswer, now: float) -> TransportError:
-    try:
-        complaint = complaint_in(strict_json.parse(answer.body.decode("utf-8-sig")))
-    except ValueError:
-        complaint = None
-    text = (
-        f"OpenAI API request failed: HTTP Error {answer.status}: {safe_line(answer.reason)[:200]}"
-    )
+def _error(
+    text: str, complaint: Complaint | None, answer: HttpAnswer, now: float
+) -> TransportError:
+    """The error of an answer that reports one, by its status or inside a good one."""
     if complaint is not None:
         text += f" [{complaint.code}, {complaint.message}]"
     complaint = complaint or Complaint()
-    kind = complaint.fault_kind(answer.status)
-    billed = answer.status in _PERHAPS_BILLED
-    return _error(kind, text, complaint, answer, billed=billed, now=now)
-
-
-def _error(
-    kind: FaultKind, text: str, said: Complaint, answer: HttpAnswer, *, billed: bool, now: float
-) -> TransportError:
+    good = 200 <= answer.status < 300
+    kind = complaint.fault_kind(None if good else answer.status)
+    billed = kind not in _BEFORE_ANY_WORK if good else answer.status in _PERHAPS_BILLED
     wait_s = retry_after_s(answer.headers, now)
-    fault = ProviderFault(kind, text, answer.status, wait_s, said.resets_at)
-    return TransportError(fault, billed=billed, parameter=said.parameter, code=said.code)
+    fault = ProviderFault(kind, text, answer.status, wait_s, complaint.resets_at)
+    return TransportError(fault, billed=billed, parameter=complaint.parameter, code=complaint.code)
 
 
 def _number(text: str | None) -> float | None:

@@ -1,7 +1,7 @@
 """Builds the request for a completion, without the parts that its server refused before.
 
 No list of model names says what a server takes: it is asked, once for each model. A part that it
-refuses is left out or put in another way from then on.
+refuses is left out or put differently from then on.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _FORMAT_WORDS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A way to ask: a rung of the ladder, a temperature or none, and the names under which a limit
-    may be sent, the next one first."""
+    """The form of a request: a rung of the ladder, a temperature or none, and the names under which
+    a limit may be sent, the next one first."""
 
     format: str = JSON_SCHEMA
     temperature: int | None = 0
@@ -67,17 +67,17 @@ def without_refused(shape: Shape, error: TransportError, sent: Mapping[str, Any]
     if error.fault.kind is not FaultKind.BAD_REQUEST:
         return None
     named = error.parameter.partition(".")[0]
-    said = f"{error.code} {error.fault.message}".lower()
+    words = f"{error.code} {error.fault.message}".lower()
 
     def refused(key: str) -> bool:
-        return key in sent and (named == key if named else key in said)
+        return key in sent and (named == key if named else key in words)
 
     if refused("temperature"):
         return replace(shape, temperature=None)
     limit = next((name for name in LIMITS if name in sent), "")
-    if limit and (named in LIMITS if named else "max_tokens" in said or limit in said):
+    if limit and (named in LIMITS if named else "max_tokens" in words or limit in words):
         return replace(shape, limits=shape.limits[1:])
-    of_format = named == "response_format" if named else _FORMAT_WORDS.search(said) is not None
+    of_format = named == "response_format" if named else _FORMAT_WORDS.search(words) is not None
     if of_format and "response_format" in sent:
         return replace(shape, format=LADDER[LADDER.index(shape.format) + 1])
     return None
