@@ -184,7 +184,7 @@ class Integration:
         with self._repository.test_checkout(tree) as checkout:
             run = run_test(test, checkout, tree, self._wave, output, purpose=INTEGRATION)
         line = f"together: {run.command}: {describe_run(run.kind, run.duration_s)}"
-        self._wave.recorder.say(f"{line}, at a second look" if again else line)
+        self._wave.recorder.say(f"{line}, in a rerun" if again else line)
         return assess_counts(run, self.expected.get(key, Expected()))
 
 

@@ -233,13 +233,7 @@ class _Search:
     def _with_partner(self, core: Items, pool: Sequence[int], test: int) -> _Core:
         """The core that has all of `core`. As soon as few items can be the partner, each pair is
         asked for by itself, which confirms it as well."""
-        green, red = 0, len(pool)
-        while red - green > _FEW:
-            middle = (green + red) // 2
-            if self._is_red(core | {*pool[:middle]}, test):
-                red = middle
-            else:
-                green = middle
+        green, red = self._narrowed(core, pool, test, _FEW)
         for other in pool[green:red]:
             if self._is_red(core | {other}, test):
                 return _Core(core | {other}, test)
@@ -258,27 +252,30 @@ class _Search:
     def _completed(self, core: Items, pool: Sequence[int], test: int) -> _Core:
         """`core` with as few of the pool as it needs to be red."""
         while pool:
-            length = self._shortest_red(core, pool, test)
+            _, length = self._narrowed(core, pool, test, 1)
             core |= {pool[length - 1]}
             pool = pool[: length - 1]
             if pool and self._may_ask(core, test) and self._is_red(core, test):
                 break
         return _Core(core, test)
 
-    def _shortest_red(self, core: Items, pool: Sequence[int], test: int) -> int:
-        """The length of the shortest beginning of the pool that is red; the whole pool is red."""
+    def _narrowed(
+        self, core: Items, pool: Sequence[int], test: int, within: int
+    ) -> tuple[int, int]:
+        """The lengths of a green and of a red beginning of the pool, which is red as a whole; they
+        differ by at most `within`."""
         green, red = 0, len(pool)
-        while red - green > 1:
+        while red - green > within:
             middle = (green + red) // 2
             items = core | {*pool[:middle]}
-            # Without any of its owners a test may be red for want of their work.
             if self._may_ask(items, test) and self._is_red(items, test):
                 red = middle
             else:
                 green = middle
-        return red
+        return green, red
 
     def _may_ask(self, items: Items, test: int) -> bool:
+        """False for items that own nothing of the test: it may be red for want of its owners."""
         return not self.owners[test] or bool(self.owners[test] & items)
 
 

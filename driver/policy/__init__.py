@@ -1,1 +1,1 @@
-"""Which changes may count, and what a green is worth. Pure."""
+"""The rules for changes that may count, and for accepting a green test. Pure."""

@@ -19,18 +19,6 @@ from driver.test_command.build_scripts import MAKEFILES, PACKAGE
 from driver.test_command.invocations import Command, programs
 from driver.test_command.shell_parser import Simple
 
-__all__ = [
-    "Canary",
-    "CanaryVerdict",
-    "Judged",
-    "NotApplicable",
-    "canary_verdict",
-    "innocent_name",
-    "is_read",
-    "may_plan",
-    "plan_canary",
-]
-
 UNKNOWN_RUNNER = "the command calls no runner for which a failing test is known"
 _STARTERS = ("npm", "npx", "yarn", "pnpm", "bun", "make", "gmake")
 _BUILDS = tuple(rf"(?:^|/){re.escape(name)}\Z" for name in (PACKAGE, *MAKEFILES))
@@ -128,8 +116,8 @@ def canary_verdict(
         return Judged(CanaryVerdict.UNDECIDED, "the run with the canary did not end by itself")
     seen = any(name in output for name in canary.names)
     if exit_code and (other := _ELSEWHERE.search(output)):
-        told = f"the tests import {other[2]} in place of {other[1]}, which was changed"
-        return Judged(CanaryVerdict.ELSEWHERE, told)
+        why = f"the tests import {other[2]} in place of {other[1]}, which was changed"
+        return Judged(CanaryVerdict.ELSEWHERE, why)
     before = real.ran + real.skipped if isinstance(real, Counts) else 0
     no_more = isinstance(now, Counts) and now.ran + now.skipped == before
     all_passed = exit_code == 0 or (isinstance(now, Counts) and not now.failed)
@@ -139,9 +127,9 @@ def canary_verdict(
         return Judged(CanaryVerdict.GREEN, "the canary has to fail, and yet the exit code is 0")
     if isinstance(now, Counts):
         return _by_counts(canary, output, seen, now)
-    told = f"the run ended with exit {exit_code} and does not name the canary"
+    why = f"the run ended with exit {exit_code} and does not name the canary"
     red = Judged(CanaryVerdict.RED, f"the canary is red (exit {exit_code})")
-    return red if seen else Judged(CanaryVerdict.UNDECIDED, told)
+    return red if seen else Judged(CanaryVerdict.UNDECIDED, why)
 
 
 def _by_counts(canary: Canary, output: str, seen: bool, now: Counts) -> Judged:
@@ -151,6 +139,6 @@ def _by_counts(canary: Canary, output: str, seen: bool, now: Counts) -> Judged:
     if seen and (now.failed >= tests or (now.failed and stopped)):
         return Judged(CanaryVerdict.RED, f"the canary is red ({now.failed} failed)")
     if seen or not now.failed:
-        told = f"{now.failed} of the canary's {tests} tests failed"
-        return Judged(CanaryVerdict.GREEN, f"{told}: something lets failing tests pass")
+        why = f"{now.failed} of the canary's {tests} tests failed"
+        return Judged(CanaryVerdict.GREEN, f"{why}: something lets failing tests pass")
     return Judged(CanaryVerdict.UNDECIDED, f"{now.failed} failed, the canary is not named")

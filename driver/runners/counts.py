@@ -70,7 +70,7 @@ def _counts(runner: Runner, calls: int, out: str, err: str) -> Counts | Doubt | 
 
 
 def _together(found: list[Counts | Doubt | None], summed: bool) -> Counts | Doubt | None:
-    """One answer for all runners of a command."""
+    """The counts of all runners of a command, `summed` if it names them."""
     if len(found) <= 1:
         return found[0] if found else None
     counts = [one for one in found if isinstance(one, Counts)]
@@ -94,8 +94,8 @@ def judge_counts(
     """
     known = base if isinstance(base, Counts) else None
     if now is None:
-        told = "the output no longer tells how many tests ran"
-        return f"{told} ({known.runner}: {known.ran} on the base)" if known else None
+        gone = "the output no longer tells how many tests ran"
+        return f"{gone} ({known.runner}: {known.ran} on the base)" if known else None
     if isinstance(now, Doubt):
         return None if now == base else f"the output of {now.runner} is in doubt: {now.reason}"
     if now.failed:

@@ -69,9 +69,9 @@ def _from_lines(text: str, started: Counter[str]) -> Found:
     ended = Counter(name for _, name in results)
     if ended - started:
         return Doubt("go", CONTRADICTORY)
-    said = Counter(result for result, _ in results)
-    failed = said["FAIL"] + (started - ended).total() + len(_NOT_BUILT.findall(text))
-    return (Counts("go", said["PASS"] + failed, failed, said["SKIP"]),)
+    by_word = Counter(result for result, _ in results)
+    failed = by_word["FAIL"] + (started - ended).total() + len(_NOT_BUILT.findall(text))
+    return (Counts("go", by_word["PASS"] + failed, failed, by_word["SKIP"]),)
 
 
 _SELECTS = ("-run", "-skip", "-c", "-list", "-args", "-fuzz")

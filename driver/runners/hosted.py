@@ -94,9 +94,9 @@ def _read_gradle(text: str) -> Found:
     """Gradle prints a total when a test is red; else a project that lists its tests is counted."""
     parts = []
     for every, rest in _GRADLE_TOTAL.findall(text):
-        said = numbers(rest)
-        skipped = said.get("skipped", 0)
-        parts.append(Counts("gradle", int(every) - skipped, said.get("failed", 0), skipped))
+        by_word = numbers(rest)
+        skipped = by_word.get("skipped", 0)
+        parts.append(Counts("gradle", int(every) - skipped, by_word.get("failed", 0), skipped))
     if parts:
         return (total("gradle", parts),)
     listed = Counter(_GRADLE_TEST.findall(text))
@@ -121,9 +121,9 @@ def _read_phpunit(text: str) -> Found:
     """Incomplete tests are skipped ones; risky ones ran."""
     found = []
     for match in _PHPUNIT.finditer(text):
-        said = {name: int(number) for name, number in _PHPUNIT_WORD.findall(match[3] or "")}
-        skipped = said.get("Skipped", 0) + said.get("Incomplete", 0)
-        failed = said.get("Failures", 0) + said.get("Errors", 0)
+        by_word = {name: int(number) for name, number in _PHPUNIT_WORD.findall(match[3] or "")}
+        skipped = by_word.get("Skipped", 0) + by_word.get("Incomplete", 0)
+        failed = by_word.get("Failures", 0) + by_word.get("Errors", 0)
         ran = int(match[1] or match[2] or 0) - skipped
         found.append(Counts("phpunit", ran, failed, skipped))
     return tuple(found)

@@ -48,10 +48,10 @@ def _read_blocks(name: str, block: re.Pattern[str], none: re.Pattern[str], text:
     """The summaries of jest and vitest; a file that could not be loaded counts as a failed test."""
     found = []
     for one in block.finditer(text):
-        said = numbers(one[2])
-        failed = said.get("failed", 0) or numbers(one[1]).get("failed", 0)
-        skipped = said.get("skipped", 0) + said.get("todo", 0)
-        found.append(Counts(name, said.get("passed", 0) + failed, failed, skipped))
+        by_word = numbers(one[2])
+        failed = by_word.get("failed", 0) or numbers(one[1]).get("failed", 0)
+        skipped = by_word.get("skipped", 0) + by_word.get("todo", 0)
+        found.append(Counts(name, by_word.get("passed", 0) + failed, failed, skipped))
     return tuple(found) or tuple(Counts(name, 0, 0, 0) for _ in none.finditer(text))
 
 

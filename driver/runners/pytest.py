@@ -73,14 +73,14 @@ def _read(text: str) -> Found:
 
 
 def _counts(what: str, before: str) -> Counts:
-    said = numbers(re.sub(r"\d+ subtests? \w+", "", what))
-    errors = said.get("error", 0) + said.get("errors", 0)
+    by_word = numbers(re.sub(r"\d+ subtests? \w+", "", what))
+    errors = by_word.get("error", 0) + by_word.get("errors", 0)
     if "collected" in what:
         return Counts("pytest", errors, errors, 0)
     # A test whose parts failed is listed once for each part, an error at teardown beside its test.
-    failed = max(said.get("failed", 0) - len(_FAILED_PART.findall(before)), 0)
-    ran = said.get("passed", 0) + failed + max(errors - len(_AT_TEARDOWN.findall(before)), 0)
-    skipped = sum(said.get(name, 0) for name in ("skipped", "xfailed", "xpassed"))
+    failed = max(by_word.get("failed", 0) - len(_FAILED_PART.findall(before)), 0)
+    ran = by_word.get("passed", 0) + failed + max(errors - len(_AT_TEARDOWN.findall(before)), 0)
+    skipped = sum(by_word.get(name, 0) for name in ("skipped", "xfailed", "xpassed"))
     return Counts("pytest", ran, failed + errors, skipped)
 
 
@@ -112,8 +112,8 @@ def _values(words: Sequence[str], short: str, long: str) -> Iterator[str]:
 
 def _setting(config: str, name: str) -> list[str]:
     """The words of one setting in a configuration, as far as plain text says."""
-    said = re.search(rf"^{name}\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
-    return re.findall(r"[^\s\[\]\"',]+", said[1]) if said else []
+    found = re.search(rf"^{name}\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
+    return re.findall(r"[^\s\[\]\"',]+", found[1]) if found else []
 
 
 def plan_pytest(given: CanaryInput) -> Plan:

@@ -35,7 +35,8 @@ def find_host(
             continue
         cases = [node for node in module.body if isinstance(node, ast.ClassDef)]
         groups = [case.body for case in cases] + ([] if cases_only else [module.body])
-        if any(_is_test(node) for body in groups for node in body):
+        nodes = [node for body in groups for node in body if isinstance(node, _FUNCTIONS)]
+        if any(node.name.startswith("test") for node in nodes):
             return path
     return None
 
@@ -58,10 +59,6 @@ def _parsed(source: str) -> ast.Module | None:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-def _is_test(node: ast.stmt) -> bool:
-    return isinstance(node, _FUNCTIONS) and node.name.startswith("test")
 
 
 def _decides(node: ast.stmt) -> bool:

@@ -50,14 +50,14 @@ class Doubt:
         return {"runner": self.runner, "doubt": self.reason}
 
 
-def counts_from_json(told: Mapping[str, Any] | None) -> Counts | Doubt | None:
+def counts_from_json(document: Mapping[str, Any] | None) -> Counts | Doubt | None:
     """Counts or a doubt read back from a receipt. Raises KeyError, TypeError and ValueError."""
-    if told is None:
+    if document is None:
         return None
-    if "doubt" in told:
-        return Doubt(str(told["runner"]), str(told["doubt"]))
-    ran, failed, skipped = (int(told[name]) for name in ("ran", "failed", "skipped"))
-    return Counts(str(told["runner"]), ran, failed, skipped)
+    if "doubt" in document:
+        return Doubt(str(document["runner"]), str(document["doubt"]))
+    ran, failed, skipped = (int(document[name]) for name in ("ran", "failed", "skipped"))
+    return Counts(str(document["runner"]), ran, failed, skipped)
 
 
 MISSING = "its closing summary is missing"

@@ -47,14 +47,14 @@ def _read(text: str) -> Found:
     """The summaries; skipped tests are among the "Ran", except in Python 3.12.1."""
     found, start = [], 0
     for match in _SUMMARY.finditer(text):
-        said = {name: int(number) for name, number in _RESULT.findall(match[2] or "")}
-        reported, skipped = int(match[1]), said.get("skipped", 0)
-        expected = said.get("expected failures", 0) + said.get("unexpected successes", 0)
+        by_word = {name: int(number) for name, number in _RESULT.findall(match[2] or "")}
+        reported, skipped = int(match[1]), by_word.get("skipped", 0)
+        expected = by_word.get("expected failures", 0) + by_word.get("unexpected successes", 0)
         # The line of marks, one a test, shows whether the skipped ones are left out of "Ran".
         marks = sum(map(len, _PROGRESS.findall(text[start : match.start()])))
         left_out = skipped and marks == reported + skipped
         ran = reported - expected - (0 if left_out else skipped)
-        failed = said.get("failures", 0) + said.get("errors", 0)
+        failed = by_word.get("failures", 0) + by_word.get("errors", 0)
         found.append(Counts("unittest", max(ran, 0), failed, skipped + expected))
         start = match.end()
     return tuple(found)

@@ -1,1 +1,1 @@
-"""What a test command says, and what it starts. Pure."""
+"""Test commands: the shell grammar, the programs they start, and rules for exit codes. Pure."""

@@ -1,9 +1,9 @@
 """Test commands whose exit code could hide a red test, refused with the reason and the remedy.
 
-Pure. A list of arguments is believed as it is, unless it starts a shell; a shell's script is read
-(`driver.shell_syntax`), and what cannot be read is not judged. Commands joined by `;` or line ends
-lose the exit code of all but the last, so only what tests nothing may stand before it, or `set -e`
-must.
+Pure. A list of arguments is accepted as it is, unless it starts a shell; a shell's script is read
+(`shell_parser`), and a script that cannot be read is not judged. Commands joined by `;` or line
+ends lose the exit code of all but the last, so only commands that test nothing may stand before it,
+or `set -e` must.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _LOOP = "only the last round of a loop decides: start with `set -e`, or add `|| 
 
 
 def command_problems(command: str | Sequence[str], *, pipefail: bool = True) -> tuple[str, ...]:
-    """Why the exit code of a test command could not be believed, one sentence each; () for good.
+    """The reasons why the exit code of a test command could hide a red test, one sentence each.
 
-    `pipefail` tells whether the shell that will run a text knows that option.
+    `pipefail` is True if the shell that will run a text has that option on.
     """
     if isinstance(command, str):
         found = _script(command, ShellOptions(pipefail=pipefail))
@@ -94,20 +94,23 @@ def _listing(listing: Listing, options: ShellOptions) -> Iterator[str]:
         options, switched_off = _after_set(chain, options)
         if switched_off and not last:
             yield _ERRORS_OFF.format(switched_off)
-        if not (kept and number <= kept):
+        if not kept or number > kept:
             yield from _in_place(chain, last, len(listing.chains), options)
-        yield from _chain(chain, last, options)
+        for at, pipeline in enumerate(chain.pipelines):
+            yield from _pipeline(pipeline, options)
+            if at and chain.joints[at - 1] == "||":
+                yield from _alternative(chain, at, decides=last and at == len(chain.joints))
 
 
 def _keeps_exit_code(listing: Listing) -> int:
-    """Where `status=$?` stands in `test; status=$?; ...; exit $status`; 0 where it does not."""
+    """The place of `status=$?` in `test; status=$?; ...; exit $status`; 0 without such a frame."""
     last = _only_words(listing.chains[-1]) if listing.chains else ()
     if last[:1] != ("exit",) or not last[-1].startswith("$"):
         return 0
-    saved = f"{last[-1].strip('${}')}=$?"
-    commands = [chain.pipelines[0].commands[0] for chain in listing.chains]
+    saved = (f"{last[-1].strip('${}')}=$?",)
+    commands = [chain.pipelines[0].commands[0] for chain in listing.chains[:2]]
     assigned = [one.assigned if isinstance(one, Simple) else () for one in commands]
-    return assigned.index((saved,)) if (saved,) in assigned[:2] else 0
+    return assigned.index(saved) if saved in assigned else 0
 
 
 def _after_set(chain: Chain, options: ShellOptions) -> tuple[ShellOptions, str]:
@@ -135,7 +138,7 @@ def _only_words(chain: Chain) -> tuple[str, ...]:
 
 
 def _in_place(chain: Chain, last: bool, count: int, options: ShellOptions) -> Iterator[str]:
-    """What is wrong with a chain standing where it stands in its list."""
+    """The problems of a chain at its place in the list."""
     if chain.background and last:
         yield _BACKGROUND
     elif last and count > 1 and not options.errexit and _is_green(chain):
@@ -145,14 +148,14 @@ def _in_place(chain: Chain, last: bool, count: int, options: ShellOptions) -> It
 
 
 def _is_green(chain: Chain) -> bool:
-    """Whether a chain is green whatever happened before it."""
+    """True if a chain is green whatever happened before it."""
     words = _only_words(chain)
     return _always_green(chain.pipelines[-1]) or words == ("wait",)
 
 
 def _sets_up(chain: Chain) -> bool:
-    """Whether nobody needs to know that this chain failed; a question is no test where something
-    is done about the answer."""
+    """True if a failure of this chain does not matter. A question is no test where another command
+    follows on the answer."""
     asks = len(chain.pipelines) > 1 and _is_condition(chain.pipelines[0])
     return all(
         isinstance(command, Simple) and _is_harmless(command)
@@ -162,13 +165,13 @@ def _sets_up(chain: Chain) -> bool:
 
 
 def _is_harmless(command: Simple) -> bool:
-    """Whether a command tests nothing: it prepares something, or tells something."""
+    """True if a command tests nothing: it prepares something, or prints something."""
     version = len(command.words) == 2 and command.words[1] == "--version"
     return command.name in (*_SET_UP, "trap") or version
 
 
 def _swallows(word: str) -> bool:
-    """Whether a word may hold a test as `$( )`, whose exit code nobody sees."""
+    """True if a word may hold a test as `$( )`, whose exit code is lost."""
     inner = [one or other for one, other in _SUBSTITUTED.findall(word)]
     if re.search(r"\$\(|`", _SUBSTITUTED.sub("", word)):
         return True
@@ -179,16 +182,8 @@ def _swallows(word: str) -> bool:
     return not all(_is_harmless(one) or one.name == "git" for one in called)
 
 
-def _chain(chain: Chain, last: bool, options: ShellOptions) -> Iterator[str]:
-    for number, pipeline in enumerate(chain.pipelines):
-        yield from _pipeline(pipeline, options)
-        if number and chain.joints[number - 1] == "||":
-            decides = last and number == len(chain.joints)
-            yield from _alternative(chain, number, decides)
-
-
-def _alternative(chain: Chain, number: int, decides: bool) -> Iterator[str]:
-    """What is wrong with the pipeline behind an `||`."""
+def _alternative(chain: Chain, number: int, *, decides: bool) -> Iterator[str]:
+    """The problems of the pipeline behind an `||`, which `decides` if it is the last of all."""
     pipeline = chain.pipelines[number]
     asked = number == 1 and _is_condition(chain.pipelines[0])
     if asked and not (decides and _always_green(pipeline)):
@@ -200,25 +195,23 @@ def _alternative(chain: Chain, number: int, decides: bool) -> Iterator[str]:
 
 
 def _pipeline(pipeline: Pipeline, options: ShellOptions) -> Iterator[str]:
+    """The problems of a pipeline and of its commands."""
     if len(pipeline.commands) > 1 and not options.pipefail:
         yield _PIPE
     if pipeline.inverted and not _is_condition(pipeline):
         yield _INVERTED.format(_shown(replace(pipeline, inverted=False)))
     for command in pipeline.commands:
-        yield from _command(command, options)
-
-
-def _command(command: Simple | Group | Branch | Loop, options: ShellOptions) -> Iterator[str]:
-    if isinstance(command, Simple):
-        yield from _simple(command, options)
-    elif isinstance(command, Group):
-        yield from _listing(command.body, options)
-    elif isinstance(command, Branch):
-        yield from _branch(command, options)
-    else:
-        yield from _listing(command.body, options)
-        if not options.errexit and not _stops_loop(command.body):
-            yield _LOOP
+        if isinstance(command, Simple):
+            yield from _simple(command, options)
+        elif isinstance(command, Branch):
+            yield from _branch(command, options)
+        else:
+            yield from _listing(command.body, options)
+            chains = command.body.chains
+            stops = chains and chains[-1].joints[-1:] == ("||",)
+            stops = stops and _stays_red(chains[-1].pipelines[-1])
+            if isinstance(command, Loop) and not options.errexit and not stops:
+                yield _LOOP
 
 
 def _simple(command: Simple, options: ShellOptions) -> Iterator[str]:
@@ -234,17 +227,12 @@ def _simple(command: Simple, options: ShellOptions) -> Iterator[str]:
 
 
 def _branch(branch: Branch, options: ShellOptions) -> Iterator[str]:
-    for condition in branch.conditions:
-        for chain in condition.chains:
-            if not all(_is_condition(pipeline) for pipeline in chain.pipelines):
-                yield _IF.format(_shown(chain.pipelines[0]))
+    """The problems of an `if`: a test as its condition, and those of its bodies."""
+    for chain in (chain for condition in branch.conditions for chain in condition.chains):
+        if not all(_is_condition(pipeline) for pipeline in chain.pipelines):
+            yield _IF.format(_shown(chain.pipelines[0]))
     for body in branch.bodies:
         yield from _listing(body, options)
-
-
-def _stops_loop(body: Listing) -> bool:
-    last = body.chains[-1] if body.chains else None
-    return bool(last and last.joints and last.joints[-1] == "||" and _stays_red(last.pipelines[-1]))
 
 
 def _always_green(pipeline: Pipeline) -> bool:
@@ -268,13 +256,13 @@ def _stays_red(pipeline: Pipeline) -> bool:
 
 
 def _is_condition(pipeline: Pipeline) -> bool:
-    """Whether a pipeline asks a question and tests nothing."""
+    """True if a pipeline asks a question and tests nothing."""
     command = pipeline.commands[-1]
     return isinstance(command, Simple) and command.name in _CONDITIONS
 
 
 def _shown(pipeline: Pipeline) -> str:
-    """The start of a pipeline, for people."""
+    """The start of a pipeline, for messages."""
     command = pipeline.commands[0]
     if not isinstance(command, Simple):
         return "..."

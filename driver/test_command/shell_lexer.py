@@ -69,9 +69,6 @@ class _Reader:
                 raise UnreadableError(operator)
             self.at = found.end()
             return Token(operator, operator=True)
-        return self._word()
-
-    def _word(self) -> Token:
         parts: list[str] = []
         bare = True
         while self.at < len(self.text) and (here := self.text[self.at]) not in _ENDS_WORD:

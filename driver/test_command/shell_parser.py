@@ -161,7 +161,12 @@ class _Parser:
         if self._at_reserved("if"):
             return self._branch()
         if self._at_reserved("for"):
-            return self._loop()
+            while not self._at_reserved("do"):
+                self._next()
+            self._next()
+            body = self.sequence()
+            self._expect("done")
+            return Loop(body)
         if self._at_reserved(*_NOT_READ):
             raise UnreadableError("a compound command that is not read")
         return None
@@ -186,14 +191,6 @@ class _Parser:
             bodies.append(self.sequence())
         self._expect("fi")
         return Branch(tuple(conditions), tuple(bodies))
-
-    def _loop(self) -> Loop:
-        while not self._at_reserved("do"):
-            self._next()
-        self._next()
-        body = self.sequence()
-        self._expect("done")
-        return Loop(body)
 
     def _simple(self) -> Simple:
         words: list[str] = []

@@ -76,18 +76,18 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
         is_chosen = acceptance.is_chosen(item.wave.wave_id, item.slug, frac)
         checks = _rerun(work) if is_chosen else ()
     finally:  # they work in the item's workspace, which goes with the item
-        planted, without = canary.result(), without_added.result()
-    says_nothing = planted.canary_word == CanaryVerdict.UNDECIDED
-    if not checks and (says_nothing or acceptance.is_doubted(proof, planted.canaries)):
+        by_canary, without = canary.result(), without_added.result()
+    says_nothing = by_canary.canary_word == CanaryVerdict.UNDECIDED
+    if not checks and (says_nothing or acceptance.is_doubted(proof, by_canary.canaries)):
         checks = _rerun(work)
     return replace(
         found,
         without_added=without,
         spot_checks=checks,
         flaky=len(checks) > 1,
-        canaries=planted.canaries,
-        canary_word=planted.canary_word,
-        canary_note=planted.canary_note,
+        canaries=by_canary.canaries,
+        canary_word=by_canary.canary_word,
+        canary_note=by_canary.canary_note,
     )
 
 

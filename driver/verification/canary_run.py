@@ -15,9 +15,7 @@ from pathlib import Path
 from driver.domain.results import CANARY, Evidence, RunKind, TestRun
 from driver.runners.canary import (
     UNKNOWN_RUNNER,
-    Canary,
     CanaryVerdict,
-    NotApplicable,
     canary_verdict,
     innocent_name,
     is_read,
@@ -25,6 +23,7 @@ from driver.runners.canary import (
     plan_canary,
 )
 from driver.runners.result import Counts, Doubt
+from driver.runners.runner import Canary, NotApplicable
 from driver.verification.test_run import ProvenWork, Test, printed, run_test
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
@@ -145,15 +144,15 @@ def _run(
     label: str = "",
     before: tuple[TestRun, ...] = (),
 ) -> Evidence:
-    """One run with the canary, behind the runs `before`. The counts of the proof tell how many
-    tests run beside it, unless no other is selected."""
+    """Run the test with the canary, after the runs `before`. The counts of the proof tell
+    the number of tests beside it, unless no other is selected."""
     item = work.item
     _write(checkout.path, canary)
     output = item.scratch / f"canary-{work.number}{label}"
     test = Test(canary.command, item.work_dir, item.context.base)
     # It has one test more than its tree, so a difference from the tree means nothing.
-    place = TestCheckout(checkout.path)
-    run = run_test(test, place, tree, item.wave, output, purpose=CANARY)
+    untracked = TestCheckout(checkout.path)
+    run = run_test(test, untracked, tree, item.wave, output, purpose=CANARY)
     text = "\n".join(printed(run.output_file) or (run.output,))
     real: Counts | Doubt | None = None if canary.selects else work.proof.counts
     judged = canary_verdict(canary, run.exit_code, text, run.counts, real)

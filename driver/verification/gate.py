@@ -33,7 +33,7 @@ class Examination:
     def result(self) -> Attempt:
         """The work with its verdict. Errors of the workspace become part of the verdict. The test
         shown to an agent is the red run of a gate, else that of the item's test."""
-        item, work, blamed = self.item, self.work, tuple[CheckoutChange, ...]()
+        item, work, changed = self.item, self.work, tuple[CheckoutChange, ...]()
         with item.guarded() as checkout_changes:
             try:
                 self.test = prove(item, work.tree, f"test-{self.label}")
@@ -42,10 +42,10 @@ class Examination:
                 judgement, self.found = assess(proven)
                 if judgement.verdict is Verdict.VERIFIED and self.commands:
                     judgement = self._run_commands() or judgement
-                blamed = checkout_changes()
+                changed = checkout_changes()
             except (TidegateError, OSError) as trouble:
                 judgement = of_trouble(trouble, item.wave)
-        judgement, final = assessed_with(item.wave, judgement, blamed)
+        judgement, final = assessed_with(item.wave, judgement, changed)
         return replace(
             work,
             verdict=judgement.verdict,

@@ -9,15 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver.runners.canary import (
-    Canary,
-    CanaryVerdict,
-    Judged,
-    canary_verdict,
-    is_read,
-    plan_canary,
-)
+from driver.runners.canary import CanaryVerdict, Judged, canary_verdict, is_read, plan_canary
 from driver.runners.counts import Counts, Doubt, count_tests
+from driver.runners.runner import Canary
 
 PYTHON = sys.executable
 DEADLINE_S = 60

@@ -8,9 +8,10 @@ from collections.abc import Collection
 
 import pytest
 
-from driver.runners.canary import Canary, CanaryVerdict, NotApplicable, canary_verdict, plan_canary
+from driver.runners.canary import CanaryVerdict, canary_verdict, plan_canary
 from driver.runners.counts import Counts, Doubt
 from driver.runners.result import MISSING
+from driver.runners.runner import Canary, NotApplicable
 
 FILES = frozenset(
     {

@@ -6,8 +6,9 @@ import ast
 
 import pytest
 
-from driver.runners.canary import Canary, NotApplicable, innocent_name, plan_canary
+from driver.runners.canary import innocent_name, plan_canary
 from driver.runners.python_canary import find_host, with_canary
+from driver.runners.runner import Canary, NotApplicable
 
 FUNCTION = "def test_a():\n    assert True\n"
 CASE = "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n        pass\n"

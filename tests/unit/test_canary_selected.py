@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from driver.runners.canary import Canary, NotApplicable, plan_canary
+from driver.runners.canary import plan_canary
+from driver.runners.runner import Canary, NotApplicable
 
 FILES = frozenset({"calc.py", "tests/__init__.py", "tests/test_a.py"})
 TEXTS = {
