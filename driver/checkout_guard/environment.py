@@ -52,8 +52,8 @@ class EnvironmentFingerprint:
         called: Iterable[str] = (),
     ) -> None:
         home = environ.get("HOME", "")
-        proving = folder / "proving"
-        self._above = [str(one) for one in (proving, *proving.parents)]
+        checkouts = folder / "proving"
+        self._above = [str(one) for one in (checkouts, *checkouts.parents)]
         # Texts: paths as objects would take most of the time of a look, and each item asks for two.
         git_dirs = ("private.git", "watch")
         self._single = [f"{folder}/{name}/{file}" for name in git_dirs for file in _GIT_FILES]

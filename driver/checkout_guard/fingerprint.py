@@ -276,7 +276,7 @@ def _content(path: Path) -> bytes:
         elif stat.S_ISREG(seen.st_mode) and seen.st_size <= _HASHED_WHOLE:
             body = hashlib.sha256(path.read_bytes()).digest()
         else:  # a folder, a pipe that would hang, or too big to read before every wave
-            times = (seen.st_mtime_ns, seen.st_ctime_ns)  # the latter nobody can set back
+            times = (seen.st_mtime_ns, seen.st_ctime_ns)  # the latter cannot be set back
             body = repr((seen.st_size, *times) if stat.S_ISREG(seen.st_mode) else ()).encode()
     except FileNotFoundError:
         return b"missing"

@@ -150,14 +150,15 @@ class CheckoutGuard:
         return tuple(item for item in suspects if covers(self._at_work[item].owned, path))
 
 
-def is_own_write(top: Path, name: str, places: Iterable[Path]) -> bool:
+def is_own_write(top: Path, name: str, own: Iterable[Path]) -> bool:
     """True for a file of the checkout at `top` that Tidegate itself writes while a wave runs: one
-    in or at `places`, or the file that our output goes to. `name` is its part's name."""
+    in or at one of the paths `own`, or the file that our output goes to. `name` is its part's
+    name."""
     if not name.startswith(FILE):
         return False
     path = top / name.removeprefix(FILE)
     real = Path(os.path.realpath(path))
-    if any(real.is_relative_to(os.path.realpath(place)) for place in places):
+    if any(real.is_relative_to(os.path.realpath(one)) for one in own):
         return True
     with contextlib.suppress(OSError):
         there = path.stat()

@@ -10,7 +10,7 @@ from driver.git.command import BULK_TIMEOUT_S, run_git, text
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class MatchingCommit:
     """A commit and its message; `tip` is the one of the asked for that it was found from first."""
 
     tip: str
@@ -24,13 +24,13 @@ def is_in_history(git_dir: Path, env: Mapping[str, str], commit: str, tip: str) 
     return bool(commit) and run_git(asked, cwd=git_dir, env=env, accept=(0, 1, 128)).ok
 
 
-def written(
+def commits_matching(
     git_dir: Path,
     env: Mapping[str, str],
     pattern: str,
     tips: Iterable[str],
     without: Iterable[str] = (),
-) -> Iterator[Written]:
+) -> Iterator[MatchingCommit]:
     """The commits whose message has a line like `pattern`, an extended regular expression: in the
     histories of `tips`, and not in those of `without`. Raises GitError."""
     log = (f"--git-dir={git_dir}", "log", "-z", "-E", "--no-show-signature", "--no-color",
@@ -38,4 +38,4 @@ def written(
            *tips, "--not", *without)  # fmt: skip
     done = run_git(log, cwd=git_dir, env=env, timeout_s=BULK_TIMEOUT_S)
     for one in filter(None, text(done.stdout).split("\0")):
-        yield Written(*one.split("\n", 2))
+        yield MatchingCommit(*one.split("\n", 2))

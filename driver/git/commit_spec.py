@@ -38,10 +38,10 @@ def import_stream(ref: str, parent: str, specs: Sequence[CommitSpec]) -> bytes:
 
 
 def _commit_command(ref: str, spec: CommitSpec, parent: str) -> bytes:
-    who = f"{_name(spec.author_name)} <{_name(spec.author_email)}> {spec.date}"
+    person = f"{_name(spec.author_name)} <{_name(spec.author_email)}> {spec.date}"
     message = raw(spec.message)
     lines = [
-        raw(f"commit {ref}\nmark :1\nauthor {who}\ncommitter {who}\n"),
+        raw(f"commit {ref}\nmark :1\nauthor {person}\ncommitter {person}\n"),
         b"data %d\n%s\n" % (len(message), message),
         raw(f"from {parent}\n") if parent else b"",
     ]

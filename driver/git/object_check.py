@@ -35,12 +35,12 @@ def read_objects(printed: bytes) -> Iterator[GitObject]:
     at = 0
     while at < len(printed):
         end = printed.index(b"\n", at)
-        name, *told = printed[at:end].decode("ascii").split(" ")
+        name, *facts = printed[at:end].decode("ascii").split(" ")
         at = end + 1
-        if len(told) != 2:
+        if len(facts) != 2:
             yield GitObject(name)
             continue
-        kind, size = told[0], int(told[1])
+        kind, size = facts[0], int(facts[1])
         yield GitObject(name, kind, printed[at : at + size])
         at += size + 1
 

@@ -51,7 +51,7 @@ __all__ = [
     "toplevel_of",
 ]
 
-# Python leaves these beside every module that it runs, and may run them in place of the module.
+# Python leaves these next to every module that it runs, and may run them in place of the module.
 _NO_WORK = ("--exclude=__pycache__/", "--exclude=*.py[co]")
 
 
@@ -180,9 +180,8 @@ class PrivateGit(PrivateTrees):
         if not specs:
             return ()
         stream = import_stream(f"refs/tidegate/{uuid.uuid4().hex}", parent, specs)
-        lines = text(
-            self._git("fast-import", "--quiet", "--force", stdin=stream).stdout
-        ).splitlines()
+        printed = self._git("fast-import", "--quiet", "--force", stdin=stream).stdout
+        lines = text(printed).splitlines()
         trees = [line.split()[2] for line in lines[1::2]]
         return tuple(map(Commit, lines[::2], trees))
 

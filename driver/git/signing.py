@@ -57,10 +57,10 @@ class Signer:
         tree: str,
         timeout_s: float,
     ) -> str:
-        who = {"NAME": spec.author_name, "EMAIL": spec.author_email, "DATE": f"@{spec.date}"}
+        person = {"NAME": spec.author_name, "EMAIL": spec.author_email, "DATE": f"@{spec.date}"}
         unprompted = {name: v for name, v in self.environ.items() if name not in _PROMPTS}
         env = frozen_environment(unprompted, git_dir, self.config)
-        env |= {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in who.items()}
+        env |= {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in person.items()}
         at = (word for parent in parents for word in ("-p", parent))
         made = (f"--git-dir={git_dir}", "commit-tree", f"-S{self.key}", *at, tree)
         done = run_git(made, cwd=git_dir, env=env, stdin=raw(spec.message), timeout_s=timeout_s)

@@ -48,7 +48,7 @@ class UserHooks:
 def copy_hooks(
     repository: Repository, git: PrivateGit, environ: Mapping[str, str], into: Path
 ) -> UserHooks:
-    """Copy the hooks of a repository to `into`, with what lies beside them.
+    """Copy the hooks of a repository to `into`, with what else their folder holds.
 
     Raises GitError, and CannotRunError for a folder that is too large to be copied.
     """

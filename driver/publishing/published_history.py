@@ -16,7 +16,7 @@ from typing import Protocol
 from driver.backlog.publication_status import PublishedItem, published_items_in
 from driver.domain.commit_message import SHIPMENT
 from driver.domain.item_key import digest
-from driver.git.ancestry import is_in_history, written
+from driver.git.ancestry import commits_matching, is_in_history
 from driver.git.branch_view import HEADS
 from driver.git.repository import Repository
 from state_store.documents.errors import TidegateError
@@ -98,6 +98,6 @@ def shipments_in(
     branches = {commit: ref.removeprefix(HEADS) for ref, commit in heads.items()}
     return [
         item
-        for one in written(git.path, git.env, SHIPMENT, branches, without)
+        for one in commits_matching(git.path, git.env, SHIPMENT, branches, without)
         for item in published_items_in(one.message, one.commit, branches.get(one.tip, ""))
     ]

@@ -67,11 +67,11 @@ def write_owner(folder: Path, mark: str, repository: Repository) -> None:
 def owner_of(folder: Path) -> FolderOwner | None:
     """The owner that a folder names; None when it names none, or not legibly."""
     try:
-        said = read_json(folder / OWNER_FILE)
-        numbered_by = str(said.get("numbered_by") or "")
-        maker = ProcessIdentity(said["pid"], said["started"], said["boot"], numbered_by)
-        origin = Origin(str(said["base"]), Path(text(bytes.fromhex(said["top"]))))
-        return FolderOwner(maker, str(said["run"]), origin)
+        owner = read_json(folder / OWNER_FILE)
+        numbered_by = str(owner.get("numbered_by") or "")
+        maker = ProcessIdentity(owner["pid"], owner["started"], owner["boot"], numbered_by)
+        origin = Origin(str(owner["base"]), Path(text(bytes.fromhex(owner["top"]))))
+        return FolderOwner(maker, str(owner["run"]), origin)
     except (BadFileError, TypeError, KeyError, ValueError):
         return None
 
