@@ -48,7 +48,7 @@ DEFENCES = {
     "command": "the command, at intake",
     "counts": "counts",
     "added tests": "without the added tests",
-    "canary": "planted test",
+    "canary": "canary test",
     "spot check": "spot check",
     "tampered tree": "the tree after the run",
     "survivors": "processes that are left",
