@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from state_store.database.event_rows import COLUMNS, START, Row, decode_rows, row_hash
-from state_store.database.kept_items import Fold, Kept, collector_paused, every, fetch, replay
+from state_store.database.kept_items import Fold, Kept, blocks, collector_paused, every, replay
 
 Head = tuple[int, str]  # version, link in hex
 _BLOCK = 1000
@@ -93,13 +93,8 @@ def _check_events(
     def unreadable(row: Row, why: str) -> None:
         found.append(Problem("payload", row[3], row[6], f"its payload is no JSON: {why}"))
 
-    after = 0
-    while rows := fetch(
-        connection,
-        f"SELECT {COLUMNS}, hash FROM events WHERE id > ? ORDER BY id LIMIT {_BLOCK}",
-        (after,),
-    ):
-        after = rows[-1][0]
+    query = f"SELECT {COLUMNS}, hash FROM events WHERE id > ? ORDER BY id LIMIT ?"
+    for rows in blocks(connection, query, size=_BLOCK):
         found.extend(filter(None, [_check_link(row, last) for row in rows]))
         for row, payload in decode_rows(rows, unreadable):
             if fold := folds.get(row[3]):

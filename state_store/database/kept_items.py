@@ -65,10 +65,7 @@ def keep(connection: sqlite3.Connection, fold: Fold, event: Event, payload: str)
                                   (event["id"], stream, key, payload, version))  # fmt: skip
         if made.rowcount:
             return
-    row = connection.execute(
-        "SELECT json FROM items WHERE stream = ? AND id = ?", (stream, key)
-    ).fetchone()
-    before = decode(row[0]) if row else None
+    before = one(connection, stream, key)
     after = fold.apply(before, event)
     if after is None or after is before:
         return
@@ -79,12 +76,12 @@ def keep(connection: sqlite3.Connection, fold: Fold, event: Event, payload: str)
     )
 
 
-def one(connection: sqlite3.Connection, stream: str, key: str) -> Kept | None:
-    """The item of that id."""
+def one(connection: sqlite3.Connection, stream: str, key: str) -> Item | None:
+    """The item of that id, None without one."""
     row = connection.execute(
-        "SELECT position, version, json FROM items WHERE stream = ? AND id = ?", (stream, key)
+        "SELECT json FROM items WHERE stream = ? AND id = ?", (stream, key)
     ).fetchone()
-    return Kept(row[0], row[1], decode(row[2])) if row else None
+    return decode(row[0]) if row else None
 
 
 def every(connection: sqlite3.Connection, stream: str) -> Iterator[tuple[str, Kept]]:
@@ -106,10 +103,19 @@ def replayed(
     fold: Fold,
     unreadable: Callable[[Row, str], None],
 ) -> dict[str, Kept]:
-    """The items as the events alone give them."""
+    """The items as the events alone give them.
+
+    Of events of the type `fold.merges` only id, payload and version are read first: making objects
+    of the other columns takes longer than reading them; `_whole` adds them.
+    """
+    query = (  # through the table: by way of the index each row would be looked up
+        "SELECT id, iif(type = ?1, NULL, ts), iif(type = ?1, NULL, actor), "
+        "iif(type = ?1, NULL, stream), iif(type = ?1, NULL, type), payload, version "
+        "FROM events NOT INDEXED WHERE stream = ?2 AND id > ?3 ORDER BY id LIMIT ?4"
+    )
     found: dict[str, Kept] = {}
     with collector_paused():
-        for rows in _in_written_order(connection, stream, fold.merges):
+        for rows in blocks(connection, query, (fold.merges, stream)):
             if (alike := without_ids([row[5] for row in rows])) is not None:
                 _replay_block(found, fold, zip(rows, *alike, strict=True), connection)
                 continue
@@ -198,19 +204,22 @@ def _compared(
     return same, stale
 
 
-def blocks(connection: sqlite3.Connection, stream: str, after: int = 0) -> Iterator[list[Row]]:
-    """The rows of a stream beyond a version, some hundred at a time; holds no read open between."""
-    while True:
-        rows = fetch(
-            connection,
-            f"SELECT {COLUMNS} FROM events WHERE stream = ? AND version > ? "
-            f"ORDER BY version LIMIT {_BLOCK}",
-            (stream, after),
-        )
-        if not rows:
-            return
+def blocks(
+    connection: sqlite3.Connection,
+    query: str,
+    values: tuple[Any, ...] = (),
+    after: int = 0,
+    column: int = 0,
+    size: int = _BLOCK,
+) -> Iterator[list[Row]]:
+    """The rows of a query, `size` at a time; holds no read open between.
+
+    The query is ordered by `column`; its last two parameters are the lower bound of that column,
+    at first `after`, and the number of rows.
+    """
+    while rows := fetch(connection, query, (*values, after, size)):
         yield rows
-        after = rows[-1][6]
+        after = rows[-1][column]
 
 
 def fetch(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -> list[Any]:
@@ -225,24 +234,6 @@ def fetch(connection: sqlite3.Connection, query: str, values: tuple[Any, ...]) -
         return connection.execute(query, values).fetchall()
     finally:
         connection.text_factory = str
-
-
-def _in_written_order(
-    connection: sqlite3.Connection, stream: str, merges: str | None
-) -> Iterator[list[Row]]:
-    """A stream's rows; rows of the type `merges` with id, payload and version only.
-
-    Making objects of their other columns takes longer than reading them; `_whole` adds them.
-    """
-    query = (  # through the table: by way of the index each row would be looked up
-        "SELECT id, iif(type = ?1, NULL, ts), iif(type = ?1, NULL, actor), "
-        "iif(type = ?1, NULL, stream), iif(type = ?1, NULL, type), payload, version "
-        f"FROM events NOT INDEXED WHERE id > ?2 AND stream = ?3 ORDER BY id LIMIT {_BLOCK}"
-    )
-    after = 0
-    while rows := fetch(connection, query, (merges, after, stream)):
-        yield rows
-        after = rows[-1][0]
 
 
 def _whole(connection: sqlite3.Connection, row: Row) -> Row:

@@ -161,8 +161,12 @@ class EventStore:
 
     def scan(self, stream: str, after: int = 0) -> Iterator[Event]:
         """`read` for streams that may be long: memory does not grow with them."""
+        query = (
+            f"SELECT {COLUMNS} FROM events WHERE stream = ? AND version > ? "
+            "ORDER BY version LIMIT ?"
+        )
         with translated(self.path):
-            for rows in blocks(self._database.reader(), stream, after):
+            for rows in blocks(self._database.reader(), query, (stream,), after, column=6):
                 for row, payload in decode_rows(rows, warn):
                     yield to_event(row, payload)
 
@@ -207,8 +211,7 @@ class EventStore:
     def item(self, item_id: str, stream: str = TRACKER) -> dict[str, Any] | None:
         """The kept item of that id, or None."""
         with translated(self.path):
-            kept = one(self._database.reader(), stream, item_id)
-        return kept.item if kept else None
+            return one(self._database.reader(), stream, item_id)
 
     def items(self, stream: str = TRACKER) -> list[dict[str, Any]]:
         """All kept items in the order they were first seen."""

@@ -126,8 +126,7 @@ class Transaction:
 
     def item(self, item_id: str, stream: str = "tracker") -> dict[str, Any] | None:
         """The item as it is now, with what this transaction did to it."""
-        kept = one(self._connection, stream, item_id)
-        return kept.item if kept else None
+        return one(self._connection, stream, item_id)
 
     def lease_row(self, resource: str) -> LeaseRow | None:
         """The newest grant on a resource, also when it is over; None when there was none."""
