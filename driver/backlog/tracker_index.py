@@ -50,8 +50,8 @@ class TrackerIndex:
     `todo` are the open items, most urgent first; `faults` say, by position in `todo`, why some
     cannot be built. `linked` are the items that wait for a time or for other items, with those
     others, in the tracker's order; `shipped` those on their way to a target. `problems` are the
-    double ids and slugs that keep a run from starting, `strays` the entries that are no objects,
-    `twice` the ids that stand there twice.
+    double ids and slugs that keep a run from starting, `non_objects` a sentence for each entry that
+    is no object, `twice` the ids that stand there twice.
     """
 
     digest: str
@@ -60,7 +60,7 @@ class TrackerIndex:
     linked: tuple[Item, ...]
     shipped: tuple[Item, ...]
     problems: tuple[str, ...]
-    strays: tuple[str, ...]
+    non_objects: tuple[str, ...]
     twice: frozenset[str]
 
     def own_todo(self) -> list[Item]:
@@ -77,13 +77,13 @@ class TrackerIndex:
         return [
             *(todo.items, todo.names, todo.levels),
             *(list(self.faults.items()), self.linked, self.shipped),
-            *(self.problems, self.strays, sorted(self.twice)),
+            *(self.problems, self.non_objects, sorted(self.twice)),
         ]
 
     @classmethod
     def from_json(cls, digest: str, kept: Any) -> TrackerIndex:
         """The inverse of `to_json`. Raises one of `_UNUSABLE` for anything else."""
-        items, names, levels, faults, linked, shipped, problems, strays, twice = kept
+        items, names, levels, faults, linked, shipped, problems, non_objects, twice = kept
         return cls(
             digest=digest,
             todo=OrderedQueue(tuple(items), tuple(names), tuple(levels)),
@@ -91,7 +91,7 @@ class TrackerIndex:
             linked=tuple(linked),
             shipped=tuple(shipped),
             problems=tuple(problems),
-            strays=tuple(strays),
+            non_objects=tuple(non_objects),
             twice=frozenset(twice),
         )
 
@@ -113,7 +113,7 @@ def index_of(tracker: TrackerSummary) -> TrackerIndex:
         linked=tuple(item for item in tracker.entries if id(item) in kept) if kept else (),
         shipped=tuple(i for i in under_way if is_shipped(i) and id_of(i) not in not_own),
         problems=tracker_problems(todo, tracker.ambiguous),
-        strays=tracker.strays,
+        non_objects=tracker.non_objects,
         twice=tracker.ambiguous,
     )
 

@@ -62,7 +62,7 @@ class Cycle:
         """The environment the settings were read with."""
         return self.settings.environ
 
-    def docket(self) -> TrackerIndex:
+    def tracker_index(self) -> TrackerIndex:
         """The tracker as it is now. Raises InputError for one that cannot be read."""
         return self.reader.read(self.tracker, self.state_dir)
 

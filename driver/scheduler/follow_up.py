@@ -68,7 +68,7 @@ def follow_up(cycle: Cycle) -> dict[str, Any]:
     Raises only InputError, for an unreadable tracker: a cycle that cannot tell the status of
     earlier work can still do the next.
     """
-    index = cycle.docket()
+    index = cycle.tracker_index()
     todo = index.own_todo()
     found: list[_Found] = []
     warnings: list[str] = []

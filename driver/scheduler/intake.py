@@ -48,7 +48,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     """
     if cycle.max_items < 1:
         raise InputError(f"--max-items {cycle.max_items}: at least 1 item is needed")
-    index = cycle.docket()
+    index = cycle.tracker_index()
     if index.problems:
         raise InputError(index.problems)
     _check_names(cycle, index)
@@ -58,7 +58,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     named = [number for number in asked if queue.names[number] in held_back]
     apart = {n: held_back[queue.names[n]] for n in named if id_of(queue.items[n]) is not None}
     todo = [number for number in asked if number not in apart]
-    broken = [Skipped("", "not_an_object", detail=entry) for entry in index.strays]
+    broken = [Skipped("", "not_an_object", detail=entry) for entry in index.non_objects]
     for number in todo:
         if number in index.faults:
             reason, _, detail = index.faults[number][0].partition(": ")

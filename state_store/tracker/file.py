@@ -35,7 +35,7 @@ class TrackerFile:
     """A tracker as read: `digest` is the SHA-256 of its bytes, `entries` are its objects in order.
 
     `ambiguous` ids stand there twice and are not in `items`; `problems` names them and the entries
-    without an id, `strays` the entries that are no objects.
+    without an id, `non_objects` the entries that are no objects, a sentence each.
     """
 
     text: str
@@ -44,7 +44,7 @@ class TrackerFile:
     items: Mapping[str, Item]
     ambiguous: frozenset[str]
     problems: tuple[str, ...]
-    strays: tuple[str, ...]
+    non_objects: tuple[str, ...]
 
 
 def read_tracker_file(path: Path) -> TrackerFile:
@@ -61,8 +61,8 @@ def read_tracker_file(path: Path) -> TrackerFile:
         *(f"two items of {path} have the id {name!r}; give each its own" for name in sorted(twice)),
         *(f"the item {title!r} of {path} has no id; give it one" for title in titles),
     )
-    strays = tuple(non_object_entries(path, listed)) if len(entries) < len(listed) else ()
-    return TrackerFile(read.text, read.digest, entries, items, twice, problems, strays)
+    non_objects = tuple(non_object_entries(path, listed)) if len(entries) < len(listed) else ()
+    return TrackerFile(read.text, read.digest, entries, items, twice, problems, non_objects)
 
 
 def read_listed(path: Path, decoder: json.JSONDecoder | None = None) -> tuple[str, list[Any]]:

@@ -83,8 +83,8 @@ def ingest_tracker_json(api: HasStore, path: Path | str, actor: str = "migration
     where = real_path(Path(path))
     with api.store.transaction():
         file = read_tracker_file(where)
-        if file.strays:
-            raise TrackerShapeError(file.strays)
+        if file.non_objects:
+            raise TrackerShapeError(file.non_objects)
         base = tracker_base.load_base(api.store, where)
         done = _ingest_once(api.store, file, base, actor, {})
         met = _agreed(base, done, file, file.items)
@@ -158,7 +158,7 @@ def _sync_once(
         ingested=len(done.drafts),
         exported=len(to_file) + len(done.merge.added_to_file),
         conflicts=done.merge.conflicts,
-        problems=file.problems + file.strays,
+        problems=file.problems + file.non_objects,
     )
     if not report.conflicts and not report.problems:
         digest = hashlib.sha256(text.encode()).hexdigest()

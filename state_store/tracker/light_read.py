@@ -29,7 +29,7 @@ class TrackerSummary:
     digest: str
     entries: Sequence[Item]
     ambiguous: frozenset[str]
-    strays: tuple[str, ...]
+    non_objects: tuple[str, ...]
 
 
 def read_summary(path: Path) -> TrackerSummary:
@@ -41,8 +41,8 @@ def read_summary(path: Path) -> TrackerSummary:
         # An object within an item, or around them all, has such a status as well.
         digest, entries = read_listed(path)
         items = [entry for entry in entries if isinstance(entry, dict)]
-    strays = non_object_entries(path, entries) if len(items) < len(entries) else ()
-    return TrackerSummary(digest, items, ids_twice(items), tuple(strays))
+    non_objects = non_object_entries(path, entries) if len(items) < len(entries) else ()
+    return TrackerSummary(digest, items, ids_twice(items), tuple(non_objects))
 
 
 class _Cut:

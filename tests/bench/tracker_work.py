@@ -46,7 +46,7 @@ def intake() -> Work:
         asked: Any = SimpleNamespace(
             tracker=tracker, max_items=5, wanted=ItemFilter(), repo=tracker.parent, options=None,
             state_dir=state, survey=RepositoryInfo({}), environ={},
-            docket=lambda: reader.read(tracker, state),
+            tracker_index=lambda: reader.read(tracker, state),
         )  # fmt: skip
         assert len(taken(cast("Cycle", asked), {}).selected) == 5
 
@@ -59,7 +59,7 @@ def keep() -> Work:
     from state_store.write_api import STATE_DB_FILENAME
 
     def work(tracker: Path, state: Path) -> None:
-        (state / STATE_DB_FILENAME).touch()  # a docket is kept beside a store only
+        (state / STATE_DB_FILENAME).touch()  # an index is kept beside a store only
         reader = TrackerReader()
         reader.read(tracker, state)
         reader.keep(tracker, state)

@@ -100,7 +100,7 @@ def test_both_shapes_are_read_with_the_digest_of_the_bytes(tracker: Path, tmp_pa
     assert read.digest == hashlib.sha256(tracker.read_bytes()).hexdigest()
     bare = write(tmp_path / "bare.json", [an_item(), "stray"])
     assert read_tracker_file(bare).entries == (an_item(),)
-    (stray,) = read_tracker_file(bare).strays
+    (stray,) = read_tracker_file(bare).non_objects
     assert stray == f"entry 2 of {bare} is not an object; correct or remove it"
 
 

@@ -1,4 +1,4 @@
-"""An unchanged tracker is not parsed again, and nobody can tell from what a run says."""
+"""An unchanged tracker is not parsed again, and the report of a run is the same."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def a_tracker(path: Path, *more: Any, **first: Any) -> Path:
 def read(tracker: Path, state: Path) -> TrackerIndex:
     """As a process that has just started, and keeps what it read."""
     reader = TrackerReader()
-    docket = reader.read(tracker, state)
+    index = reader.read(tracker, state)
     reader.keep(tracker, state)
-    return docket
+    return index
 
 
 def rewrite(kept: Path, old: str, new: str, *, sealed: bool) -> None:
@@ -59,7 +59,7 @@ def rewrite(kept: Path, old: str, new: str, *, sealed: bool) -> None:
     kept.write_bytes(json.dumps({**json.loads(head), **seal}).encode() + b"\n" + body)
 
 
-def test_an_unchanged_tracker_is_told_from_what_was_kept(tmp_path: Path, state: Path) -> None:
+def test_an_unchanged_tracker_is_read_from_the_kept_index(tmp_path: Path, state: Path) -> None:
     tracker = a_tracker(tmp_path / "t.json", title="one title")
     first = read(tracker, state)
     assert read(tracker, state) == first
@@ -84,22 +84,21 @@ def test_an_unchanged_tracker_is_told_from_what_was_kept(tmp_path: Path, state: 
         lambda kept: (kept.unlink(), kept.mkdir()),
     ],
 )
-def test_what_was_kept_and_is_odd_is_passed_over(tmp_path: Path, state: Path, spoil: Any) -> None:
+def test_an_odd_index_is_passed_over(tmp_path: Path, state: Path, spoil: Any) -> None:
     tracker = a_tracker(tmp_path / "t.json", title="one title")
     first = read(tracker, state)
     spoil(state / FILE_NAME)
     assert read(tracker, state) == first
 
 
-def test_what_was_kept_of_another_file_is_not_its(tmp_path: Path, state: Path) -> None:
+def test_an_index_of_another_file_does_not_count(tmp_path: Path, state: Path) -> None:
     one = a_tracker(tmp_path / "t.json")
     read(one, state)
     other = a_tracker(tmp_path / "u.json")
-    assert "u.json" in read(other, state).strays[0]
+    assert "u.json" in read(other, state).non_objects[0]
     (tmp_path / "sub").mkdir()
-    assert "sub/../u.json" in read(tmp_path / "sub" / ".." / "u.json", state).strays[0].replace(
-        "\\", "/"
-    )
+    [stray] = read(tmp_path / "sub" / ".." / "u.json", state).non_objects
+    assert "sub/../u.json" in stray.replace("\\", "/")
 
 
 @pytest.mark.parametrize("case", ["small", "no store"])
@@ -112,7 +111,7 @@ def test_nothing_is_kept_where_it_must_not_be(tmp_path: Path, state: Path, case:
     assert not (there / FILE_NAME).exists()
 
 
-def test_who_finds_nothing_to_do_keeps_what_the_next_run_would_read(
+def test_a_run_with_nothing_to_do_keeps_the_index_for_the_next(
     tmp_path: Path, template: Path
 ) -> None:
     project = Project(tmp_path, template)
@@ -124,7 +123,7 @@ def test_who_finds_nothing_to_do_keeps_what_the_next_run_would_read(
     assert kept.exists()
 
 
-def test_a_broken_tracker_is_told_each_time(tmp_path: Path, state: Path) -> None:
+def test_a_broken_tracker_is_reported_each_time(tmp_path: Path, state: Path) -> None:
     tracker = a_tracker(tmp_path / "t.json")
     read(tracker, state)
     tracker.write_text("{", encoding="utf-8")
@@ -157,15 +156,15 @@ NESTED = {"id": "N", "slug": "n", "status": "todo", "history": [{"status": "done
         },
     ],
 )
-def test_a_glance_sees_what_reading_sees(tmp_path: Path, document: Any) -> None:
+def test_a_light_read_sees_what_reading_sees(tmp_path: Path, document: Any) -> None:
     tracker = tmp_path / "t.json"
     tracker.write_text(json.dumps(document), encoding="utf-8")
-    whole, glance = read_tracker_file(tracker), read_summary(tracker)
-    assert glance.digest == whole.digest
-    assert glance.ambiguous == whole.ambiguous
-    assert glance.strays == whole.strays
-    assert len(glance.entries) == len(whole.entries)
-    for seen, entry in zip(glance.entries, whole.entries, strict=True):
+    whole, light = read_tracker_file(tracker), read_summary(tracker)
+    assert light.digest == whole.digest
+    assert light.ambiguous == whole.ambiguous
+    assert light.non_objects == whole.non_objects
+    assert len(light.entries) == len(whole.entries)
+    for seen, entry in zip(light.entries, whole.entries, strict=True):
         if entry.get("status") in ("done", "archived"):
             assert all(
                 seen.get(k) == entry.get(k) for k in ("id", "slug", "status", "repo", "shipped")
@@ -177,14 +176,14 @@ def test_a_glance_sees_what_reading_sees(tmp_path: Path, document: Any) -> None:
 @pytest.mark.parametrize(
     "text", ['{"items": [{"status": "done", "id": 1, "id": 2}]}', "[NaN]", "{}"]
 )
-def test_a_glance_refuses_what_reading_refuses(tmp_path: Path, text: str) -> None:
+def test_a_light_read_refuses_what_reading_refuses(tmp_path: Path, text: str) -> None:
     tracker = tmp_path / "t.json"
     tracker.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as whole:
         read_tracker_file(tracker)
-    with pytest.raises(InputError) as glance:
+    with pytest.raises(InputError) as light:
         read_summary(tracker)
-    assert glance.value.problems == whole.value.problems
+    assert light.value.problems == whole.value.problems
 
 
 def test_another_process_takes_the_same_and_says_the_same(tmp_path: Path, template: Path) -> None:
@@ -192,14 +191,14 @@ def test_another_process_takes_the_same_and_says_the_same(tmp_path: Path, templa
     tracker = a_tracker(project.tracker)
     kept = with_store(project.state) / FILE_NAME
 
-    def told(*flags: str) -> dict[str, Any]:
+    def scheduled(*flags: str) -> dict[str, Any]:
         report = project.schedule("--dry-run", *flags, env=None).report
         return {k: report[k] for k in ("items_selected", "items_skipped")}
 
-    first = told()
+    first = scheduled()
     assert not kept.exists()
     read(tracker, project.state)
-    assert told() == first
+    assert scheduled() == first
     assert first["items_selected"] == ["A", "B"]
     assert {left["reason"] for left in first["items_skipped"]} == {
         "no_file_ownership",
@@ -207,7 +206,7 @@ def test_another_process_takes_the_same_and_says_the_same(tmp_path: Path, templa
     }
     rewrite(kept, '"slug": "a"', '"slug": "z"', sealed=True)
     tracker.write_bytes(tracker.read_bytes().replace(b'"id": "A"', b'"id": "Z"'))
-    assert told()["items_selected"] == ["Z", "B"]
+    assert scheduled()["items_selected"] == ["Z", "B"]
     a_tracker(tracker, item("d", id="A"))
     for _ in range(2):
         assert "two items have the id 'A'" in project.schedule("--dry-run").report["error"]

@@ -1,4 +1,4 @@
-"""What is left of a tracker when only what counts is held, and that it says the same."""
+"""The tracker index holds what counts of a tracker, and gives the same answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def a_backlog(seed: int) -> list[dict[str, Any]]:
     return items
 
 
-def as_told(items: Any) -> object:
+def waits_of(items: Any) -> object:
     try:
         return waiting(items)
     except InputError as error:
@@ -60,18 +60,18 @@ def as_told(items: Any) -> object:
 
 def check_backlog(seed: int) -> None:
     items = a_backlog(seed)
-    docket = index_of(TrackerSummary("", items, ids_twice(items), ()))
-    assert as_told(docket.linked) == as_told(items)
-    assert sorted(needed(docket.linked), key=str) == sorted(needed(items), key=str)
-    assert in_backoff(docket.linked, NOW) == in_backoff(items, NOW)
+    index = index_of(TrackerSummary("", items, ids_twice(items), ()))
+    assert waits_of(index.linked) == waits_of(items)
+    assert sorted(needed(index.linked), key=str) == sorted(needed(items), key=str)
+    assert in_backoff(index.linked, NOW) == in_backoff(items, NOW)
     todo = filter_todo_items(items)
-    assert list(docket.todo.items) == todo
-    assert list(docket.todo.names) == [name_of(item) for item in todo]
-    assert [n in docket.faults for n in range(len(todo))] == [
+    assert list(index.todo.items) == todo
+    assert list(index.todo.names) == [name_of(item) for item in todo]
+    assert [n in index.faults for n in range(len(todo))] == [
         bool(check_item(item)[1]) for item in todo
     ]
     whole = select_disjoint(items=todo, max_count=3)
-    assert select_ordered(docket.todo, 3, None, str) == whole
+    assert select_ordered(index.todo, 3, None, str) == whole
 
 
 def test_what_is_held_of_a_tracker_says_what_the_whole_says() -> None:
