@@ -199,12 +199,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.BAD_INPUT
     try:
         return from_here(lambda: _answer(asked))
-    except ValueError as error:
+    except (TidegateError, ValueError) as error:
         print(f"cost_projection: {error}", file=sys.stderr)
-        return NO_WAVE
-    except TidegateError as error:
-        print(f"cost_projection: {error}", file=sys.stderr)
-        return error.exit_code
+        return error.exit_code if isinstance(error, TidegateError) else NO_WAVE
 
 
 def _parser() -> argparse.ArgumentParser:

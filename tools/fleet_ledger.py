@@ -234,18 +234,11 @@ def _parser() -> argparse.ArgumentParser:
 def _act(asked: argparse.Namespace) -> int:
     folder = asked.state_dir
     if asked.command == "append":
-        append_ledger_line(
-            asked.timestamp,
-            asked.agent_type,
-            asked.model,
-            _parsed(asked, "duration_sec"),
-            _parsed(asked, "tokens_in"),
-            _parsed(asked, "tokens_out"),
-            asked.verdict,
-            asked.phase,
-            asked.wave,
-            state_dir=folder,
-        )
+        texts = (asked.timestamp, asked.agent_type, asked.model)
+        names = ("duration_sec", "tokens_in", "tokens_out")
+        seconds, entered, left = (_parsed(asked, name) for name in names)
+        more = (asked.verdict, asked.phase, asked.wave)
+        append_ledger_line(*texts, seconds, entered, left, *more, state_dir=folder)
     elif asked.command == "append-wave":
         where = (asked.report_file, asked.wave, asked.phase, asked.timestamp)
         good, message = append_wave(*where, state_dir=folder)
@@ -261,6 +254,7 @@ def _act(asked: argparse.Namespace) -> int:
 
 
 def _parsed(asked: argparse.Namespace, name: str) -> Any:
+    """A number from the command line. argparse would exit with 2 for a bad one, not with 1."""
     text = getattr(asked, name)
     try:
         return float(text) if name == "duration_sec" else int(text)

@@ -45,13 +45,17 @@ def identity(pid: int) -> ProcessIdentity | None:
     return ProcessIdentity(pid, None, "") if _answers(pid) else None
 
 
-def lives(noted: ProcessIdentity) -> bool | None:
+def is_alive(recorded: ProcessIdentity) -> bool | None:
     """True if a recorded process still runs; None if its number is from another container, where it
     says nothing."""
     me = identity(os.getpid())
-    if me is not None and me.boot == noted.boot and noted.numbered_by not in ("", me.numbered_by):
+    if (
+        me is not None
+        and me.boot == recorded.boot
+        and recorded.numbered_by not in ("", me.numbered_by)
+    ):
         return None
-    return identity(noted.pid) == noted
+    return identity(recorded.pid) == recorded
 
 
 def holder_name() -> str:

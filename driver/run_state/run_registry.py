@@ -20,7 +20,7 @@ from driver.execution.process_identity import (
     ProcessIdentity,
     end_marked,
     identity,
-    lives,
+    is_alive,
 )
 from driver.filesystem.tree import remove_tree
 from driver.workspace.run_folder import save_unfinished, sentence
@@ -119,4 +119,4 @@ def _is_alive(record: Mapping[str, Any]) -> bool:
         return False
     boot, numbered_by = (str(record.get(key) or "") for key in ("boot", "numbered_by"))
     # Another container's is left alone, as another machine's is.
-    return lives(ProcessIdentity(pid, record.get("started"), boot, numbered_by)) is not False
+    return is_alive(ProcessIdentity(pid, record.get("started"), boot, numbered_by)) is not False

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from driver.execution.process_identity import ProcessIdentity, identity, lives
+from driver.execution.process_identity import ProcessIdentity, identity, is_alive
 from driver.git.command import raw, text
 from driver.git.private_git import PrivateGit, Repository
 from driver.workspace.saved_patch import INTERRUPTED, WORK, Origin, with_origin
@@ -46,14 +46,14 @@ class FolderOwner:
     @property
     def is_in_use(self) -> bool:
         """True when the process that made it is known to live."""
-        return lives(self.maker) is True
+        return is_alive(self.maker) is True
 
     @property
     def is_from_elsewhere(self) -> bool:
         """True when it was made on another machine, before a restart or in another container, which
         cannot be told apart."""
         me = identity(os.getpid())
-        return me is not None and (me.boot != self.maker.boot or lives(self.maker) is None)
+        return me is not None and (me.boot != self.maker.boot or is_alive(self.maker) is None)
 
 
 def write_owner(folder: Path, mark: str, repository: Repository) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from driver.execution.process_identity import ProcessIdentity, identity, lives
+from driver.execution.process_identity import ProcessIdentity, identity, is_alive
 from driver.run_state.run_registry import clear_up, waves_alive
 from driver.workspace.run_folder import OWNER_FILE, FolderOwner, owner_of
 
@@ -74,7 +74,7 @@ def test_a_folder_of_another_container_is_nobodys_to_remove_while_it_is_young(
 
 
 def test_only_a_number_of_ones_own_container_tells() -> None:
-    assert lives(me()) is True
-    assert lives(replace(me(), pid=NOBODY)) is False
-    assert lives(replace(me(), numbered_by="another")) is None
-    assert lives(replace(me(), numbered_by="another", boot="an earlier one")) is False
+    assert is_alive(me()) is True
+    assert is_alive(replace(me(), pid=NOBODY)) is False
+    assert is_alive(replace(me(), numbered_by="another")) is None
+    assert is_alive(replace(me(), numbered_by="another", boot="an earlier one")) is False
