@@ -81,13 +81,6 @@ class UsageSum:
         """An unknown use that is no less than that of the answers so far."""
         return with_least(Usage(), self._uses)
 
-    def usage_with_an_error(self, status: int | None) -> Usage:
-        """The sum of a run that ended with an error: a request that was turned down cost nothing,
-        and one without a status may have been billed."""
-        if status is None:
-            return self.least
-        return self.usage if self._uses else NOTHING_SPENT
-
 
 def result_of(worker_id: str, finished: Finished, reply: Reply, program: str) -> WorkerResult:
     """The result of a run of `program`, the word for it in sentences for people."""

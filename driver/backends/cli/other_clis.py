@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from driver.backend_api.json_parts import amount_at, count_at, mapping_at, text_at
+from driver.backend_api.usage import NOTHING_SPENT
 from driver.backends.cli.agent_reply import Reply, UsageSum
 from driver.backends.cli.json_output import objects_in
 
@@ -125,8 +126,11 @@ _CACHE = ("read", "write")
 
 
 def _failed(sums: UsageSum, text: str, error: str, code: object) -> Reply:
+    """The reply of a run that ended with an error; `code` may be its HTTP status."""
     status = code if isinstance(code, int) and 400 <= code <= 599 else None
-    usage = sums.usage_with_an_error(status)
+    # A request that was turned down cost nothing; one without a status may have been billed.
+    turned_down = sums.usage if sums.answers else NOTHING_SPENT
+    usage = sums.least if status is None else turned_down
     return Reply(error=error, status=status, text=text, usage=usage)
 
 

@@ -22,7 +22,6 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 class Endpoint:
     """An address that was looked at; `shown` has neither query nor user, which may hold a key."""
 
-    url: str
     shown: str
     origin: tuple[str, str, int]
     loopback: bool
@@ -43,7 +42,7 @@ def endpoint(url: str) -> Endpoint:
         raise ValueError("http is for this machine only (127.0.0.1, [::1], localhost); use https")
     origin = (parts.scheme, host, port or _PORTS[parts.scheme])
     shown = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
-    return Endpoint(url, shown, origin, local)
+    return Endpoint(shown, origin, local)
 
 
 def below(base_url: str, path: str) -> str:
