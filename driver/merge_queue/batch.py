@@ -61,6 +61,7 @@ class Integration:
         before: Integration | None = None,
     ) -> None:
         self.head = head
+        self.commands = wave.settings.verify.integration  # to be green on the last tree, too
         self.notes: list[str] = [head.note] if head.note else []
         self.receipts: list[TestRun] = [*before.receipts] if before else []
         self.runs: int = before.runs if before else 0
@@ -75,11 +76,6 @@ class Integration:
     def moved(self) -> bool:
         """True if the items stand on another commit than the one they were built on."""
         return self.head.commit != self._repository.base
-
-    @property
-    def commands(self) -> tuple[str | tuple[str, ...], ...]:
-        """Commands that must be green on the last tree besides the items' own tests."""
-        return self._wave.settings.verify.integration
 
     def build_batch(self, entries: Sequence[Entry]) -> Batch:
         """The longest batch found that is green everywhere; `left_out` have their reasons."""

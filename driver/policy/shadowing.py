@@ -72,15 +72,14 @@ def hides_ours(path: str, base: Set[str], work_dir: str) -> bool:
 
 def is_made(path: str, command: Command, work_dir: str, base: Set[str], read: Read) -> bool:
     """True if make would take a new file for a target that the test command makes."""
-    made = {*_made(command, work_dir, base, read), *_asked_for(command, work_dir, base, read)}
-    above = {path, *parents_of(path)} & made
-    return any(
-        one not in base and not any(file.startswith(f"{one}/") for file in base) for one in above
-    )
+    made = {*_made(command, work_dir, base, read)}
+    above = {path, *parents_of(path)} & made - base
+    return any(not any(file.startswith(f"{one}/") for file in base) for one in above)
 
 
 def _made(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterator[str]:
-    """The files that make looks for: its targets, and by its makefile their prerequisites."""
+    """The files that make looks for: its targets, and by its makefile their prerequisites; and by
+    all words of the command, for a makefile that cannot be read."""
     for words in programs(command):
         one = made_by(words, work_dir)
         if one and base & {in_folder(one.folder, name) for name in (one.file, *MAKEFILES) if name}:
@@ -88,18 +87,14 @@ def _made(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterat
             names = (name for target in one.targets for name in made_by_name(text, target))
             asked = one.targets if not text else ()
             yield from (in_folder(one.folder, name) for name in (*names, *asked) if name)
-
-
-def _asked_for(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterator[str]:
-    """The same by all words of the command, for a makefile that cannot be read."""
-    words = words_of(command)
-    if not {posixpath.basename(word) for word in words} & {"make", "gmake"}:
+    every = words_of(command)
+    if not {posixpath.basename(word) for word in every} & {"make", "gmake"}:
         return
-    is_elsewhere = any(map(_ELSEWHERE.fullmatch, words))
+    is_elsewhere = any(map(_ELSEWHERE.fullmatch, every))
     for folder in ("", work_dir):
-        there = [one for name in MAKEFILES if (one := in_folder(folder, name)) in base]
+        there = [path for name in MAKEFILES if (path := in_folder(folder, name)) in base]
         if there:
-            # Of several files make takes the first, and this would not be the one it is told of.
+            # Make takes the first of several files, which need not be the one that an option names.
             phony = frozenset() if is_elsewhere else phony_in(read(there[0]))
-            names = {"test", "check", "all", *words} - {"", ".", ".."} - phony
-            yield from (in_folder(folder, name) for name in names)
+            targets = {"test", "check", "all", *every} - {"", ".", ".."} - phony
+            yield from (in_folder(folder, name) for name in targets)

@@ -99,9 +99,7 @@ def _started_by(words: tuple[str, ...]) -> Iterator[str]:
     yield from words[:1]
     if not words:
         return
-    yield from _configured(words)
-    if (inner := without_starter(words)) != words:
-        yield from _started_by(inner)
+    yield from _behind(words)
     if not _INTERPRETER.fullmatch(Simple(words).name):
         return
     for at, (before, word) in enumerate(pairwise(words), 1):
@@ -111,9 +109,7 @@ def _started_by(words: tuple[str, ...]) -> Iterator[str]:
             yield from _file(word)
         elif before == "-m":
             yield from _module(word)
-            yield from _configured(words[at:])
-            if (inner := without_starter(words[at:])) != words[at:]:
-                yield from _started_by(inner)
+            yield from _behind(words[at:])
         if not word.startswith("-") and before not in _LOADS:
             yield from _file(word)
             return
@@ -124,8 +120,11 @@ def _file(word: str) -> Iterator[str]:
     yield from (f"{word}{end}" for end in ("", *_FOUND_BY_STEM))
 
 
-def _configured(words: tuple[str, ...]) -> Iterator[str]:
-    """The files that options name as the configuration of a program."""
+def _behind(words: tuple[str, ...]) -> Iterator[str]:
+    """The files that options name as the configuration of a program, and those of a program that it
+    only starts."""
+    if (inner := without_starter(words)) != words:
+        yield from _started_by(inner)
     options = (*_CONFIG, *_CONFIG_OF.get(Simple(words).name, ()))
     for before, word in pairwise((*words, "")):
         name, _, value = before.partition("=")

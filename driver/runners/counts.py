@@ -106,16 +106,15 @@ def judge_counts(
     return _against(now, known, allowance) if known else None
 
 
-def _against(now: Counts, base: Counts, allowance: Allowance) -> str | None:
-    if now.runner != base.runner:
-        return f"the tests ran with {now.runner}, on the base with {base.runner}"
-    if now.ran < base.ran - allowance.fewer_tests_ok:
-        return _compared("fewer tests ran", now.ran, base.ran, "fewerTests", base.ran - now.ran)
-    if now.skipped > base.skipped + allowance.more_skipped_ok:
-        more = now.skipped - base.skipped
-        return _compared("more tests are skipped", now.skipped, base.skipped, "moreSkipped", more)
+def _against(now: Counts, known: Counts, allowance: Allowance) -> str | None:
+    """The reason why a run is worse than the base."""
+    if now.runner != known.runner:
+        return f"the tests ran with {now.runner}, on the base with {known.runner}"
+    fewer, more = known.ran - now.ran, now.skipped - known.skipped
+    meant = "if that is meant, give the item"
+    if fewer > allowance.fewer_tests_ok:
+        return f"fewer tests ran: {now.ran}, on the base {known.ran}; {meant} fewerTests: {fewer}"
+    if more > allowance.more_skipped_ok:
+        told = f"more tests are skipped: {now.skipped}, on the base {known.skipped}"
+        return f"{told}; {meant} moreSkipped: {more}"
     return None
-
-
-def _compared(what: str, now: int, base: int, field: str, by: int) -> str:
-    return f"{what}: {now}, on the base {base}; if that is meant, give the item {field}: {by}"

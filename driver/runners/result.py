@@ -81,10 +81,6 @@ def numbers(text: str) -> dict[str, int]:
 
 def total(runner: str, parts: Iterable[Counts]) -> Counts:
     """All of them as one."""
-    every = tuple(parts)
-    return Counts(
-        runner,
-        sum(one.ran for one in every),
-        sum(one.failed for one in every),
-        sum(one.skipped for one in every),
-    )
+    every = [(one.ran, one.failed, one.skipped) for one in parts]
+    ran, failed, skipped = map(sum, zip((0, 0, 0), *every, strict=True))
+    return Counts(runner, ran, failed, skipped)
