@@ -167,22 +167,6 @@ def replay(found: dict[str, Kept], fold: Fold, row: Row, payload: Any) -> None:
 
 def replace_all(connection: sqlite3.Connection, stream: str, items: Mapping[str, Kept]) -> None:
     """Make the kept items these; one that is so already is not written again."""
-    same, stale = _compared(connection, stream, items)
-    connection.executemany("DELETE FROM items WHERE position = ?", stale)
-    connection.executemany(
-        _INSERT,
-        (
-            (kept.position, stream, key, encode(kept.item), kept.version)
-            for key, kept in items.items()
-            if key not in same
-        ),
-    )
-
-
-def _compared(
-    connection: sqlite3.Connection, stream: str, items: Mapping[str, Kept]
-) -> tuple[set[str], list[tuple[int]]]:
-    """The ids whose rows are as they should be, and the positions of all other rows."""
     same: set[str] = set()
     stale: list[tuple[int]] = []
     rows = connection.execute(  # as bytes: a row that is no text (a flipped bit) has to go as well
@@ -201,7 +185,15 @@ def _compared(
             same.add(key)
         else:
             stale.append((position,))
-    return same, stale
+    connection.executemany("DELETE FROM items WHERE position = ?", stale)
+    connection.executemany(
+        _INSERT,
+        (
+            (kept.position, stream, key, encode(kept.item), kept.version)
+            for key, kept in items.items()
+            if key not in same
+        ),
+    )
 
 
 def blocks(

@@ -14,6 +14,7 @@ import pytest
 
 from driver.run_state.run_registry import noted
 from state_store.api import StateAPI
+from state_store.database.errors import rebuild_command
 from state_store.views.anchors import Anchor, lost
 from tests.support.programs import ROOT, Project, Ran, call, item, run
 from tools.verify_state import main
@@ -108,6 +109,12 @@ def test_a_store_as_a_run_left_it_is_whole_and_says_so(shipped: Project) -> None
     answer = verify(shipped, "--json", "--repo", shipped.top).report
     assert (answer["whole"], answer["problems"]) == (True, [])
     assert not list(shipped.state.glob("*damaged*"))
+
+
+def test_the_remedy_for_a_damaged_store_names_a_program_that_is_there(tmp_path: Path) -> None:
+    program, _, flags = rebuild_command(tmp_path).partition(" --rebuild ")
+    assert Path(program.removeprefix("python ")) == ROOT / "tools" / "verify_state.py"
+    assert flags == f"--state-dir {tmp_path}"
 
 
 @pytest.mark.parametrize("hurt", HURT)
