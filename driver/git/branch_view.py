@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.git.ancestry import is_in_history
-from driver.git.command import run_git, text, user_environment
+from driver.git.command import text, user_environment
 from driver.git.private_reader import PrivateDir
 from driver.git.push_result import PushResult
 from driver.git.remote import Remote, fetch_head, head_of
-from driver.git.repository import Repository, checked_out_in, commit_at, move_ahead
+from driver.git.repository import Repository, checked_out_in, commit_at, git_in, move_ahead
 
 HEADS = "refs/heads/"
 REMOTE_HEADS = "refs/remotes/"
@@ -64,10 +64,9 @@ class BranchView:
     def branches_with(self, commit: str, *namespaces: str) -> tuple[str, ...]:
         """The refs in `namespaces` (HEADS alone if not given) that contain a commit; none for a
         commit that is not known here."""
-        asked = (f"--git-dir={self.repository.git_dir}", "for-each-ref", "--format=%(refname)",
-                 f"--contains={commit}", *(namespaces or (HEADS,)))  # fmt: skip
-        env = user_environment(self.environ)
-        done = run_git(asked, cwd=self.repository.top, env=env, accept=(0, 1, 128, 129))
+        asked = ("for-each-ref", "--format=%(refname)", f"--contains={commit}")
+        where, accepted = namespaces or (HEADS,), (0, 1, 128, 129)
+        done = git_in(self.repository, self.environ, *asked, *where, accept=accepted)
         return tuple(text(done.stdout).splitlines()) if commit and done.ok else ()
 
     def remote_tip(self, branch: str) -> str | PushResult:

@@ -20,10 +20,9 @@ from driver.git.command import (
     run_git,
     talking,
     text,
-    user_environment,
 )
 from driver.git.push_result import INTERRUPTED, UNREACHABLE, PushResult, failure_of
-from driver.git.repository import Repository, configured
+from driver.git.repository import Repository, configured, git_in
 from state_store.documents.errors import InputError
 
 _FROZEN = re.compile(r"(credential|http|ssh)\..*|core\.(sshcommand|askpass|gitproxy)", re.DOTALL)
@@ -56,14 +55,11 @@ def find_remote(
 
     Raises InputError when `name` is not configured.
     """
-    env = user_environment(environ)
     settings = configured(repo, environ)
     chosen = _choose(repo, settings, name)
     if chosen is None:
         return None
-    asked = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}",
-             "remote", "get-url", "--push", chosen)  # fmt: skip
-    url = text(run_git(asked, cwd=repo.top, env=env).stdout).splitlines()[0]
+    url = text(git_in(repo, environ, "remote", "get-url", "--push", chosen).stdout).splitlines()[0]
     if ":" not in url.split("/", 1)[0] and not url.startswith(("/", "~")):
         url = str(repo.top / url)  # as seen from the user's checkout, where we do not push from
     frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))

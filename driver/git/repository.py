@@ -11,12 +11,14 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from driver.execution.processes import Captured
 from driver.git.ancestry import is_in_history
 from driver.git.command import (
     BULK_TIMEOUT_S,
+    LOCAL_TIMEOUT_S,
     GitError,
     c_quoted,
     raw,
@@ -53,34 +55,34 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
     Raises InputError when there is none, it is bare or has no commit yet; CannotRunError when
     git is missing or too old, or refuses because someone else owns the repository.
     """
-    env = user_environment(environ)
     if not path.is_dir():
         raise InputError(f"{path} is not a folder: name a folder inside a git repository")
     git_version(path, environ)
-    top, git_dir, common_dir, object_format, shallow = _locate(path, env)
-    at = (f"--git-dir={git_dir}", f"--work-tree={top}")
-    head = run_git((*at, "rev-parse", "-q", "--verify", "HEAD^{commit}"), cwd=top, env=env,
-                   accept=(0, 1))  # fmt: skip
-    if not head.ok:
-        raise InputError(f"{top} has no commit yet: make one first")
-    ref = run_git((*at, "symbolic-ref", "-q", "HEAD"), cwd=top, env=env, accept=(0, 1))
-    return Repository(
-        top=top,
-        git_dir=git_dir,
-        common_dir=common_dir,
-        head=text(head.stdout).strip(),
-        branch=text(ref.stdout).strip().removeprefix("refs/heads/") if ref.ok else None,
-        object_format=object_format,
-        shallow=shallow,
-        objects=common_dir / "objects",
-    )
+    found = _without_head(path, user_environment(environ))
+    head = commit_at(found, "HEAD^{commit}", environ)
+    if not head:
+        raise InputError(f"{found.top} has no commit yet: make one first")
+    ref = text(git_in(found, environ, "symbolic-ref", "-q", "HEAD", accept=(0, 1)).stdout).strip()
+    return replace(found, head=head, branch=ref.removeprefix("refs/heads/") or None)
+
+
+def git_in(
+    repo: Repository,
+    environ: Mapping[str, str],
+    *args: str,
+    accept: Sequence[int] = (0,),
+    timeout_s: float = LOCAL_TIMEOUT_S,
+) -> Captured:
+    """Run git in the user's checkout, with their configuration; see `run_git`."""
+    argv = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}", *args)
+    env = user_environment(environ)
+    return run_git(argv, cwd=repo.top, env=env, accept=accept, timeout_s=timeout_s)
 
 
 def configured(repo: Repository, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """The user's git configuration as it holds there, in order: of a key the last value wins."""
-    at = (f"--git-dir={repo.git_dir}", f"--work-tree={repo.top}", "config", "-z", "--list")
-    listed = run_git(at, cwd=repo.top, env=user_environment(environ)).stdout
-    pairs = (record.partition("\n") for record in records(listed))
+    listed = records(git_in(repo, environ, "config", "-z", "--list").stdout)
+    pairs = (record.partition("\n") for record in listed)
     # A key without "=" is a true boolean; only a value spelled out survives the environment.
     return [(key, value if gap else "true") for key, gap, value in pairs]
 
@@ -111,13 +113,10 @@ def _check_complete(repo: Repository, environ: Mapping[str, str]) -> None:
     """A partial clone may lack files of its commit, which only the user's own git fetches."""
     if not any((repo.objects / "pack").glob("*.promisor")):
         return
-    at, tree = f"--git-dir={repo.git_dir}", f"{repo.head}^{{tree}}"
-    asked = (at, "rev-list", "--objects", "--missing=print", tree)
-    env = user_environment(environ)
-    listed = run_git(asked, cwd=repo.top, env=env, timeout_s=BULK_TIMEOUT_S).stdout
+    asked = ("rev-list", "--objects", "--missing=print", f"{repo.head}^{{tree}}")
+    listed = git_in(repo, environ, *asked, timeout_s=BULK_TIMEOUT_S).stdout
     if missing := sum(line.startswith(b"?") for line in listed.splitlines()):
-        empty = (at, "hash-object", "-t", "tree", "--stdin")
-        nothing = text(run_git(empty, cwd=repo.top, env=env).stdout).strip()
+        nothing = text(git_in(repo, environ, "hash-object", "-t", "tree", "--stdin").stdout).strip()
         raise CannotRunError(
             f"{repo.top} is a partial clone that lacks {counted(missing, 'object')} of its commit:"
             f" get them with git -C {shlex.quote(str(repo.top))} diff --shortstat {nothing} HEAD"
@@ -134,7 +133,8 @@ def git_version(cwd: Path, environ: Mapping[str, str]) -> str:
     return version
 
 
-def _locate(path: Path, env: Mapping[str, str]) -> tuple[Path, Path, Path, str, bool]:
+def _without_head(path: Path, env: Mapping[str, str]) -> Repository:
+    """The checkout that `path` lies in, its head not yet known."""
     asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--absolute-git-dir",
              "--git-common-dir", "--show-object-format", "--is-shallow-repository")  # fmt: skip
     done = run_git(asked, cwd=path, env=env, accept=(0, 128))
@@ -144,7 +144,8 @@ def _locate(path: Path, env: Mapping[str, str]) -> tuple[Path, Path, Path, str, 
     if len(lines) != 5:
         raise InputError(f"the path of the repository at {path} has a line break: rename it")
     top, git_dir, common_dir = (Path(line) for line in lines[:3])
-    return top, git_dir, common_dir, lines[3], lines[4] == "true"
+    objects = common_dir / "objects"
+    return Repository(top, git_dir, common_dir, "", None, lines[3], lines[4] == "true", objects)
 
 
 def _refusal(path: Path, argv: Sequence[str], stderr: bytes) -> Exception:
@@ -198,13 +199,9 @@ def fast_forward(repo: Repository, commit: str, environ: Mapping[str, str]) -> s
     Git itself keeps uncommitted work from being lost. The user's own filters apply, as the
     files are theirs; no hook runs.
     """
-    done = run_git(
-        ("merge", "--ff-only", "--no-autostash", "--no-stat", "--quiet", commit),
-        cwd=repo.top,
-        env=user_environment(environ),
-        timeout_s=BULK_TIMEOUT_S,
-        accept=(0, 1, 2, 128),
-    )
+    merge = ("merge", "--ff-only", "--no-autostash", "--no-stat", "--quiet", commit)
+    env, accepted = user_environment(environ), (0, 1, 2, 128)
+    done = run_git(merge, cwd=repo.top, env=env, timeout_s=BULK_TIMEOUT_S, accept=accepted)
     return "" if done.ok else GitError(done.argv, done.exit_code, done.stderr).args[0]
 
 
@@ -221,21 +218,16 @@ def move_ahead(repo: Repository, branch: str, commit: str, environ: Mapping[str,
         return fast_forward(repo, commit, environ)
     if where is not None:
         return f"{branch} is checked out in {where}: run git merge --ff-only {commit[:12]} there"
-    move = (f"--git-dir={repo.git_dir}", "update-ref", f"refs/heads/{branch}", commit, here)
-    done = run_git(move, cwd=repo.top, env=user_environment(environ), accept=(0, 1, 128))
+    move = ("update-ref", f"refs/heads/{branch}", commit, here)
+    done = git_in(repo, environ, *move, accept=(0, 1, 128))
     return "" if done.ok else GitError(done.argv, done.exit_code, done.stderr).args[0]
 
 
 def checked_out_in(repo: Repository, branch: str, environ: Mapping[str, str]) -> Path | None:
     """The top of the checkout or linked worktree that a branch is checked out in; None for none."""
     asked = ("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
-    top = _ref(repo, asked, user_environment(environ))
+    top = text(git_in(repo, environ, *asked, accept=(0, 1)).stdout).strip()
     return Path(top) if top else None
-
-
-def _ref(repo: Repository, asked: Sequence[str], env: Mapping[str, str]) -> str:
-    argv = (f"--git-dir={repo.git_dir}", *asked)
-    return text(run_git(argv, cwd=repo.top, env=env, accept=(0, 1)).stdout).strip()
 
 
 def lay_git_dir(
@@ -282,7 +274,8 @@ def tip_of(repo: Repository, branch: str, environ: Mapping[str, str]) -> str:
 
 def commit_at(repo: Repository, ref: str, environ: Mapping[str, str]) -> str:
     """The commit a ref of the user's repository is at, "" when there is no such ref."""
-    return _ref(repo, ("rev-parse", "-q", "--verify", ref), user_environment(environ))
+    asked = ("rev-parse", "-q", "--verify", ref)
+    return text(git_in(repo, environ, *asked, accept=(0, 1)).stdout).strip()
 
 
 def is_ancestor(repo: Repository, commit: str, of: str, environ: Mapping[str, str]) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from driver.filesystem.tree import Signature, snapshot
-from driver.git.command import raw, records, run_git, user_environment
+from driver.git.command import raw, records
 from driver.git.private_git import PrivateGit, Repository
 from driver.git.remote import Remote
+from driver.git.repository import git_in
 from state_store.documents.errors import CannotRunError
 
 PRE_COMMIT, COMMIT_MSG, PRE_PUSH = "pre-commit", "commit-msg", "pre-push"
@@ -70,18 +71,16 @@ def copy_hooks(
 
 def hooks_folder(repository: Repository, environ: Mapping[str, str]) -> Path:
     """The folder in which git looks for the user's hooks."""
-    at = (f"--git-dir={repository.git_dir}", f"--work-tree={repository.top}")
-    asked = (*at, "config", "-z", "--type=path", "--get-all", "core.hooksPath")
-    done = run_git(asked, cwd=repository.top, env=user_environment(environ), accept=(0, 1))
+    asked = ("config", "-z", "--type=path", "--get-all", "core.hooksPath")
+    done = git_in(repository, environ, *asked, accept=(0, 1))
     theirs = records(done.stdout)[:-1]  # the last one is ours, which switches hooks off
     return repository.top / theirs[-1] if theirs else repository.common_dir / "hooks"
 
 
 def remote_refs(repository: Repository, remote: str, environ: Mapping[str, str]) -> bytes:
     """A remote's branches as the user's repository last saw them: lines of a `packed-refs`."""
-    asked = (f"--git-dir={repository.git_dir}", "for-each-ref",
-             "--format=%(objectname) %(refname)", f"refs/remotes/{remote}/")  # fmt: skip
-    return run_git(asked, cwd=repository.top, env=user_environment(environ)).stdout
+    asked = ("for-each-ref", "--format=%(objectname) %(refname)", f"refs/remotes/{remote}/")
+    return git_in(repository, environ, *asked).stdout
 
 
 def show_remote(git_dir: Path, remote: Remote, refs: bytes) -> None:
