@@ -1,8 +1,4 @@
-"""The commits that ship: what each says and holds, made from proven trees and signed.
-
-A line of items is a commit each, or one for all of them. Which items those are is `ship`'s
-decision, and where they go is `publish`'s.
-"""
+"""Builds and signs the commits of a batch from proven trees: one for each item, or one for all."""
 
 from __future__ import annotations
 
@@ -19,8 +15,8 @@ from driver.workspace.clone_context import CloneContext
 BATCH = "batch"
 
 
-def specs_of(line: Batch, wave: Wave) -> list[CommitSpec]:
-    """A commit for each item of a line."""
+def specs_of(batch: Batch, wave: Wave) -> list[CommitSpec]:
+    """A commit for each item of a batch."""
     anchor = wave.recorder.anchor
     return [
         _spec(
@@ -28,32 +24,32 @@ def specs_of(line: Batch, wave: Wave) -> list[CommitSpec]:
             outcome.changes,
             wave,
         )
-        for (item, outcome), tree in zip(line.entries, line.trees, strict=True)
+        for (item, outcome), tree in zip(batch.entries, batch.trees, strict=True)
     ]
 
 
-def batch_of(line: Batch, ground: CloneContext, wave: Wave, head: str) -> CommitSpec:
-    """One commit for all items of a line that stands on `head`."""
-    items = [(item.spec, item.work_dir) for item, _ in line.entries]
-    tree = line.trees[-1]
+def batch_spec(batch: Batch, context: CloneContext, wave: Wave, head: str) -> CommitSpec:
+    """The single commit for all items of a batch that stands on `head`."""
+    items = [(item.spec, item.work_dir) for item, _ in batch.entries]
+    tree = batch.trees[-1]
     message = commit_message(items, wave.wave_id, tree, wave.recorder.anchor)
-    return _spec(message, ground.git.changes(ground.git.tree_of(head), tree), wave)
+    return _spec(message, context.git.changes(context.git.tree_of(head), tree), wave)
 
 
-def made(
-    line: Batch, ground: CloneContext, head: str, specs: Sequence[CommitSpec]
+def commits_of(
+    batch: Batch, context: CloneContext, head: str, specs: Sequence[CommitSpec]
 ) -> tuple[Commit, ...]:
-    """The commit of each item of a line; one for all where there is but one spec.
+    """The commit of each item of a batch; a single spec gives the same commit for all.
 
     Raises GitError, also where the user's key does not sign any more.
     """
-    trees = line.trees[-len(specs) :]
-    commits = ground.git.import_commits(head, specs)
+    trees = batch.trees[-len(specs) :]
+    commits = context.git.import_commits(head, specs)
     if tuple(commit.tree for commit in commits) != trees:
         raise AssertionError("a commit's tree is not the tree that was proven")
-    if ground.signer is not None:
-        commits = ground.signer.signed(ground.git.path, head, specs, trees)
-    return commits if len(commits) == len(line.entries) else commits * len(line.entries)
+    if context.signer is not None:
+        commits = context.signer.signed(context.git.path, head, specs, trees)
+    return commits if len(commits) == len(batch.entries) else commits * len(batch.entries)
 
 
 def _spec(message: str, changes: Sequence[Change], wave: Wave) -> CommitSpec:

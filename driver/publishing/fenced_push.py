@@ -56,7 +56,7 @@ class Push:
     """A push of a batch's last commit as a new `branch`, or `onto` an existing one. `knows` is True
     for publications that are no reason to hold it back."""
 
-    ground: CloneContext
+    context: CloneContext
     remote: Remote
     commit: str
     branch: str
@@ -86,9 +86,9 @@ class Push:
         return PushResult(False, why, FAILED)
 
     def _turn(self, *, fenced: bool) -> PushResult:
-        git, environ, ref = self.ground.git, self.ground.environ, f"{HEADS}{self.branch}"
+        git, environ, ref = self.context.git, self.context.environ, f"{HEADS}{self.branch}"
         # Some waves publish directly on the target.
-        target = self.ground.repository.branch or self.branch
+        target = self.context.repository.branch or self.branch
         asked = (_WAVES_ASKED, ref, f"{HEADS}{target}", FENCE)
         there = refs_on(git.path, environ, self.remote, *asked)
         if isinstance(there, PushResult):
@@ -104,7 +104,7 @@ class Push:
 
     def _check(self, there: Mapping[str, str]) -> PushResult:
         """Read the published items of the branches `there`; not ok if they cannot be fetched."""
-        git, base = self.ground.git, [self.ground.base]
+        git, base = self.context.git, [self.context.base]
         heads = {ref: at for ref, at in there.items() if ref.startswith(HEADS)}
         if not (got := bring(git, self.remote, heads)).ok:
             return got

@@ -1,7 +1,7 @@
-"""Asking the user's own hooks, at the ship and nowhere else: each commit, its message, the push.
+"""Runs the user's own hooks before a batch is shipped: for each commit, its message, the push.
 
-They run on checkouts of ours that show what git would show them. What they change there is not
-taken; of a message it is, as long as later runs can find the commit by it.
+They run in checkouts of ours that look as git would show them. Their changes to files are not
+taken; a changed message is, as long as later runs can find the commit by it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from driver.git.command import raw, redacted, text
 from driver.git.private_git import CommitSpec
 from driver.git.remote import Remote, head_on
 from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, remote_refs, show_remote
-from driver.merge_queue import batch_result as together
 from driver.merge_queue.batch import Batch
+from driver.merge_queue.batch_result import FOLDER
 from driver.policy.judgement import Judgement
 from driver.publishing.publish import branch_to_be
 from driver.run_state.context import Wave
@@ -31,119 +31,119 @@ from driver.workspace.clone_context import CloneContext
 from driver.workspace.test_checkouts import TreeCheckout
 from state_store.documents.errors import CannotRunError
 
-_MAX_TOLD, _MAX_SAID, _MAX_NAMED = 600, 4000, 20
+_MAX_QUOTED, _MAX_SHOWN, _MAX_NAMED = 600, 4000, 20
 _MESSAGE = ".git/COMMIT_EDITMSG"
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What hooks say of a line: its commits as they may be made, and who may not be in it."""
+    """The answer of hooks about a batch: the allowed commits, and the refused items."""
 
     specs: tuple[CommitSpec, ...]
     refused: tuple[ItemOutcome, ...] = ()
 
 
 class AskedHooks:
-    """The hooks for one shipment. What was answered once is not asked again."""
+    """The hooks for one shipment. No hook is run twice for the same commit."""
 
-    def __init__(self, ground: CloneContext, wave: Wave) -> None:
-        self._ground = ground
+    def __init__(self, context: CloneContext, wave: Wave) -> None:
+        self._context = context
         self._wave = wave
         self._judged: dict[tuple[str, str], Judgement | None] = {}
         self._messages: dict[str, str | Judgement] = {}
-        self._seen = ground.hooks.taken
+        self._seen = context.hooks.taken
 
-    def of_line(
-        self, line: Batch, specs: Sequence[CommitSpec], head: str, *, messages: bool = True
+    def of_batch(
+        self, batch: Batch, specs: Sequence[CommitSpec], head: str, *, messages: bool = True
     ) -> Allowed:
-        """Ask pre-commit, and of `messages` commit-msg, of each commit of a line that stands on
-        `head`.
+        """Run pre-commit, and with `messages` commit-msg, for each commit of a batch on `head`.
 
-        Raises InterruptedWaveError when the wave is stopped meanwhile, CannotRunError where
-        somebody changed the copies of the hooks.
+        Raises InterruptedWaveError if the wave is stopped meanwhile, CannotRunError if the copies
+        of the hooks were changed.
         """
-        hooks = self._ground.hooks
+        hooks = self._context.hooks
         if not specs or not (hooks.path(PRE_COMMIT) or (messages and hooks.path(COMMIT_MSG))):
             return Allowed(tuple(specs))
-        commits = self._ground.git.import_commits(head, specs)
+        commits = self._context.git.import_commits(head, specs)
         parents = (head, *(commit.commit for commit in commits))
         allowed, refused = list[CommitSpec](), list[ItemOutcome]()
         for (item, outcome), spec, tree, parent in zip(
-            line.entries, specs, line.trees, parents, strict=False
+            batch.entries, specs, batch.trees, parents, strict=False
         ):
-            said = self._of_commit(item.slug, spec, tree, parent, head, messages)
-            if isinstance(said, Judgement):
-                refused.append(replace(outcome, verdict=said.verdict, reason=said.reason))
+            answer = self._of_commit(item.slug, spec, tree, parent, head, messages)
+            if isinstance(answer, Judgement):
+                refused.append(replace(outcome, verdict=answer.verdict, reason=answer.reason))
             else:
-                allowed.append(replace(spec, message=said))
+                allowed.append(replace(spec, message=answer))
         return Allowed(tuple(allowed), tuple(refused))
 
-    def of_batch(self, spec: CommitSpec, tree: str, head: str) -> CommitSpec | Judgement:
-        """Ask commit-msg of the one commit of several items: it with its message, or why not."""
-        if self._ground.hooks.path(COMMIT_MSG) is None:
+    def of_message(self, spec: CommitSpec, tree: str, head: str) -> CommitSpec | Judgement:
+        """Run commit-msg for the single commit of several items; returns the commit with its
+        message, or the refusal."""
+        if self._context.hooks.path(COMMIT_MSG) is None:
             return spec
         if spec.message not in self._messages:
-            with self._standing(tree, head) as place:
-                said = self._of_message(together.FOLDER, place, spec.message)
-            self._messages[spec.message] = said
-        told = self._messages[spec.message]
-        return told if isinstance(told, Judgement) else replace(spec, message=told)
+            with self._staged(tree, head) as checkout:
+                answer = self._message_allowed(FOLDER, checkout, spec.message)
+            self._messages[spec.message] = answer
+        known = self._messages[spec.message]
+        return known if isinstance(known, Judgement) else replace(spec, message=known)
 
     def of_push(self, remote: Remote | None, tip: str, *, is_new: bool) -> str:
-        """Why pre-push lets nothing out; "" when it does, or there is none."""
-        hook = self._ground.hooks.path(PRE_PUSH)
+        """The refusal of pre-push; "" if it allows the push, or there is none."""
+        hook = self._context.hooks.path(PRE_PUSH)
         if hook is None or remote is None:
             return ""
-        git, ref = self._ground.git, f"refs/heads/{self._branch}"
-        there = "" if is_new else head_on(git.path, self._ground.environ, remote, self._branch)
-        told = f"{ref} {tip} {ref} {there or '0' * len(tip)}\n"
-        with self._standing(git.tree_of(tip), tip) as place:
+        git, ref = self._context.git, f"refs/heads/{self._branch}"
+        there = "" if is_new else head_on(git.path, self._context.environ, remote, self._branch)
+        line = f"{ref} {tip} {ref} {there or '0' * len(tip)}\n"
+        with self._staged(git.tree_of(tip), tip) as checkout:
             argv = (str(hook), remote.name, remote.url)
-            done = self._run(together.FOLDER, PRE_PUSH, argv, place, raw(told))
-        judged = self._judge(together.FOLDER, PRE_PUSH, done)
+            done = self._run(FOLDER, PRE_PUSH, argv, checkout, raw(line))
+        judged = self._judge(FOLDER, PRE_PUSH, done)
         return judged.reason if judged else ""
 
     def _of_commit(
         self, slug: str, spec: CommitSpec, tree: str, parent: str, head: str, messages: bool
     ) -> str | Judgement:
-        """The message to commit with, or why not to."""
+        """The message to commit with, or the refusal."""
         if not messages:
             self._messages[spec.message] = spec.message
         if (slug, head) in self._judged and spec.message in self._messages:
             return self._judged[slug, head] or self._messages[spec.message]
-        with self._standing(tree, parent) as place:
+        with self._staged(tree, parent) as checkout:
             if (slug, head) not in self._judged:
-                self._judged[slug, head] = self._of_files(slug, place, tree)
+                self._judged[slug, head] = self._of_files(slug, checkout, tree)
             refusal = self._judged[slug, head]
             if refusal is None and messages:
-                self._messages[spec.message] = self._of_message(slug, place, spec.message)
+                self._messages[spec.message] = self._message_allowed(slug, checkout, spec.message)
             return refusal or self._messages[spec.message]
 
     @contextmanager
-    def _standing(self, tree: str, commit: str) -> Iterator[TreeCheckout]:
+    def _staged(self, tree: str, commit: str) -> Iterator[TreeCheckout]:
         """A checkout of `tree` whose branch is at `commit`: what differs is staged."""
-        with self._ground.test_checkout(tree) as place:
-            self._ground.show_as_staged(place, commit, self._branch)
-            if self._ground.remote is not None:
-                show_remote(place.path / ".git", self._ground.remote, self._remote_refs)
-            yield place
+        with self._context.test_checkout(tree) as checkout:
+            self._context.show_as_staged(checkout, commit, self._branch)
+            if self._context.remote is not None:
+                show_remote(checkout.path / ".git", self._context.remote, self._remote_refs)
+            yield checkout
 
     @cached_property
     def _branch(self) -> str:
-        return branch_to_be(self._ground, self._wave)
+        return branch_to_be(self._context, self._wave)
 
     @cached_property
     def _remote_refs(self) -> bytes:
-        ground, remote = self._ground, self._ground.remote
-        return remote_refs(ground.repository, remote.name, ground.environ) if remote else b""
+        context, remote = self._context, self._context.remote
+        return remote_refs(context.repository, remote.name, context.environ) if remote else b""
 
-    def _of_files(self, slug: str, place: TreeCheckout, tree: str) -> Judgement | None:
-        hook = self._ground.hooks.path(PRE_COMMIT)
+    def _of_files(self, slug: str, checkout: TreeCheckout, tree: str) -> Judgement | None:
+        hook = self._context.hooks.path(PRE_COMMIT)
         if hook is None:
             return None
-        done = self._run(slug, PRE_COMMIT, (str(hook),), place)
-        staged = self._ground.git.staged(place.path / ".git" / "index", tree)
-        changed = sorted({*place.tampered(), *staged})
+        done = self._run(slug, PRE_COMMIT, (str(hook),), checkout)
+        staged = self._context.git.staged(checkout.path / ".git" / "index", tree)
+        changed = sorted({*checkout.tampered(), *staged})
         judged = self._judge(slug, PRE_COMMIT, done)
         if not changed or (judged and judged.verdict is Verdict.UNDECIDED):
             return judged
@@ -153,13 +153,13 @@ class AskedHooks:
         told = f"{wants}, which would ship what was not proven: have the item do it{also}"
         return Judgement(Verdict.REFUSED, told)
 
-    def _of_message(self, slug: str, place: TreeCheckout, message: str) -> str | Judgement:
-        hook = self._ground.hooks.path(COMMIT_MSG)
+    def _message_allowed(self, slug: str, checkout: TreeCheckout, message: str) -> str | Judgement:
+        hook = self._context.hooks.path(COMMIT_MSG)
         if hook is None:
             return message
-        file = place.path / _MESSAGE
+        file = checkout.path / _MESSAGE
         file.write_bytes(raw(message))
-        done = self._run(slug, COMMIT_MSG, (str(hook), _MESSAGE), place)
+        done = self._run(slug, COMMIT_MSG, (str(hook), _MESSAGE), checkout)
         if judged := self._judge(slug, COMMIT_MSG, done):
             return judged
         made = text(file.read_bytes()) if file.is_file() else ""
@@ -169,7 +169,7 @@ class AskedHooks:
         )  # fmt: skip
 
     def _run(
-        self, owner: str, name: str, argv: Sequence[str], place: TreeCheckout, stdin: bytes = b""
+        self, owner: str, name: str, argv: Sequence[str], checkout: TreeCheckout, stdin: bytes = b""
     ) -> Finished:
         wave, ship = self._wave, self._wave.settings.ship
         who = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}
@@ -180,32 +180,32 @@ class AskedHooks:
         }
         command = Command(
             (*_starter(Path(argv[0])), *argv),
-            place.path,
+            checkout.path,
             environment,
             ship.hook_timeout_s,
             stdin=stdin,
             output=wave.scratch(owner) / name,
         )
         wave.gates.stop.check()
-        if self._ground.hooks.seen() != self._seen:
+        if self._context.hooks.seen() != self._seen:
             raise CannotRunError(
-                f"the copies of your hooks in {self._ground.hooks.root} were changed while agents"
+                f"the copies of your hooks in {self._context.hooks.root} were changed while agents"
                 " or tests were at work: nothing is shipped; run again"
             )
         done = wave.processes.run(command, name=f"{name} hook")
-        self._seen = self._ground.hooks.seen()
-        wave.gates.stop.check()  # what was cut off says nothing of anybody
+        self._seen = self._context.hooks.seen()
+        wave.gates.stop.check()  # the answer of an interrupted hook does not count
         return done
 
     def _judge(self, owner: str, name: str, done: Finished) -> Judgement | None:
-        """What a hook that has run says; nobody is to blame for one that does not end."""
+        """The refusal of a hook that has run; UNDECIDED if it did not finish."""
         if done.exit_code == 0:
             return None
-        said = redacted(f"{done.stdout.rstrip()}\n{done.stderr.rstrip()}".strip())
-        said = without_secrets(said, self._wave.settings)
-        if said:
-            self._wave.recorder.say(f"{owner}: {name}:\n{bounded(safe_text(said), _MAX_SAID)}")
-        told = safe_line(" ".join(bounded(said, _MAX_TOLD).split()))
+        output = redacted(f"{done.stdout.rstrip()}\n{done.stderr.rstrip()}".strip())
+        output = without_secrets(output, self._wave.settings)
+        if output:
+            self._wave.recorder.say(f"{owner}: {name}:\n{bounded(safe_text(output), _MAX_SHOWN)}")
+        quoted = safe_line(" ".join(bounded(output, _MAX_QUOTED).split()))
         if done.ending is Ending.TIMED_OUT:
             limit = f"{self._wave.settings.ship.hook_timeout_s:g} s ([ship] hook_timeout_s)"
             why = f"the {name} hook did not end within {limit} and was ended"
@@ -214,11 +214,11 @@ class AskedHooks:
         else:
             why = f"the {name} hook says no (exit {done.exit_code})"
         verdict = Verdict.UNDECIDED if done.exit_code is None else Verdict.REFUSED
-        return Judgement(verdict, f"{why}{': ' if told else ''}{told}")
+        return Judgement(verdict, f"{why}{': ' if quoted else ''}{quoted}")
 
 
 def _starter(hook: Path) -> tuple[str, ...]:
-    """What has to stand before a hook's name to run it, as git does for scripts without `#!`."""
+    """The words before a hook's name that run it, as git does for scripts without `#!`."""
     if os.name == "nt":
         return ("sh",)
     with hook.open("rb") as file:
@@ -227,6 +227,6 @@ def _starter(hook: Path) -> tuple[str, ...]:
 
 
 def _can_be_found(made: str, message: str) -> bool:
-    """Whether a message ends in all the trailers that it was given."""
+    """True if the changed message still ends in all the trailers of `message`."""
     trailers = set(message.rstrip("\n").split("\n\n")[-1].splitlines())
     return trailers <= set(made.rstrip().split("\n\n")[-1].splitlines())

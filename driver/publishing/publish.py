@@ -1,8 +1,8 @@
-"""Put a line of commits where it was meant to go: a wave branch, or the branch checked out.
+"""Publishes a batch of commits: on a wave branch, or onto the branch that is checked out.
 
-What is about to be published is announced first, so that whoever finds it unfinished goes on with
-the same commits. Nothing is forced, nothing is merged, and whatever a remote refuses stays on a
-branch of the user's repository. Which commits these are is `ship`'s decision.
+The publication is announced first, so that a later run that finds it unfinished goes on with the
+same commits (`pending`). Nothing is forced, nothing is merged, and commits that a remote refuses
+stay on a branch of the user's repository.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from driver.domain.commit_message import branch_names, pending_ref
 from driver.domain.results import Shipment
 from driver.git.branch_view import HEADS
-from driver.git.private_git import Commit, GitError, PushResult, Remote, Repository, tip_of
+from driver.git.private_git import Commit, GitError, PushResult, Remote
 from driver.git.push_result import ADVANCED
-from driver.git.repository import move_ahead
 from driver.limits.admission import gate_word
 from driver.merge_queue.batch import Batch
 from driver.publishing.fenced_push import Push, ShippedElsewhereError
@@ -31,12 +30,12 @@ PUSH_FAILED = "git_push_failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
-    """A line of items as commits, in the same order, ready to be published with these `notes`."""
+class CommittedBatch:
+    """A batch with the commit of each item, ready to be published with these `notes`."""
 
-    ground: CloneContext
+    context: CloneContext
     notes: tuple[str, ...]
-    line: Batch
+    batch: Batch
     commits: tuple[Commit, ...]
     wave: Wave
 
@@ -45,145 +44,161 @@ class Publication:
         return self.commits[-1].commit
 
 
-def publish(shipment: Shipment, cargo: Publication) -> Shipment:
-    """The shipment with what became of it. Raises LeasedElsewhereError, ShippedElsewhereError,
-    StoppedByPolicyError and InterruptedWaveError while nothing has been published yet."""
-    onto_target = cargo.wave.shipping.onto_target
+def publish(shipment: Shipment, work: CommittedBatch) -> Shipment:
+    """Publish the batch; returns the shipment with the result.
+
+    Raises LeasedElsewhereError, ShippedElsewhereError, StoppedByPolicyError and
+    InterruptedWaveError while nothing has been published yet.
+    """
+    entries = work.batch.entries
+    shipment = replace(
+        shipment,
+        files_count=sum(len(outcome.changes) for _, outcome in entries),
+        batch_runs=tuple((item.slug, outcome.batch_runs) for item, outcome in entries),
+    )
+    onto_target = work.wave.shipping.onto_target
     try:
-        return (_to_target if onto_target else _to_wave_branch)(shipment, cargo)
+        return (_to_target if onto_target else _to_wave_branch)(shipment, work)
     except GitError as error:
         return failed(shipment, "git_commit_failed", str(error))
 
 
-def keep(shipment: Shipment, cargo: Publication) -> Shipment:
-    """The shipment with its commits on a wave branch here, which is all that becomes of them."""
+def keep(shipment: Shipment, work: CommittedBatch) -> Shipment:
+    """Only put the commits on a wave branch here; returns the shipment that says so."""
     try:
-        branch = _keep(cargo, _free_branch(cargo.ground, cargo.wave, cargo.tip))
+        branch = _free_branch(work.context, work.wave, work.tip)
+        return _kept_after_failure(shipment, work, branch)
     except GitError as error:
         return _warned(shipment, str(error))
-    return _saying_where(_kept(shipment, branch, cargo.tip))
 
 
-def branch_to_be(ground: CloneContext, wave: Wave) -> str:
-    """The branch that hooks see themselves on."""
-    current = ground.repository.branch if wave.shipping.onto_target else None
-    return current or _free_branch(ground, wave)
+def branch_to_be(context: CloneContext, wave: Wave) -> str:
+    """The branch that hooks see checked out."""
+    current = context.repository.branch if wave.shipping.onto_target else None
+    return current or _free_branch(context, wave)
 
 
 def failed(shipment: Shipment, error: str, detail: str) -> Shipment:
     return replace(shipment, error=error, detail=detail)
 
 
-def _to_wave_branch(shipment: Shipment, cargo: Publication) -> Shipment:
-    ground, branch = cargo.ground, _free_branch(cargo.ground, cargo.wave, cargo.tip)
-    _announce(cargo, branch)
-    sealed = is_sealed(ground)
-    if sealed:
-        shipment = replace(shipment, branch=branch, committed=True)
-    else:
-        shipment = _kept(shipment, _keep(cargo, branch), cargo.tip)
-    notes = [_detached(ground.repository), _SEALED if sealed else "", *cargo.notes]
-    if ground.remote is None:
+def is_sealed(context: CloneContext) -> bool:
+    """True if only the remote can keep the work: the repository here is not writable."""
+    return context.remote is not None and not os.access(context.repository.objects, os.W_OK)
+
+
+def _to_wave_branch(shipment: Shipment, work: CommittedBatch) -> Shipment:
+    context, branch = work.context, _free_branch(work.context, work.wave, work.tip)
+    _announce(work, branch)
+    sealed, repository = is_sealed(context), context.repository
+    if not sealed:
+        _put_on_branch(work, branch)
+    shipment = replace(
+        shipment, branch=branch, committed=True, kept=shipment.kept if sealed else work.tip
+    )
+    detached = f"started from a detached HEAD at {repository.head[:12]}"
+    notes = ["" if repository.branch else detached, _SEALED if sealed else "", *work.notes]
+    if context.remote is None:
         notes.append("no remote: the branch is in this repository only")
     else:
-        shipment = _stopped(shipment, cargo) or _pushed(
-            shipment, _once(cargo, ground.remote, branch, f"{HEADS}{branch}", onto=False)
-        )
+        try:
+            work.wave.gates.check()
+        except StoppedByPolicyError as stopped:
+            # It is announced, so the next run pushes it.
+            why = f"{stopped}; not pushed yet, the next run does that"
+            shipment = failed(shipment, gate_word(stopped), why)
+        else:
+            answer = _push(work, context.remote, branch, f"{HEADS}{branch}", onto=False)
+            shipment = _pushed(shipment, answer)
     if shipment.error:
         return shipment if sealed else _saying_where(shipment)
-    return _done(shipment, cargo, *notes)
+    return _done(shipment, work, *notes)
 
 
-def _to_target(shipment: Shipment, cargo: Publication) -> Shipment:
-    """Push, then move the branch here ahead; a refusal of either leaves the commits on a wave
+def _to_target(shipment: Shipment, work: CommittedBatch) -> Shipment:
+    """Push, then move the branch here ahead; after a refusal of either the commits stay on a wave
     branch."""
-    ground, target = cargo.ground, cargo.ground.repository.branch
+    context, target, tip = work.context, work.context.repository.branch, work.tip
     if target is None:
         why = "HEAD is detached, so there is no checked-out branch to commit to"
-        return keep(failed(shipment, "git_commit_failed", why), cargo)
-    branch = _free_branch(ground, cargo.wave, cargo.tip)
-    _announce(cargo, branch, target)
-    cargo.wave.gates.check()
-    if ground.remote is not None:
-        answer = _once(cargo, ground.remote, target, pending_ref(cargo.tip), onto=True)
+        return keep(failed(shipment, "git_commit_failed", why), work)
+    branch = _free_branch(context, work.wave, tip)
+    _announce(work, branch, target)
+    work.wave.gates.check()
+    if context.remote is not None:
+        answer = _push(work, context.remote, target, pending_ref(tip), onto=True)
         shipment = _pushed(shipment, answer)
         if answer.kind == ADVANCED:
             shipment = replace(shipment, error=TARGET_ADVANCED)
-    if not shipment.error:
-        shipment = _move_ahead(shipment, ground, target, cargo.tip)
-    if not shipment.error:
-        return _done(replace(shipment, branch=target), cargo, *cargo.notes)
-    return _saying_where(_kept(shipment, _keep(cargo, branch), cargo.tip))
+    if shipment.error:
+        return _kept_after_failure(shipment, work, branch)
+    refusal, note = context.branches.move_ahead(target, tip), ""
+    if refusal and not shipment.pushed:
+        refused = failed(shipment, "git_commit_failed", refusal)
+        return _kept_after_failure(refused, work, branch)
+    if refusal:
+        note = f"pushed, but not checked out here: {refusal}"
+    else:
+        context.git.delete_ref(context.repository, tip, pending_ref(tip))
+        note = "" if shipment.pushed else "no remote: committed in this repository only"
+    return _done(_warned(replace(shipment, branch=target), note), work, *work.notes)
 
 
-def _announce(cargo: Publication, branch: str, target: str | None = None) -> None:
-    """Write down what is about to be published, unless another run has an item of it by now.
+def _announce(work: CommittedBatch, branch: str, target: str | None = None) -> None:
+    """Record what is about to be published, unless another run has taken over an item of it.
 
-    From here on this shipment is what becomes of the items: whoever finds it unfinished puts these
-    commits on this branch or on to `target`, so they have to be in the user's repository before.
-    Where nothing can be written there, what did not get to the remote is proven and made anew.
+    A later run that finds this publication unfinished puts the same commits on this branch or onto
+    `target`, so they are stored in the user's repository first. If it is not writable, commits that
+    did not reach the remote are proven and made anew.
     """
-    repository = cargo.ground.repository
-    if not is_sealed(cargo.ground):
-        cargo.ground.git.create_ref(repository, cargo.tip, pending_ref(cargo.tip))
-    entries = zip(cargo.line.entries, cargo.commits, strict=True)
-    told = {item.key: (outcome, c.commit) for (item, outcome), c in entries}
+    repository = work.context.repository
+    if not is_sealed(work.context):
+        work.context.git.create_ref(repository, work.tip, pending_ref(work.tip))
+    entries = zip(work.batch.entries, work.commits, strict=True)
+    items = {item.key: (outcome, made.commit) for (item, outcome), made in entries}
     try:
-        cargo.wave.recorder.shipping(told, branch, cargo.tip, target)
+        work.wave.recorder.shipping(items, branch, work.tip, target)
     except LeasedElsewhereError:
-        cargo.ground.git.delete_ref(repository, cargo.tip, pending_ref(cargo.tip))
+        work.context.git.delete_ref(repository, work.tip, pending_ref(work.tip))
         raise
 
 
-def _once(cargo: Publication, remote: Remote, branch: str, kept: str, *, onto: bool) -> PushResult:
-    """Push, or take back what was announced, and the ref `kept` with it, where others have shipped
-    some of the items. Raises ShippedElsewhereError."""
-    ground = cargo.ground
+def _push(
+    work: CommittedBatch, remote: Remote, branch: str, kept: str, *, onto: bool
+) -> PushResult:
+    """Push once. If another instance has published an item, drop the announcement and the ref
+    `kept`, and raise ShippedElsewhereError."""
+    context = work.context
     try:
-        return Push(ground, remote, cargo.tip, branch, cargo.wave.knows, onto).once()
+        return Push(context, remote, work.tip, branch, work.wave.knows, onto).once()
     except ShippedElsewhereError:
-        ground.git.delete_ref(ground.repository, cargo.tip, kept)
-        cargo.wave.recorder.unannounced(cargo.tip)
+        context.git.delete_ref(context.repository, work.tip, kept)
+        work.wave.recorder.unannounced(work.tip)
         raise
 
 
-def _free_branch(ground: CloneContext, wave: Wave, tip: str = "") -> str:
+def _free_branch(context: CloneContext, wave: Wave, tip: str = "") -> str:
+    """The first name for a wave branch that is free, or already at `tip`."""
     names = branch_names(wave.wave_id, time.strftime("%Y-%m-%d"))
-    if tip_of(ground.repository, "wave", ground.environ):
-        # No name below `wave/` is free where a branch is called `wave`.
+    if context.branches.tip("wave"):
+        # No name below `wave/` is free if a branch is called `wave`.
         names = (name.replace("/", "-") for name in names)
-    return next(n for n in names if tip_of(ground.repository, n, ground.environ) in ("", tip))
+    return next(name for name in names if context.branches.tip(name) in ("", tip))
 
 
-def is_sealed(ground: CloneContext) -> bool:
-    """Whether the remote is the only place where the work can be kept."""
-    return ground.remote is not None and not os.access(ground.repository.objects, os.W_OK)
+def _put_on_branch(work: CommittedBatch, branch: str) -> None:
+    git, repository = work.context.git, work.context.repository
+    git.create_ref(repository, work.tip, f"{HEADS}{branch}")
+    git.delete_ref(repository, work.tip, pending_ref(work.tip))
 
 
-def _keep(cargo: Publication, branch: str) -> str:
-    """Put the commits on a branch of the user's repository, where nothing can lose them."""
-    ground = cargo.ground
-    ground.git.create_ref(ground.repository, cargo.tip, f"refs/heads/{branch}")
-    ground.git.delete_ref(ground.repository, cargo.tip, pending_ref(cargo.tip))
-    return branch
-
-
-def _kept(shipment: Shipment, branch: str, tip: str) -> Shipment:
-    return replace(shipment, branch=branch, committed=True, kept=tip)
+def _kept_after_failure(shipment: Shipment, work: CommittedBatch, branch: str) -> Shipment:
+    _put_on_branch(work, branch)
+    return _saying_where(replace(shipment, branch=branch, committed=True, kept=work.tip))
 
 
 def _saying_where(shipment: Shipment) -> Shipment:
     return replace(shipment, detail=f"{shipment.detail} (kept on branch {shipment.branch} here)")
-
-
-def _stopped(shipment: Shipment, cargo: Publication) -> Shipment | None:
-    """The shipment when no push may start any more; it is announced, so the next run makes it."""
-    try:
-        cargo.wave.gates.check()
-    except StoppedByPolicyError as stopped:
-        why = f"{stopped}; not pushed yet, the next run does that"
-        return failed(shipment, gate_word(stopped), why)
-    return None
 
 
 def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
@@ -192,27 +207,12 @@ def _pushed(shipment: Shipment, answer: PushResult) -> Shipment:
     return replace(failed(shipment, PUSH_FAILED, answer.reason), push_error=answer.kind)
 
 
-def _move_ahead(shipment: Shipment, ground: CloneContext, target: str, tip: str) -> Shipment:
-    refusal = move_ahead(ground.repository, target, tip, ground.environ)
-    if refusal and not shipment.pushed:
-        return failed(shipment, "git_commit_failed", refusal)
-    if refusal:
-        return _warned(shipment, f"pushed, but not checked out here: {refusal}")
-    ground.git.delete_ref(ground.repository, tip, pending_ref(tip))
-    return _warned(
-        shipment, "" if shipment.pushed else "no remote: committed in this repository only"
-    )
-
-
-def _done(shipment: Shipment, cargo: Publication, *notes: str) -> Shipment:
-    made = [
-        (item.slug, commit)
-        for (item, _), commit in zip(cargo.line.entries, cargo.commits, strict=True)
-    ]
+def _done(shipment: Shipment, work: CommittedBatch, *notes: str) -> Shipment:
+    slugs = [item.slug for item, _ in work.batch.entries]
     shipped = replace(
         shipment,
-        commits=tuple((slug, one.commit) for slug, one in made),
-        trees=tuple((slug, one.tree) for slug, one in made),
+        commits=tuple((s, one.commit) for s, one in zip(slugs, work.commits, strict=True)),
+        trees=tuple((s, one.tree) for s, one in zip(slugs, work.commits, strict=True)),
         committed=True,
     )
     return _warned(shipped, *notes)
@@ -220,7 +220,3 @@ def _done(shipment: Shipment, cargo: Publication, *notes: str) -> Shipment:
 
 def _warned(shipment: Shipment, *more: str) -> Shipment:
     return replace(shipment, warning="; ".join(filter(None, (*more, shipment.warning))) or None)
-
-
-def _detached(repository: Repository) -> str:
-    return "" if repository.branch else f"started from a detached HEAD at {repository.head[:12]}"

@@ -1,26 +1,25 @@
-"""Decide what of one repository's verified work ships: integrate, ask the hooks, commit.
+"""Ships one repository's verified work: integrates it, asks the hooks, commits, publishes.
 
 The commits are built from proven trees in a git dir of our own; the user's checkout, index and
-config are watched (`tripwire`) and never written. Where the commits then go is `publish`'s.
+config are watched by the checkout guard and never written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from driver.backlog.publication_status import PublishedItem
 from driver.checkout_guard.guard import TOGETHER, CheckoutChange, names_of, warning
 from driver.domain.commit_message import item_name
 from driver.domain.results import ItemOutcome, Shipment, Verdict
 from driver.git.private_git import CommitSpec, GitError
 from driver.merge_queue.batch import Batch, Entry, Integration
 from driver.policy.judgement import Judgement
-from driver.publishing.commit_builder import BATCH, batch_of, made, specs_of
+from driver.publishing.commit_builder import BATCH, batch_spec, commits_of, specs_of
 from driver.publishing.fenced_push import ShippedElsewhereError, describe
 from driver.publishing.hook_gate import AskedHooks
-from driver.publishing.publish import TARGET_ADVANCED, Publication, failed, keep, publish
+from driver.publishing.publish import TARGET_ADVANCED, CommittedBatch, failed, keep, publish
 from driver.run_state.context import Wave
 from driver.run_state.leases import LeasedElsewhereError
 from driver.workspace.base_branch import Head, current_head
@@ -31,7 +30,7 @@ HOOK_REFUSED = "hook_refused"
 
 
 class _MovedOnError(Exception):
-    """The branch is further now, and nothing has been published."""
+    """The branch has new commits, and nothing has been published."""
 
     def __init__(self, head: Head) -> None:
         super().__init__(head)
@@ -39,237 +38,180 @@ class _MovedOnError(Exception):
 
 
 class _WithdrawnError(Exception):
-    """People want items of the line no more, why by slug, and nothing has been published."""
+    """The user withdrew items of the batch; `reasons` by slug. Nothing has been published."""
 
-    def __init__(self, no_more: Mapping[str, str]) -> None:
-        super().__init__(no_more)
-        self.no_more = no_more
-
-
-@dataclass(frozen=True, slots=True)
-class _Shippable:
-    """A line with its commits as they may be made, or `no`: why they may not, after all."""
-
-    line: Batch
-    specs: tuple[CommitSpec, ...]
-    no: str = ""
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
 
 
-def ship(ground: CloneContext, entries: Sequence[Entry], wave: Wave) -> Shipment:
+def ship(context: CloneContext, entries: Sequence[Entry], wave: Wave) -> Shipment:
     """Integrate, commit and publish the verified `entries` of one repository.
 
     Raises GateClosedError or InterruptedWaveError while nothing has been published yet.
     """
     wave.gates.check()
-    integration = _on(ground, wave, current_head(ground, ground.base))
-    entries, lost = _still_wanted(entries, _withdrawn(entries, wave))
-    hooks = AskedHooks(ground, wave)
+    integration = _on(context, wave, current_head(context, context.base))
+    entries, evicted = _without(entries, Verdict.WITHDRAWN, _withdrawn(entries, wave))
+    hooks = AskedHooks(context, wave)
     while True:
-        entries, taken = _still_ours(entries, wave)
-        lost += taken
+        foreign = [item.slug for item, _ in entries if not wave.recorder.still_ours(item.key)]
+        reason = "another run took the item over while this one was not heard of"
+        reasons = dict.fromkeys(foreign, reason)
+        entries, more = _without(entries, Verdict.LEASED_ELSEWHERE, reasons)
+        evicted += more
         try:
-            return _ship(integration, ground, entries, lost, wave, hooks)
-        except LeasedElsewhereError:  # since we asked, and nothing has been published
+            return _ship(integration, context, entries, evicted, wave, hooks)
+        except LeasedElsewhereError:  # lost since the test above; nothing has been published
             continue
         except _WithdrawnError as withdrawn:
-            entries, taken = _still_wanted(entries, withdrawn.no_more)
-            lost += taken
+            entries, more = _without(entries, Verdict.WITHDRAWN, withdrawn.reasons)
+            evicted += more
         except ShippedElsewhereError as others:
-            entries, taken = _not_theirs(entries, others.found)
-            lost += taken
+            named = {item.slug: others.found.get(item_name(item.spec)) for item, _ in entries}
+            reasons = {slug: describe(one) for slug, one in named.items() if one is not None}
+            entries, more = _without(entries, Verdict.SHIPPED_ELSEWHERE, reasons)
+            evicted += more
         except _MovedOnError as moved:
-            integration = _on(ground, wave, moved.head, integration)
+            integration = _on(context, wave, moved.head, integration)
 
 
 def _on(
-    ground: CloneContext, wave: Wave, head: Head, before: Integration | None = None
+    context: CloneContext, wave: Wave, head: Head, before: Integration | None = None
 ) -> Integration:
     if head.note:
         wave.recorder.say(head.note)
-    if head.commit != ground.base:
-        ground.move_checkouts(head.commit)
-        branch, short = ground.repository.branch, head.commit[:12]
+    if head.commit != context.base:
+        context.move_checkouts(head.commit)
+        branch, short = context.repository.branch, head.commit[:12]
         wave.recorder.say(f"{branch} moved on to {short}: everything is proven again on that")
-    return Integration(ground, wave, head, before)
+    return Integration(context, wave, head, before)
 
 
 def _ship(
     integration: Integration,
-    ground: CloneContext,
+    context: CloneContext,
     entries: Sequence[Entry],
-    lost: Sequence[ItemOutcome],
+    evicted: Sequence[ItemOutcome],
     wave: Wave,
     hooks: AskedHooks,
 ) -> Shipment:
-    with ground.checkout_guard.guarded(TOGETHER) if ground.checkout_guard else nullcontext():
-        shippable = _shippable(integration, ground, entries, wave, hooks)
-        strays = _strays(ground)
-    line, head = shippable.line, integration.head.commit
-    shipment = _told_of(integration, ground, (*lost, *line.left_out))
-    shipment = replace(shipment, warning=warning(strays))
-    if no := _why_not(shippable, strays, ground, wave):
-        return failed(shipment, *no)
-    moved = _moved_again(integration, ground)
+    guard = context.checkout_guard
+    with guard.guarded(TOGETHER) if guard else nullcontext():
+        batch, specs, refusal = _shippable(integration, context, entries, wave, hooks)
+        changes = guard.all_changes() if guard else ()
+    head = integration.head.commit
+    shipment = Shipment(
+        str(context.repository.top),
+        evicted=(*evicted, *batch.left_out),
+        onto=head,
+        integration=tuple(integration.receipts),
+        integration_runs=integration.runs,
+        warning=warning(changes),
+    )
+    if not batch.entries:
+        return failed(shipment, "nothing_green_together", "no item left")
+    stop = _reason_to_stop(changes, context, wave)
+    if stop or refusal:
+        return failed(shipment, "checkout_changed" if stop else HOOK_REFUSED, stop or refusal)
+    moved = _moved_again(integration, context)
     wave.gates.check()
-    if no_more := _withdrawn(line.entries, wave):
-        raise _WithdrawnError(no_more)
+    if reasons := _withdrawn(batch.entries, wave):
+        raise _WithdrawnError(reasons)
     try:
-        commits = made(line, ground, head, shippable.specs)
+        commits = commits_of(batch, context, head, specs)
     except GitError as error:
         return failed(shipment, "git_commit_failed", str(error))
-    cargo = Publication(ground, tuple(integration.notes), line, commits, wave)
+    work = CommittedBatch(context, tuple(integration.notes), batch, commits, wave)
     if moved:
-        return keep(failed(shipment, TARGET_ADVANCED, moved), cargo)
-    return _sent(shipment, cargo, hooks)
-
-
-def _sent(shipment: Shipment, cargo: Publication, hooks: AskedHooks) -> Shipment:
-    is_new = not cargo.wave.shipping.onto_target
-    if no := hooks.of_push(cargo.ground.remote, cargo.tip, is_new=is_new):
-        return failed(shipment, HOOK_REFUSED, no)
-    entries = cargo.line.entries
-    together = tuple((item.slug, outcome.batch_runs) for item, outcome in entries)
-    files = sum(len(outcome.changes) for _, outcome in entries)
-    return publish(replace(shipment, files_count=files, batch_runs=together), cargo)
+        return keep(failed(shipment, TARGET_ADVANCED, moved), work)
+    if refusal := hooks.of_push(context.remote, work.tip, is_new=not wave.shipping.onto_target):
+        return failed(shipment, HOOK_REFUSED, refusal)
+    return publish(shipment, work)
 
 
 def _shippable(
     integration: Integration,
-    ground: CloneContext,
+    context: CloneContext,
     entries: Sequence[Entry],
     wave: Wave,
     hooks: AskedHooks,
-) -> _Shippable:
-    """A line that is green everywhere and whose commits the user's hooks allow."""
+) -> tuple[Batch, tuple[CommitSpec, ...], str]:
+    """The batch that is green everywhere, its commits as the user's hooks allow them, and a refusal
+    of the hooks that concerns the whole batch."""
     refused: dict[str, ItemOutcome] = {}
-    batch, head = wave.settings.ship.commit == BATCH, integration.head.commit
+    single, head = wave.settings.ship.commit == BATCH, integration.head.commit
     while True:
-        line = integration.build_batch([e for e in entries if e[0].slug not in refused])
-        answer = hooks.of_line(line, specs_of(line, wave), head, messages=not batch)
+        batch = integration.build_batch([e for e in entries if e[0].slug not in refused])
+        answer = hooks.of_batch(batch, specs_of(batch, wave), head, messages=not single)
         if not answer.refused:
-            line = replace(line, left_out=(*line.left_out, *refused.values()))
-            if not batch or not line.entries:
-                return _Shippable(line, answer.specs)
-            said = hooks.of_batch(batch_of(line, ground, wave, head), line.trees[-1], head)
-            return (
-                _Shippable(line, (), said.reason)
-                if isinstance(said, Judgement)
-                else _Shippable(line, (said,))
-            )
+            break
         for outcome in answer.refused:
             refused[outcome.slug] = outcome
             wave.recorder.say(f"{outcome.slug}: left out: {outcome.reason}")
+    batch = replace(batch, left_out=(*batch.left_out, *refused.values()))
+    if not single or not batch.entries:
+        return batch, answer.specs, ""
+    spec = hooks.of_message(batch_spec(batch, context, wave, head), batch.trees[-1], head)
+    return (batch, (), spec.reason) if isinstance(spec, Judgement) else (batch, (spec,), "")
 
 
-def _told_of(
-    integration: Integration, ground: CloneContext, left_out: tuple[ItemOutcome, ...]
-) -> Shipment:
-    return Shipment(
-        str(ground.repository.top),
-        evicted=left_out,
-        onto=integration.head.commit,
-        integration=tuple(integration.receipts),
-        integration_runs=integration.runs,
-    )
+def _moved_again(integration: Integration, context: CloneContext) -> str:
+    """The reason to stop after the branch moved on a second time; "" if it did not move.
 
-
-def _moved_again(integration: Integration, ground: CloneContext) -> str:
-    """Why to stop, as the branch moved on once more; "" where it did not.
-
-    Raises _MovedOnError when it did for the first time.
+    Raises _MovedOnError after the first time.
     """
-    now = current_head(ground, integration.head.commit)
+    now = current_head(context, integration.head.commit)
     if now.commit == integration.head.commit:
         return ""
     if not integration.moved:
         raise _MovedOnError(now)
     return (
-        f"{ground.repository.branch} moved on twice while the wave ran, to {now.commit[:12]} now:"
+        f"{context.repository.branch} moved on twice while the wave ran, to {now.commit[:12]} now:"
         " nothing was shipped; the next run ships it on that, without building it again"
     )
 
 
-def _still_ours(entries: Sequence[Entry], wave: Wave) -> tuple[list[Entry], list[ItemOutcome]]:
-    """The items that may be shipped, and those that another run has taken over meanwhile."""
-    ours, lost = [], []
-    for item, outcome in entries:
-        if wave.recorder.still_ours(item.key):
-            ours.append((item, outcome))
-        else:
-            reason = "another run took the item over while this one was not heard of"
-            lost.append(replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason))
-    return ours, lost
-
-
-def _still_wanted(
-    entries: Sequence[Entry], no_more: Mapping[str, str]
+def _without(
+    entries: Sequence[Entry], verdict: Verdict, reasons: Mapping[str, str]
 ) -> tuple[list[Entry], list[ItemOutcome]]:
-    """The items that may be shipped, and those that people have withdrawn meanwhile."""
-    wanted = [(item, outcome) for item, outcome in entries if item.slug not in no_more]
-    lost = [
-        replace(outcome, verdict=Verdict.WITHDRAWN, reason=no_more[item.slug])
+    """The items that stay, and the outcomes, with this verdict, of those with a reason by slug."""
+    kept = [entry for entry in entries if entry[0].slug not in reasons]
+    evicted = [
+        replace(outcome, verdict=verdict, reason=reasons[item.slug])
         for item, outcome in entries
-        if item.slug in no_more
+        if item.slug in reasons
     ]
-    return wanted, lost
+    return kept, evicted
 
 
 def _withdrawn(entries: Sequence[Entry], wave: Wave) -> dict[str, str]:
-    """By slug, why people want items no more."""
+    """The items that the user withdrew, by slug, and why."""
     ids = {name: i.slug for i, _ in entries if (name := i.spec.item_id) is not None}
     return {ids[name]: why for name, why in wave.options.withdrawn(ids.keys()).items()}
 
 
-def _not_theirs(
-    entries: Sequence[Entry], found: Mapping[str, PublishedItem]
-) -> tuple[list[Entry], list[ItemOutcome]]:
-    """The items that nobody else has shipped, and the others."""
-    theirs = {item.slug: found.get(item_name(item.spec)) for item, _ in entries}
-    ours = [(item, outcome) for item, outcome in entries if theirs[item.slug] is None]
-    lost = [
-        replace(outcome, verdict=Verdict.SHIPPED_ELSEWHERE, reason=describe(one))
-        for item, outcome in entries
-        if (one := theirs[item.slug]) is not None
-    ]
-    return ours, lost
+def strays(context: CloneContext) -> Shipment | None:
+    """A shipment that only warns about changes in the user's checkout; None if there are none."""
+    text = warning(context.checkout_guard.all_changes() if context.checkout_guard else ())
+    return Shipment(str(context.repository.top), warning=text) if text else None
 
 
-def strays(ground: CloneContext) -> Shipment | None:
-    """Where there is nothing to ship: what was changed in the user's checkout all the same."""
-    told = warning(_strays(ground))
-    return Shipment(str(ground.repository.top), warning=told) if told else None
+def _reason_to_stop(changes: Sequence[CheckoutChange], context: CloneContext, wave: Wave) -> str:
+    """The reason why proven work may not be shipped; "" if there is none.
 
-
-def _strays(ground: CloneContext) -> tuple[CheckoutChange, ...]:
-    return ground.checkout_guard.all_changes() if ground.checkout_guard else ()
-
-
-def _why_not(
-    shippable: _Shippable, strays: Sequence[CheckoutChange], ground: CloneContext, wave: Wave
-) -> tuple[str, str] | None:
-    """Word and sentence for a shipment that may not be made."""
-    if not shippable.line.entries:
-        return "nothing_green_together", "no item left"
-    if stop := _reason_to_stop(strays, ground, wave):
-        return "checkout_changed", stop
-    return (HOOK_REFUSED, shippable.no) if shippable.no else None
-
-
-def _reason_to_stop(strays: Sequence[CheckoutChange], ground: CloneContext, wave: Wave) -> str:
-    """Why nothing may be shipped although it is proven; "" when nothing is in the way.
-
-    Tests of all items together that plant something may be any item's. And who moves the user's
-    own checkout runs the programs that its git dir names, so these must be the user's. What is
-    copied from there into proving trees has a say in every proof.
+    A change by the tests of all items together may be any item's. Moving the user's own checkout
+    runs the programs that its git dir names, so these must be the user's. Files that [workspace]
+    copy takes into test checkouts take part in every proof.
     """
-    grave = [stray for stray in strays if stray.can_execute_code]
-    if by_tests := [stray for stray in grave if TOGETHER in stray.blamed]:
+    risky = [change for change in changes if change.can_execute_code]
+    if by_tests := [change for change in risky if TOGETHER in change.blamed]:
         return f"your checkout changed while all tests ran together: {names_of(by_tests)}"
-    if replaced := ground.replaced_objects():
+    if replaced := context.replaced_objects():
         return REPLACED.format(", ".join(replaced))
-    if changed := ground.changed_sources():
-        names = ", ".join(changed)
+    if sources := context.changed_sources():
+        names = ", ".join(sources)
         return f"what [workspace] copy takes from your checkout changed meanwhile: {names}"
-    if wave.shipping.onto_target and grave:
-        return f"your checkout changed in a way that may run programs: {names_of(grave)}"
+    if wave.shipping.onto_target and risky:
+        return f"your checkout changed in a way that may run programs: {names_of(risky)}"
     return ""

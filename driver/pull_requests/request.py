@@ -54,17 +54,17 @@ def propose(
     )
     asked: list[OutboxEntry] = []
     failed: list[Proposed] = []
-    for key, ground in wave.repositories.items():
-        if ground.remote is None:
+    for key, context in wave.repositories.items():
+        if context.remote is None:
             continue
         pairs = zip(wave.items, outcomes, strict=True)
-        own = [(item, outcome) for item, outcome in pairs if item.context is ground]
+        own = [(item, outcome) for item, outcome in pairs if item.context is context]
         ship = shipments.get(key)
         pushed = (ship.branch, ship.tip) if ship else (None, None)
-        sources = ((_pushed(wave, ship), *pushed), (_found(wave, ground, own), None, None))
+        sources = ((_pushed(wave, ship), *pushed), (_found(wave, context, own), None, None))
         for batches, branch, tip in sources:  # one that fails does not keep back the other
             try:
-                asked.extend(_own(wave, ground, own, batches))
+                asked.extend(_own(wave, context, own, batches))
             except (TidegateError, OSError) as error:  # the shipment is reported all the same
                 why = Proposed(key, branch or "", tip or "", wave.wave_id, error=str(error))
                 failed.append(why)
@@ -177,15 +177,15 @@ class PullRequestOutbox:
 
 
 def _own(
-    wave: Wave, ground: CloneContext, own: Pairs, batches: Iterable[PushedBatch]
+    wave: Wave, context: CloneContext, own: Pairs, batches: Iterable[PushedBatch]
 ) -> Iterator[OutboxEntry]:
     """The requests for a repository's batches, as they are on file if they are."""
     for batch in batches:
-        if batch.branch == ground.repository.branch:
+        if batch.branch == context.repository.branch:
             continue  # the user's own branch needs no request
         on_file = entry_of(wave.state_dir, batch.tip) if wave.state_dir else None
         if on_file is None:
-            yield OutboxEntry(_proposal(wave, ground, own, batch))
+            yield OutboxEntry(_proposal(wave, context, own, batch))
         elif not on_file.given_up:
             yield on_file
 
@@ -197,7 +197,7 @@ def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[PushedBatch]:
         yield PushedBatch(shipment.branch, shipment.tip, wave.wave_id, commits, shipment)
 
 
-def _found(wave: Wave, ground: CloneContext, own: Pairs) -> Iterator[PushedBatch]:
+def _found(wave: Wave, context: CloneContext, own: Pairs) -> Iterator[PushedBatch]:
     """The batches that an earlier run published, found on their branches and not merged yet."""
     if wave.state_dir is None or not any(outcome.shipped_as for _, outcome in own):
         return
@@ -211,17 +211,17 @@ def _found(wave: Wave, ground: CloneContext, own: Pairs) -> Iterator[PushedBatch
                 batches.setdefault(key, {})[item.slug] = entry
                 break
     for (branch, tip, wave_id), items in batches.items():
-        if not ground.branches.is_in_head(tip):
+        if not context.branches.is_in_head(tip):
             commits = {slug: str(entry["commit"]) for slug, entry in items.items()}
             yield PushedBatch(branch, tip, wave_id, commits, entries=items)
 
 
-def _proposal(wave: Wave, ground: CloneContext, own: Pairs, batch: PushedBatch) -> Proposal:
-    remote, environ = ground.remote, wave.settings.environ
+def _proposal(wave: Wave, context: CloneContext, own: Pairs, batch: PushedBatch) -> Proposal:
+    remote, environ = context.remote, wave.settings.environ
     single = len(wave.repositories) == 1
     named = environ.get("GH_REPO", "") if single else ""  # it cannot be the name of several
     name, owner = names_of(remote.url, remote.address, named) if remote else ("", "")
-    summary = pull_request_summary(own, batch, ground.repository.branch)
+    summary = pull_request_summary(own, batch, context.repository.branch)
     secrets = secrets_of(environ)
 
     def harmless(*texts: Callable[[], str]) -> str:
@@ -230,11 +230,11 @@ def _proposal(wave: Wave, ground: CloneContext, own: Pairs, batch: PushedBatch) 
         return next((text for text in made if not scan_known_values(text.encode(), secrets)), "")
 
     return Proposal(
-        repo=str(ground.repository.top),
+        repo=str(context.repository.top),
         wave_id=batch.wave_id,
         head=batch.branch,
         commit=batch.tip,
-        base=ground.repository.branch or "",
+        base=context.repository.branch or "",
         title=harmless(lambda: title(summary), lambda: f"Wave {batch.wave_id}"),
         body=harmless(lambda: body(summary), lambda: body(summary, bare=True)),
         name=name,
