@@ -129,7 +129,7 @@ class Packing:
         return total, free
 
     def _outdone(self, number: int, near: int, free: int) -> int:
-        """The neighbours in whose stead `number` could be taken, at no loss, in every set."""
+        """The neighbours that `number` could replace in every set without loss."""
         own = near | 1 << number
         worse = 0
         later = near >> number << number

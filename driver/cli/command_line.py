@@ -180,7 +180,7 @@ def _cycle_report(
             state_dir=settings.state_dir,
             options=WaveOptions(settings=settings, repo=repo, progress=to_stderr(), stop=stop),
             record=Path(args.record) if args.record else None,
-            wanted=ItemFilter(tuple(args.only or ()), tuple(args.label or ()), args.lane),
+            item_filter=ItemFilter(tuple(args.only or ()), tuple(args.label or ()), args.lane),
         ),
         run_wave,
     )

@@ -85,36 +85,36 @@ class PhaseReceipt:
         }
 
 
-def from_json(told: object) -> tuple[PhaseReceipt, ...]:
+def from_json(record: object) -> tuple[PhaseReceipt, ...]:
     """Receipts read from a journal; empty if any of them is malformed."""
     try:
-        return tuple(_receipt(one) for one in told) if isinstance(told, list) else ()
+        return tuple(_receipt(one) for one in record) if isinstance(record, list) else ()
     except (KeyError, TypeError, ValueError):
         return ()
 
 
-def _receipt(told: Mapping[str, Any]) -> PhaseReceipt:
-    engine = told["engine"]
+def _receipt(record: Mapping[str, Any]) -> PhaseReceipt:
+    engine = record["engine"]
     return PhaseReceipt(
-        phase=str(told["phase"]),
-        kind=str(told["kind"]),
-        role=str(told["role"]),
-        status=str(told["status"]),
-        input=told["inputTree"],
-        output=told["outputTree"],
-        prompt_hash=told["promptHash"],
-        config_hash=str(told["configHash"]),
-        artifacts=tuple(map(str, told["artifacts"])),
+        phase=str(record["phase"]),
+        kind=str(record["kind"]),
+        role=str(record["role"]),
+        status=str(record["status"]),
+        input=record["inputTree"],
+        output=record["outputTree"],
+        prompt_hash=record["promptHash"],
+        config_hash=str(record["configHash"]),
+        artifacts=tuple(map(str, record["artifacts"])),
         commands=tuple(
             CommandReceipt(str(c["command"]), c["exitCode"], int(c["durationMs"]))
-            for c in told["gateReceipts"]
+            for c in record["gateReceipts"]
         ),
         engine=Engine(engine["name"], engine["model"], engine["effort"]) if engine else None,
-        policy=str(told["execution"]["policy"]),
-        usage=Usage.from_json(told["usage"]),
-        started_at=told["startedAt"] or "",
-        duration_ms=int(told["durationMs"]),
-        reason=told["reason"] or "",
+        policy=str(record["execution"]["policy"]),
+        usage=Usage.from_json(record["usage"]),
+        started_at=record["startedAt"] or "",
+        duration_ms=int(record["durationMs"]),
+        reason=record["reason"] or "",
         recalled=True,
     )
 

@@ -147,41 +147,41 @@ class TestRun:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> TestRun | None:
+    def from_json(cls, record: Mapping[str, Any]) -> TestRun | None:
         """A receipt read back, without its output; None if it is malformed."""
         try:
             return cls(
-                kind=RunKind(told["kind"]),
-                command=str(told["command"]),
-                exit_code=told["exit"],
+                kind=RunKind(record["kind"]),
+                command=str(record["command"]),
+                exit_code=record["exit"],
                 output="",
-                duration_s=float(told["durationS"]),
-                tree=told["tree"],
-                output_file=told["outputFile"],
-                reason=told["reason"] or "",
-                purpose=str(told["purpose"]),
-                base=told["base"] or "",
-                work_dir=str(told["workDir"]),
-                environment=tuple(told["environment"]),
-                sandbox=str(told["sandbox"]),
-                output_digest=told["outputDigest"],
-                counts=counts_from_json(told["counts"]),
-                survivors=tuple(told.get("survivors") or ()),
+                duration_s=float(record["durationS"]),
+                tree=record["tree"],
+                output_file=record["outputFile"],
+                reason=record["reason"] or "",
+                purpose=str(record["purpose"]),
+                base=record["base"] or "",
+                work_dir=str(record["workDir"]),
+                environment=tuple(record["environment"]),
+                sandbox=str(record["sandbox"]),
+                output_digest=record["outputDigest"],
+                counts=counts_from_json(record["counts"]),
+                survivors=tuple(record.get("survivors") or ()),
             )
         except (KeyError, TypeError, ValueError):
             return None
 
 
-def receipts_in(told: object) -> list[TestRun]:
+def receipts_in(record: object) -> list[TestRun]:
     """The receipts in a list; malformed entries are passed over."""
-    entries = told if isinstance(told, list) else []
+    entries = record if isinstance(record, list) else []
     found = (TestRun.from_json(one) for one in entries if isinstance(one, Mapping))
     return [run for run in found if run is not None]
 
 
-def receipts_of_evidence(told: object) -> list[TestRun]:
+def receipts_of_evidence(record: object) -> list[TestRun]:
     """The receipts in a verdict's `evidence`."""
-    return receipts_in(told.get("receipts")) if isinstance(told, Mapping) else []
+    return receipts_in(record.get("receipts")) if isinstance(record, Mapping) else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,28 +110,28 @@ def is_required(*, required: bool, mode: str) -> bool:
     return mode != OFF and (required or mode == "always")
 
 
-def from_json(told: object) -> tuple[Review, ...]:
+def from_json(record: object) -> tuple[Review, ...]:
     """Reviews read from a journal; empty if any of them is malformed."""
     try:
-        return tuple(_review(one) for one in told) if isinstance(told, list) else ()
+        return tuple(_review(one) for one in record) if isinstance(record, list) else ()
     except (KeyError, TypeError, ValueError):
         return ()
 
 
-def _review(told: Mapping[str, Any]) -> Review:
+def _review(record: Mapping[str, Any]) -> Review:
     return Review(
-        number=int(told["round"]),
-        tree=str(told["tree"]),
-        word=ReviewWord(told["verdict"]),
-        summary=str(told["summary"]),
-        findings=tuple(Finding(**finding) for finding in told["findings"]),
-        reason=told["reason"] or "",
-        backend=str(told["backend"]),
-        model=told["model"],
-        usage=Usage.from_json(told["usage"]),
-        duration_s=float(told["durationS"]),
-        since=told["since"],
-        worker_id=told["workerId"],
+        number=int(record["round"]),
+        tree=str(record["tree"]),
+        word=ReviewWord(record["verdict"]),
+        summary=str(record["summary"]),
+        findings=tuple(Finding(**finding) for finding in record["findings"]),
+        reason=record["reason"] or "",
+        backend=str(record["backend"]),
+        model=record["model"],
+        usage=Usage.from_json(record["usage"]),
+        duration_s=float(record["durationS"]),
+        since=record["since"],
+        worker_id=record["workerId"],
         recalled=True,
     )
 

@@ -131,20 +131,20 @@ def _test(shipped: ProvenCommit, repo: Repository, settings: Settings, folder: P
     git = PrivateGit.create(folder / "private.git", repo, settings.environ)
     setup = functools.partial(run_setup, settings, processes, _RUN)
     prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
-    root = folder / "place"
+    root = folder / "workspaces"
     context = CloneContext(root, git, replace(repo, head=shipped.commit), prepare)
     environment = test_environment(settings, _RUN)
-    with context.test_checkout(shipped.tree) as place:
+    with context.test_checkout(shipped.tree) as checkout:
         command = Command(
             shipped.command,
-            place.path / shipped.work_dir,
+            checkout.path / shipped.work_dir,
             environment,
             settings.verify.timeout_s,
             output=folder / "test",
         )
         result = command_result(processes.run(command))
         test = Test(shipped.command, shipped.work_dir, base="")
-        run = run_of(test, shipped.tree, result, place.tampered(), settings)
+        run = run_of(test, shipped.tree, result, checkout.tampered(), settings)
     return replace(run, purpose=_RUN, environment=tuple(sorted(environment)))
 
 
@@ -226,8 +226,8 @@ def surroundings(
     return Surroundings(settings, repository)
 
 
-def existing_state(place: Surroundings) -> Path:
+def existing_state(found: Surroundings) -> Path:
     """The state folder. Raises InputError if it does not exist."""
-    if not place.state_dir.is_dir():
-        raise InputError(f"there is no state folder {place.state_dir}: name it with --state-dir")
-    return place.state_dir
+    if not found.state_dir.is_dir():
+        raise InputError(f"there is no state folder {found.state_dir}: name it with --state-dir")
+    return found.state_dir

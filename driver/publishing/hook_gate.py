@@ -150,8 +150,8 @@ class AskedHooks:
         rest = f" and {len(changed) - _MAX_NAMED} more" if len(changed) > _MAX_NAMED else ""
         wants = f"the {PRE_COMMIT} hook wants to change {', '.join(changed[:_MAX_NAMED])}{rest}"
         also = f"; {judged.reason}" if judged else ""
-        told = f"{wants}, which would ship what was not proven: have the item do it{also}"
-        return Judgement(Verdict.REFUSED, told)
+        why = f"{wants}, which would ship what was not proven: have the item do it{also}"
+        return Judgement(Verdict.REFUSED, why)
 
     def _message_allowed(self, slug: str, checkout: TreeCheckout, message: str) -> str | Judgement:
         hook = self._context.hooks.path(COMMIT_MSG)
@@ -172,10 +172,14 @@ class AskedHooks:
         self, owner: str, name: str, argv: Sequence[str], checkout: TreeCheckout, stdin: bytes = b""
     ) -> Finished:
         wave, ship = self._wave, self._wave.settings.ship
-        who = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}
+        identity = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}
         environment = {
             **test_environment(wave.settings, wave.mark),
-            **{f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in who.items()},
+            **{
+                f"GIT_{role}_{k}": v
+                for role in ("AUTHOR", "COMMITTER")
+                for k, v in identity.items()
+            },
             "GIT_EDITOR": ":",
         }
         command = Command(

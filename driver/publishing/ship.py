@@ -191,7 +191,7 @@ def _withdrawn(entries: Sequence[Entry], wave: Wave) -> dict[str, str]:
     return {ids[name]: why for name, why in wave.options.withdrawn(ids.keys()).items()}
 
 
-def strays(context: CloneContext) -> Shipment | None:
+def checkout_warning(context: CloneContext) -> Shipment | None:
     """A shipment that only warns about changes in the user's checkout; None if there are none."""
     text = warning(context.checkout_guard.all_changes() if context.checkout_guard else ())
     return Shipment(str(context.repository.top), warning=text) if text else None

@@ -13,7 +13,7 @@ from driver.terminal.safe_text import bounded, safe_line, safe_text
 
 _INDENT = "    "  # a fence that is indented as far ends nothing
 _BROKEN_BAR = "\N{BROKEN BAR}"
-# What calls a person, names an issue or a request, or is an address.
+# Text that calls a person, names an issue or a request, or is an address.
 _ACTS = re.compile(r"@(?=\S)|#(?=\w)|!(?=\d)|GH-(?=\d)|:(?=//)|www\.(?=\S)", re.IGNORECASE)
 _RUN = re.compile("`+")
 _CELL_CHARS = 60
@@ -25,7 +25,7 @@ def escaped(text: str) -> str:
 
 
 def plain(text: str, limit: int) -> str:
-    """A line for places without Markdown, such as a title."""
+    """A line for text without Markdown, such as a title."""
     line = escaped(safe_line(" ".join(text[: limit * 4].split())))
     return line if len(line) <= limit else line[: limit - 3] + "..."
 

@@ -37,7 +37,7 @@ class CycleRequest:
     state_dir: Path | None = None
     options: WaveOptions | None = None
     record: Path | None = None
-    wanted: ItemFilter = field(default_factory=ItemFilter)
+    item_filter: ItemFilter = field(default_factory=ItemFilter)
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Cycle:
     repo: Path | None
     settings: Settings
     options: WaveOptions | None
-    survey: RepositoryInfo
+    repositories: RepositoryInfo
     record: Path | None = None
-    wanted: ItemFilter = field(default_factory=ItemFilter)
+    item_filter: ItemFilter = field(default_factory=ItemFilter)
     reader: TrackerReader = field(default_factory=TrackerReader)
 
     @property
@@ -92,9 +92,9 @@ def settled(request: CycleRequest) -> Cycle:
         repo=repo,
         settings=settings,
         options=options,
-        survey=RepositoryInfo(settings.environ),
+        repositories=RepositoryInfo(settings.environ),
         record=request.record,
-        wanted=request.wanted,
+        item_filter=request.item_filter,
     )
 
 
@@ -121,7 +121,7 @@ def by_repository(
     for item in items:
         named = named_repo(item)
         folder = Path(named) if named else cycle.repo
-        top = cycle.survey.top_of(folder) if folder and folder.is_absolute() else None
+        top = cycle.repositories.top_of(folder) if folder and folder.is_absolute() else None
         if top is not None:
             found.setdefault(top, []).append(item)
     return found
@@ -151,7 +151,7 @@ def wave_request(cycle: Cycle, manifest: Mapping[str, Any]) -> WaveRequest:
 def wave_options(cycle: Cycle) -> WaveOptions:
     """The caller's options, completed by the cycle's settings and repository."""
     options = cycle.options or WaveOptions()
-    return replace(options, settings=cycle.settings, repo=cycle.repo, survey=cycle.survey)
+    return replace(options, settings=cycle.settings, repo=cycle.repo, survey=cycle.repositories)
 
 
 def git_of(cycle: Cycle, manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
     _check_names(cycle, index)
     queue = index.todo
     held_back = {**_not_yet(cycle, index), **held_back}
-    asked, others = cycle.wanted.split(queue.items)
+    asked, others = cycle.item_filter.split(queue.items)
     named = [number for number in asked if queue.names[number] in held_back]
     apart = {n: held_back[queue.names[n]] for n in named if id_of(queue.items[n]) is not None}
     todo = [number for number in asked if number not in apart]
@@ -75,17 +75,17 @@ def taken(cycle: Cycle, held_back: Mapping[str, Skipped]) -> Selection:
 
 def _check_names(cycle: Cycle, index: TrackerIndex) -> None:
     """Search the whole tracker for a name that no open item has, to say which item it is of."""
-    if not cycle.wanted.only:
+    if not cycle.item_filter.only:
         return
     open_names = {name for item in index.todo.items for name in names_of(item)}
-    if not open_names.issuperset(cycle.wanted.only):
-        cycle.wanted.check_names(read_tracker_file(cycle.tracker).entries)
+    if not open_names.issuperset(cycle.item_filter.only):
+        cycle.item_filter.check_names(read_tracker_file(cycle.tracker).entries)
 
 
 def _not_yet(cycle: Cycle, index: TrackerIndex) -> dict[str, Skipped]:
     """Items that wait for a dependency, and items in backoff unless they were named."""
     linked = index.linked
-    resting = {} if cycle.wanted.only else in_backoff(linked, datetime.now(UTC))
+    resting = {} if cycle.item_filter.only else in_backoff(linked, datetime.now(UTC))
     for name in _pending(cycle, linked) if resting else ():
         resting.pop(name, None)
     return {**resting, **waiting(linked, absent=absent(cycle, linked))}

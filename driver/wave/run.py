@@ -11,7 +11,7 @@ from driver.limits.admission import gate_word
 from driver.merge_queue.batch import Entry
 from driver.pipeline_run.resume import already_published, finish_pending, finished_earlier
 from driver.pipeline_run.resume_state import ResumeState, recall
-from driver.publishing.ship import ship, strays
+from driver.publishing.ship import checkout_warning, ship
 from driver.pull_requests.request import propose
 from driver.run_state.context import Wave
 from driver.wave.conclusion import aborted, conclude, with_requests
@@ -78,7 +78,7 @@ def _ship_all(
     for key, ground in wave.repositories.items():
         entries = _verified(wave, outcomes, key)
         try:
-            shipment = ship(ground, entries, wave) if entries else strays(ground)
+            shipment = ship(ground, entries, wave) if entries else checkout_warning(ground)
         except StoppedByPolicyError as stopped:
             shipment = Shipment(key, error=gate_word(stopped), detail=str(stopped))
         except (TidegateError, OSError) as error:
