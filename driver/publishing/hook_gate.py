@@ -172,13 +172,13 @@ class AskedHooks:
         self, owner: str, name: str, argv: Sequence[str], checkout: TreeCheckout, stdin: bytes = b""
     ) -> Finished:
         wave, ship = self._wave, self._wave.settings.ship
-        identity = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}
+        values = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}
         environment = {
             **test_environment(wave.settings, wave.mark),
             **{
                 f"GIT_{role}_{k}": v
                 for role in ("AUTHOR", "COMMITTER")
-                for k, v in identity.items()
+                for k, v in values.items()
             },
             "GIT_EDITOR": ":",
         }
