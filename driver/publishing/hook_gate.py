@@ -175,11 +175,7 @@ class AskedHooks:
         values = {"NAME": ship.bot_name, "EMAIL": ship.bot_email}
         environment = {
             **test_environment(wave.settings, wave.mark),
-            **{
-                f"GIT_{role}_{k}": v
-                for role in ("AUTHOR", "COMMITTER")
-                for k, v in values.items()
-            },
+            **{f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in values.items()},
             "GIT_EDITOR": ":",
         }
         command = Command(
