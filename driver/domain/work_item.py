@@ -120,8 +120,13 @@ def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manif
     if not isinstance(document, Mapping):
         raise ManifestError(['a manifest is an object with a list "items"'])
     problems: list[str] = []
-    wave_id = _wave_id(document, problems)
-    description = ""
+    given, wave_id, description = document.get("wave_id"), None, ""
+    if given is not None:
+        wave_id = id_of({"id": given})
+        if not wave_id or not _WAVE_ID.fullmatch(wave_id) or ".." in wave_id:
+            problems.append(
+                "wave_id names files and branches: use 1 to 100 letters, digits, '.', '_' or '-'"
+            )
     try:
         description = fields.text_of(document.get("wave_description") or "")
     except InvalidValueError as fault:
@@ -157,8 +162,18 @@ def _values(
     item: Mapping[str, Any], keys: Iterable[str]
 ) -> tuple[dict[str, Any], list[ItemProblem]]:
     found: list[ItemProblem] = []
-    there = [key for key in keys if key in _REQUIRED or item.get(key) is not None]
-    values = {_FIELDS[key][0]: _checked(_FIELDS[key][1], item, key, found) for key in there}
+    values: dict[str, Any] = {}
+    for key in keys:
+        value, (name, check) = item.get(key), _FIELDS[key]
+        if value is None and key not in _REQUIRED:
+            continue
+        values[name] = None
+        try:
+            if value is None:
+                raise InvalidValueError(f"is missing{_near(item, key)}: {_REQUIRED[key]}")
+            values[name] = check(value)
+        except InvalidValueError as fault:
+            found.append(ItemProblem(_REASONS.get(key, f"invalid_{key}"), f"{key} {fault}"))
     found += _owned(values)
     if command := values.get("test_command"):
         problems = _command_problems(command)
@@ -206,20 +221,11 @@ def _items(listed: object, problems: list[str]) -> Iterator[WorkItem]:
             yield work_item
 
 
-def _checked(
-    check: Callable[[Any], Any], item: Mapping[str, Any], key: str, found: list[ItemProblem]
-) -> Any:
-    value = item.get(key)
-    try:
-        if value is not None:
-            return check(value)
-        spelled = {str(k).replace("_", "").replace("-", "").lower(): k for k in islice(item, 100)}
-        near = spelled.get(key.lower(), key)
-        hint = f" (found {near!r}; write {key!r})" if near != key else ""
-        raise InvalidValueError(f"is missing{hint}: {_REQUIRED[key]}")
-    except InvalidValueError as fault:
-        found.append(ItemProblem(_REASONS.get(key, f"invalid_{key}"), f"{key} {fault}"))
-        return None
+def _near(item: Mapping[str, Any], key: str) -> str:
+    """A hint at another spelling of a missing key, such as `test_cmd`; "" for none."""
+    spelled = {str(k).replace("_", "").replace("-", "").lower(): k for k in islice(item, 100)}
+    near = spelled.get(key.lower(), key)
+    return f" (found {near!r}; write {key!r})" if near != key else ""
 
 
 def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
@@ -258,19 +264,6 @@ def _repeated(items: Sequence[WorkItem]) -> Iterator[str]:
         if item.item_id is not None and item.item_id in ids:
             yield f"the id {item.item_id!r} is used twice; give each item its own"
         ids.add(item.item_id or "")
-
-
-def _wave_id(document: Mapping[str, Any], problems: list[str]) -> str | None:
-    given = document.get("wave_id")
-    if given is None:
-        return None
-    wave_id = id_of({"id": given})
-    if wave_id and _WAVE_ID.fullmatch(wave_id) and ".." not in wave_id:
-        return wave_id
-    problems.append(
-        "wave_id names files and branches: use 1 to 100 letters, digits, '.', '_' or '-'"
-    )
-    return None
 
 
 _REQUIRED = {

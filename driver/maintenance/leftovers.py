@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,9 @@ def leftovers(state_dir: Path, environ: Mapping[str, str]) -> list[Leftover]:
     waves = list(past_waves(state_dir))
     shipped = [one for wave in waves for one in _shipped(wave)]
     for wave in waves:
-        known = _items(wave, entries.values())
+        # An item's report knows more than its journal entry.
+        mine = (entry for entry in entries.values() if entry.get("waveId") == wave.wave_id)
+        known = {_folder_of(record): record for record in (*mine, *wave.built)}
         patches = (_patch(wave, path, known.get(path.parent.name, {})) for path in wave.patches)
         found += (replace(one, shipped_since=_since(one, shipped)) for one in patches)
         found += _branches(wave, known, environ)
@@ -124,12 +126,6 @@ def _since(one: Leftover, shipped: Sequence[_ShippedItem]) -> str:
         if other.item == one.item and other.reported > one.written and top in other.repos:
             return other.wave
     return ""
-
-
-def _items(wave: PastWave, entries: Iterable[Json]) -> dict[str, Json]:
-    """The record of each item by its folder's name: its report, else its journal entry."""
-    mine = [entry for entry in entries if entry.get("waveId") == wave.wave_id]
-    return {_folder_of(record): record for record in (*mine, *wave.built)}
 
 
 def _folder_of(record: Json) -> str:

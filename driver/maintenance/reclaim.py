@@ -21,7 +21,7 @@ from driver.execution.process_identity import RUN_VARIABLE, marked, users_of
 from driver.filesystem.temporary import scratch_folders
 from driver.filesystem.tree import remove_tree
 from driver.git.branch_view import HEADS, REMOTE_HEADS, BranchView
-from driver.git.private_git import Repository, is_ancestor
+from driver.git.private_git import Repository
 from driver.maintenance.leftovers import BRANCH, leftovers
 from driver.maintenance.past_waves import live_waves, past_waves
 from driver.publishing.wave_branches import forget, merged_into, pending_refs, wave_branches
@@ -233,22 +233,18 @@ def _old_journal(scope: Scope) -> Iterator[_Found]:
     repo = scope.repository
     if repo is None or live_waves(scope.state_dir):
         return
+    branches = BranchView(repo, scope.environ)
     for path in sorted((scope.state_dir / journal.FOLDER).glob("*.json")):
-        entry = _shipped_entry(path)
-        if entry is None or time.time() - float(entry["timestamp"]) < scope.older_than_s:
+        entry: Any = None
+        with suppress(BadFileError):
+            entry = read_json(path)
+        if not isinstance(entry, dict) or entry.get("shipped") is not True:
             continue
-        if is_ancestor(repo, str(entry.get("commit") or ""), repo.head, scope.environ):
+        written = entry.get("timestamp")
+        if not isinstance(written, int | float) or time.time() - written < scope.older_than_s:
+            continue
+        if branches.is_in_head(str(entry.get("commit") or "")):
             yield _Found("journal entry", str(path), "it is shipped and merged", path.unlink)
-
-
-def _shipped_entry(path: Path) -> Mapping[str, Any] | None:
-    try:
-        entry = read_json(path)
-    except BadFileError:
-        return None
-    if not isinstance(entry, dict) or entry.get("shipped") is not True:
-        return None
-    return entry if isinstance(entry.get("timestamp"), int | float) else None
 
 
 def _youngest_s(folder: Path) -> float:

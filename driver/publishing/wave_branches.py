@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from driver.domain.commit_message import PENDING_REFS, PROVED_TREE, WAVE_ID, is_branch_of
-from driver.git.branch_view import HEADS, BranchView
+from driver.git.branch_view import HEADS, REMOTE_HEADS, BranchView
 from driver.git.command import private_environment, run_git, text, user_environment
 from driver.git.private_git import Repository
 from state_store.views.anchors import TRAILER, Anchor, parsed
@@ -57,7 +57,16 @@ def merged_into(branches: BranchView, commit: str, started_from: str | None) -> 
     start = started_from or branches.repository.branch
     known = [start] if start and start != "HEAD" else []
     tips = {name: branches.tip(name) for name in known}
-    tips |= dict(_remote_defaults(branches.repository, branches.environ))
+    # Default branches of the remotes as last fetched.
+    fields = ("%(refname)", "%(symref)", "%(objectname)")
+    seen = [*_refs(branches.repository, branches.environ, fields, REMOTE_HEADS)]
+    commits = {ref: at for ref, _, at in seen}
+    named = {ref: symref for ref, symref, _ in seen if symref}
+    for remote in {ref.split("/")[2] for ref in commits}:
+        usual = (f"{REMOTE_HEADS}{remote}/{name}" for name in _USUAL)
+        default = named.get(f"{REMOTE_HEADS}{remote}/HEAD") or next(filter(commits.get, usual), "")
+        if default in commits:
+            tips[default.removeprefix(REMOTE_HEADS)] = commits[default]
     return next((n for n, tip in tips.items() if tip and branches.contains(tip, commit)), "")
 
 
@@ -65,19 +74,6 @@ def forget(repo: Repository, ref: str, commit: str, environ: Mapping[str, str]) 
     """Delete a ref, if it still is at `commit`. No hook runs. Raises GitError."""
     drop = (f"--git-dir={repo.git_dir}", "update-ref", "--no-deref", "-d", ref, commit)
     run_git(drop, cwd=repo.top, env=private_environment(environ, repo.git_dir))
-
-
-def _remote_defaults(repo: Repository, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Default branches of the remotes as last fetched, with their commits."""
-    fields = ("%(refname)", "%(symref)", "%(objectname)")
-    seen = [*_refs(repo, environ, fields, "refs/remotes/")]
-    commits = {ref: commit for ref, _, commit in seen}
-    named = {ref: symref for ref, symref, _ in seen if symref}
-    for remote in {ref.split("/")[2] for ref in commits}:
-        usual = (f"refs/remotes/{remote}/{name}" for name in _USUAL)
-        default = named.get(f"refs/remotes/{remote}/HEAD") or next(filter(commits.get, usual), "")
-        if default in commits:
-            yield default.removeprefix("refs/remotes/"), commits[default]
 
 
 def _refs(

@@ -80,7 +80,9 @@ class Cycle:
 def settled(request: CycleRequest) -> Cycle:
     """Fill in what the request leaves open. Raises InputError for bad settings."""
     options = request.options
-    repo = _repository(request)
+    repo = options.repo if options else None
+    if repo is None:
+        repo = repository_in_sight((request.tracker.parent, Path.cwd()))
     project = repo or request.tracker.parent
     settings = (options and options.settings) or load_settings(project=project)
     return Cycle(
@@ -96,13 +98,6 @@ def settled(request: CycleRequest) -> Cycle:
         record=request.record,
         item_filter=request.item_filter,
     )
-
-
-def _repository(request: CycleRequest) -> Path | None:
-    """The repository asked for, else the tracker's, else the current folder's."""
-    if request.options is not None and request.options.repo is not None:
-        return request.options.repo
-    return repository_in_sight((request.tracker.parent, Path.cwd()))
 
 
 def repository_in_sight(folders: Iterable[Path]) -> Path | None:

@@ -50,7 +50,15 @@ def absent(cycle: Cycle, items: Sequence[Item]) -> dict[str, str]:
         with _start_of(repository, cycle.settings) as start:
             # A cache of its own: that of the target on its remote may be ahead of this start.
             history = History.kept(cycle.keeps, repository, f"from here: {start.branch}")
-            found |= dict(_absent_from(start, mine, history))
+            records = {str(id_of(item)): Shipped.of(item) for item in mine}
+            onto = [record.onto if record else "" for record in records.values()]
+            there = merged_in(start, start.commit, onto, history)
+            for name, record in records.items():
+                merged = record.merged if record else ""  # its commit may not have our trailers
+                if not there.find(name, record) and not is_in_history(
+                    start.path, start.env, merged, start.commit
+                ):
+                    found[name] = _lacking(record, start)
     return found
 
 
@@ -68,20 +76,6 @@ def _start_of(repository: Repository, settings: Settings) -> Iterator[_Start]:
                 git = remote.private
                 start = _Start(target, remote.tip(target), shallow, git.path, git.env)
         yield start
-
-
-def _absent_from(
-    start: _Start, items: Sequence[Item], history: History
-) -> Iterator[tuple[str, str]]:
-    records = {str(id_of(item)): Shipped.of(item) for item in items}
-    onto = [record.onto if record else "" for record in records.values()]
-    found = merged_in(start, start.commit, onto, history)
-    for name, record in records.items():
-        merged = record.merged if record else ""  # its commit may not have our trailers
-        if not found.find(name, record) and not is_in_history(
-            start.path, start.env, merged, start.commit
-        ):
-            yield name, _lacking(record, start)
 
 
 def _lacking(record: Shipped | None, start: _Start) -> str:

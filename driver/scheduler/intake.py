@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from driver.backend_api.driver import AgentDriver
 from driver.backends.item_bridge import build_manifest_item
 from driver.backlog.dependencies import waiting
 from driver.backlog.item_filter import names_of
@@ -159,21 +158,19 @@ def manifest_of(cycle: Cycle, selection: Selection, wave_id: str) -> dict[str, A
     # A wave's items name their repository all or none.
     if cycle.repo is not None and any(item.get("repo") for item in chosen):
         chosen = [{**item, "repo": item.get("repo") or str(cycle.repo)} for item in chosen]
-    try:
-        items = [_manifest_item(cycle.driver, item) for item in chosen]
-    except ValueError as error:
-        raise InputError(str(error)) from error
+    items = []
+    for item in chosen:
+        # The backend's model and policy, unless the item sets its own.
+        asked = {key: value for key, value in item.items() if value is not None}
+        try:
+            built = build_manifest_item(cycle.driver, item)
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        if "verificationTier" in asked:  # then the values of the backend's tier do not apply
+            built = {"model": built["model"]}
+        items.append({**item, **built, **asked})
     return {
         "wave_id": wave_id,
         "items": items,
         "wave_description": f"{counted(len(items), 'item')} from {cycle.tracker.name}",
     }
-
-
-def _manifest_item(driver: AgentDriver, item: Mapping[str, Any]) -> dict[str, Any]:
-    """The item with its backend's model and policy, unless it sets its own."""
-    asked = {key: value for key, value in item.items() if value is not None}
-    built = build_manifest_item(driver, item)
-    if "verificationTier" in asked:  # then the values of the backend's tier do not apply
-        built = {"model": built["model"]}
-    return {**item, **built, **asked}
