@@ -102,12 +102,6 @@ def head_of(
     return there if isinstance(there, PushResult) else there.get(ref, "")
 
 
-def head_on(git_dir: Path, environ: Mapping[str, str], remote: Remote, branch: str) -> str:
-    """The same, but "" also where it cannot be asked."""
-    there = head_of(git_dir, environ, remote, branch)
-    return "" if isinstance(there, PushResult) else there
-
-
 def heads_on(
     git_dir: Path, environ: Mapping[str, str], remote: Remote, timeout_s: float
 ) -> dict[str, str] | PushResult:

@@ -16,9 +16,10 @@ from pathlib import Path
 from driver.agents.secret_check import without_secrets
 from driver.domain.results import ItemOutcome, Verdict
 from driver.execution.processes import Command, Ending, Finished
+from driver.git.branch_view import HEADS
 from driver.git.command import raw, redacted, text
 from driver.git.private_git import CommitSpec
-from driver.git.remote import Remote, head_on
+from driver.git.remote import Remote
 from driver.git.user_hooks import COMMIT_MSG, PRE_COMMIT, PRE_PUSH, remote_refs, show_remote
 from driver.merge_queue.batch import Batch
 from driver.merge_queue.batch_result import FOLDER
@@ -94,10 +95,11 @@ class AskedHooks:
         hook = self._context.hooks.path(PRE_PUSH)
         if hook is None or remote is None:
             return ""
-        git, ref = self._context.git, f"refs/heads/{self._branch}"
-        there = "" if is_new else head_on(git.path, self._context.environ, remote, self._branch)
-        line = f"{ref} {tip} {ref} {there or '0' * len(tip)}\n"
-        with self._staged(git.tree_of(tip), tip) as checkout:
+        context, ref = self._context, f"{HEADS}{self._branch}"
+        there = "" if is_new else context.branches.remote_tip(self._branch)
+        known = there if there and isinstance(there, str) else "0" * len(tip)
+        line = f"{ref} {tip} {ref} {known}\n"
+        with self._staged(context.git.tree_of(tip), tip) as checkout:
             argv = (str(hook), remote.name, remote.url)
             done = self._run(FOLDER, PRE_PUSH, argv, checkout, raw(line))
         judged = self._judge(FOLDER, PRE_PUSH, done)

@@ -7,7 +7,8 @@ agent, a reviewer or a test wrote is in code and escaped by `escaped_text`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from driver.pull_requests.escaped_text import cell, fenced, plain
 from driver.runners.result import Counts
@@ -51,6 +52,17 @@ class Proposed:
     wave_id: str
     made: PullRequest | None = None
     error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape in reports."""
+        return {
+            "repo": self.repo,
+            "branch": self.branch,
+            "sha": self.commit,
+            "wave_id": self.wave_id,
+            "pr": asdict(self.made) if self.made else None,
+            "prError": self.error,
+        }
 
 
 @dataclass(frozen=True, slots=True)

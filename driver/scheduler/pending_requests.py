@@ -12,7 +12,6 @@ from driver.pull_requests.outbox import all_open
 from driver.pull_requests.request import propose_left
 from driver.scheduler.backlog import ACTOR, Backlog
 from driver.scheduler.context import Cycle
-from driver.wave.report import proposed_json
 from state_store.database.events import PULL_REQUEST, wave_stream
 from state_store.documents.errors import ExitCode
 
@@ -36,7 +35,7 @@ def requests_left(cycle: Cycle, report: Mapping[str, Any]) -> dict[str, Any]:
 
 def keys_about(asked: Sequence[Proposed], report: Mapping[str, Any]) -> dict[str, Any]:
     """The report's keys; a failed request decides the exit code of a cycle that succeeded."""
-    keys: dict[str, Any] = {"pull_requests": [proposed_json(one) for one in asked]}
+    keys: dict[str, Any] = {"pull_requests": [one.to_json() for one in asked]}
     if not report["success"] or all(one.made for one in asked):
         return keys
     why = next(one.error for one in asked if not one.made)

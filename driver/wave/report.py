@@ -113,7 +113,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "built": [_built(item, report.review_mode) for item in report.items],
         "shipped": None if report.shipments is None else _shipped_slugs(report.items),
         "shipped_repos": [_shipped_repo(s, report.proposed) for s in report.shipments or ()],
-        "pull_requests": [proposed_json(proposed) for proposed in report.proposed],
+        "pull_requests": [proposed.to_json() for proposed in report.proposed],
         "branch": _only(shipment.branch for shipment in report.shipments or ()),
         "sha": _only(shipment.tip or shipment.kept for shipment in report.shipments or ()),
         "merged": False,
@@ -249,20 +249,8 @@ def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
     return report.uses if report.uses is not None else uses_of(i.outcome for i in report.items)
 
 
-def proposed_json(proposed: Proposed) -> dict[str, Any]:
-    """What came of one pull request."""
-    return {
-        "repo": proposed.repo,
-        "branch": proposed.branch,
-        "sha": proposed.commit,
-        "wave_id": proposed.wave_id,
-        "pr": asdict(proposed.made) if proposed.made else None,
-        "prError": proposed.error,
-    }
-
-
 def _shipped_repo(shipment: Shipment, proposed: Sequence[Proposed]) -> dict[str, Any]:
-    asked = [proposed_json(one) for one in proposed if shipment.tip and one.commit == shipment.tip]
+    asked = [one.to_json() for one in proposed if shipment.tip and one.commit == shipment.tip]
     own = asked[0] if asked else {"pr": None, "prError": None}
     return {
         "repo": shipment.repo,
