@@ -128,29 +128,9 @@ def calculate_window_bounds(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
-    import json
-
-    parser = _parser()
-    asked = parser.parse_args(argv)
-    if not asked.check:
-        parser.print_usage(sys.stderr)
-        print("cost_ceiling: give --check", file=sys.stderr)
-        return ExitCode.BAD_INPUT
-    answer = check(
-        spent=asked.spent,
-        period=asked.period,
-        state_dir=asked.state_dir,
-        window_minutes=asked.window,
-        wave=asked.wave,
-    )
-    print(json.dumps(answer))
-    if answer["exceeded"]:
-        print(f"cost_ceiling: {answer['reason']}", file=sys.stderr)
-    return REACHED if answer["exceeded"] else ExitCode.DONE
-
-
-def _parser() -> argparse.ArgumentParser:
     import argparse
+
+    from tools.program import program
 
     parser = argparse.ArgumentParser(prog="cost_ceiling", description="Check the token ceiling.")
     parser.add_argument("--check", action="store_true", help="exit 1 when reached or unknown")
@@ -166,7 +146,25 @@ def _parser() -> argparse.ArgumentParser:
         "--wave", help="count the tokens of this wave (without it, or --window: none)"
     )
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
-    return parser
+    return program(parser, _run, argv)
+
+
+def _run(asked: argparse.Namespace) -> int:
+    from tools.program import show
+
+    if not asked.check:
+        raise InputError("give --check")
+    answer = check(
+        spent=asked.spent,
+        period=asked.period,
+        state_dir=asked.state_dir,
+        window_minutes=asked.window,
+        wave=asked.wave,
+    )
+    show(answer, (), as_json=True)
+    if answer["exceeded"]:
+        print(f"cost_ceiling: {answer['reason']}", file=sys.stderr)
+    return REACHED if answer["exceeded"] else ExitCode.DONE
 
 
 def _number(text: str) -> float:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a file: import from the checkout, not from this folder
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from state_store.documents.errors import ExitCode, InputError, TidegateError
+from state_store.documents.errors import ExitCode, InputError
 from tools import cost_ceiling, halt
-from tools.program import from_here
 
 if TYPE_CHECKING:
     import argparse
@@ -191,21 +190,9 @@ def load_config_file(path: str | Path | None = None) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
-    parser = _parser()
-    asked = parser.parse_args(argv)
-    if not (asked.projection or asked.check_alerts):
-        parser.print_usage(sys.stderr)
-        print("cost_projection: give --projection or --check-alerts", file=sys.stderr)
-        return ExitCode.BAD_INPUT
-    try:
-        return from_here(lambda: _answer(asked))
-    except (TidegateError, ValueError) as error:
-        print(f"cost_projection: {error}", file=sys.stderr)
-        return error.exit_code if isinstance(error, TidegateError) else NO_WAVE
-
-
-def _parser() -> argparse.ArgumentParser:
     import argparse
+
+    from tools.program import program
 
     parser = argparse.ArgumentParser(prog="cost_projection", description="Project what is spent.")
     parser.add_argument("--projection", action="store_true", help="print the projection")
@@ -217,25 +204,27 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--config", metavar="FILE", help="the config file")
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
-    return parser
+    return program(parser, _run, argv)
 
 
-def _answer(asked: argparse.Namespace) -> int:
-    import json
+def _run(asked: argparse.Namespace) -> int:
+    from tools.program import show
 
-    config = load_config_file(asked.config)
-    folder = get_state_dir(config) if asked.state_dir is None else Path(asked.state_dir)
-    given = (asked.window, asked.ceiling, config, asked.horizon)
+    if not (asked.projection or asked.check_alerts):
+        raise InputError("give --projection or --check-alerts")
     found: dict[str, Any] = {}
-    if asked.projection:
-        found |= project(*given, wave=asked.wave, state_dir=folder)
-    if asked.check_alerts:
-        found |= check_and_alert(*given, asked.wave, state_dir=folder)
-    if asked.json:
-        print(json.dumps(found))
-        return ExitCode.DONE
-    for name, value in found.items():
-        print(f"{name}: {value}")
+    try:
+        config = load_config_file(asked.config)
+        folder = get_state_dir(config) if asked.state_dir is None else Path(asked.state_dir)
+        given = (asked.window, asked.ceiling, config, asked.horizon)
+        if asked.projection:
+            found |= project(*given, wave=asked.wave, state_dir=folder)
+        if asked.check_alerts:
+            found |= check_and_alert(*given, asked.wave, state_dir=folder)
+    except ValueError as error:
+        print(f"cost_projection: {error}", file=sys.stderr)
+        return NO_WAVE
+    show(found, (f"{name}: {value}" for name, value in found.items()), as_json=asked.json)
     return ExitCode.DONE
 
 

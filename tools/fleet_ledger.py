@@ -15,7 +15,6 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from state_store.documents.errors import ExitCode, InputError, TidegateError
-from tools.program import from_here
 
 if TYPE_CHECKING:
     import argparse
@@ -198,16 +197,9 @@ def now() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
-    asked = _parser().parse_args(argv)
-    try:
-        return from_here(lambda: _act(asked))
-    except TidegateError as error:
-        print(f"fleet_ledger: {error}", file=sys.stderr)
-        return REFUSED if isinstance(error, InputError) else error.exit_code
-
-
-def _parser() -> argparse.ArgumentParser:
     import argparse
+
+    from tools.program import program
 
     parser = argparse.ArgumentParser(
         prog="fleet_ledger", description="The ledger of what agents used."
@@ -228,28 +220,32 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("summary", help="what was spent").add_argument(
         "--json", action="store_true"
     )
-    return parser
+    return program(parser, _run, argv)
 
 
-def _act(asked: argparse.Namespace) -> int:
+def _run(asked: argparse.Namespace) -> int:
     folder = asked.state_dir
-    if asked.command == "append":
-        texts = (asked.timestamp, asked.agent_type, asked.model)
-        names = ("duration_sec", "tokens_in", "tokens_out")
-        seconds, entered, left = (_parsed(asked, name) for name in names)
-        more = (asked.verdict, asked.phase, asked.wave)
-        append_ledger_line(*texts, seconds, entered, left, *more, state_dir=folder)
-    elif asked.command == "append-wave":
-        where = (asked.report_file, asked.wave, asked.phase, asked.timestamp)
-        good, message = append_wave(*where, state_dir=folder)
-        print(message, file=sys.stdout if good else sys.stderr)
-        return ExitCode.DONE if good else REFUSED
-    elif asked.command == "harvest":
-        print(f"added {harvest(state_dir=folder)} rows")
-    elif asked.command == "rotate":
-        print(rotate(folder) or "the ledger is short; nothing was moved")
-    else:
-        print(summary("json" if asked.json else "text", folder))
+    try:
+        if asked.command == "append":
+            texts = (asked.timestamp, asked.agent_type, asked.model)
+            names = ("duration_sec", "tokens_in", "tokens_out")
+            seconds, entered, left = (_parsed(asked, name) for name in names)
+            more = (asked.verdict, asked.phase, asked.wave)
+            append_ledger_line(*texts, seconds, entered, left, *more, state_dir=folder)
+        elif asked.command == "append-wave":
+            where = (asked.report_file, asked.wave, asked.phase, asked.timestamp)
+            good, message = append_wave(*where, state_dir=folder)
+            print(message, file=sys.stdout if good else sys.stderr)
+            return ExitCode.DONE if good else REFUSED
+        elif asked.command == "harvest":
+            print(f"added {harvest(state_dir=folder)} rows")
+        elif asked.command == "rotate":
+            print(rotate(folder) or "the ledger is short; nothing was moved")
+        else:
+            print(summary("json" if asked.json else "text", folder))
+    except InputError as error:
+        print(f"fleet_ledger: {error}", file=sys.stderr)
+        return REFUSED
     return ExitCode.DONE
 
 

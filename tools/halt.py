@@ -15,7 +15,6 @@ if not __package__:  # run as a file: import from the checkout, not from this fo
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from state_store.documents.errors import CannotRunError, ExitCode, InputError
-from tools.program import exit_code
 
 if TYPE_CHECKING:
     import argparse
@@ -85,18 +84,9 @@ def resolve_state_dir(config: Mapping[str, Any] | None = None) -> Path:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
-    parser = _parser()
-    asked = parser.parse_args(argv)
-    one_action = [asked.action == "set", asked.status, asked.clear].count(True) == 1
-    if (asked.action == "set") != (asked.reason is not None) or not one_action:
-        parser.print_usage(sys.stderr)
-        print('halt: give one of: set "<reason>", --status, --clear', file=sys.stderr)
-        return ExitCode.BAD_INPUT
-    return exit_code("halt", lambda: _act(asked))
-
-
-def _parser() -> argparse.ArgumentParser:
     import argparse
+
+    from tools.program import program
 
     parser = argparse.ArgumentParser(prog="halt", description="Stop all runs, or let them go on.")
     parser.add_argument("action", nargs="?", choices=("set",), help="set the halt")
@@ -104,28 +94,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--status", action="store_true", help="exit 1 when halted, 0 when not")
     parser.add_argument("--clear", action="store_true", help="end the halt")
     parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
-    return parser
+    return program(parser, _run, argv)
 
 
-def _act(asked: argparse.Namespace) -> int:
+def _run(asked: argparse.Namespace) -> int:
+    from tools.program import show
     from tools.settings import load as settings
 
+    one_action = [asked.action == "set", asked.status, asked.clear].count(True) == 1
+    if (asked.action == "set") != (asked.reason is not None) or not one_action:
+        raise InputError('give one of: set "<reason>", --status, --clear')
     folder = settings.resolve_state_dir(asked.state_dir)
     if asked.action == "set":
-        _print(folder, {"halted": True, **halt(asked.reason, folder)})
+        answer = {"halted": True, **halt(asked.reason, folder)}
     elif asked.clear:
-        _print(folder, {"halted": False, "cleared": clear_halt(folder)})
+        answer = {"halted": False, "cleared": clear_halt(folder)}
     else:
         info = get_halt_info(folder)
-        _print(folder, {"halted": info is not None, **(info or {})})
-        return HALTED if info else ExitCode.DONE
-    return ExitCode.DONE
-
-
-def _print(folder: Path, answer: Mapping[str, Any]) -> None:
-    import json
-
-    print(json.dumps({**answer, "file": str(folder / HALT_FILE)}))
+        answer = {"halted": info is not None, **(info or {})}
+    show({**answer, "file": str(folder / HALT_FILE)}, (), as_json=True)
+    return HALTED if asked.status and answer["halted"] else ExitCode.DONE
 
 
 def _halt_path(state_dir: str | Path | None) -> Path:

@@ -31,7 +31,14 @@ def program(
 def exit_code(name: str, work: Callable[[], int]) -> int:
     """The exit code of `work`. A TidegateError becomes one sentence on stderr after the name."""
     try:
-        return flushed(lambda: from_here(work))
+        try:
+            return flushed(work)
+        except FileNotFoundError:
+            require_current_folder()  # the likely cause, which Python's own error does not name
+            raise
+        except PermissionError as error:
+            why = "may not be used by this user: allow it, or be its owner"
+            raise CannotRunError(f"{error.filename} {why}") from error
     except TidegateError as error:
         sys.stderr.write(f"{name}: {error}\n")
         return error.exit_code
@@ -55,19 +62,6 @@ def flushed(work: Callable[[], int]) -> int:
 def silence_stdout() -> None:
     """Keeps the interpreter from complaining when it flushes a closed stdout at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def from_here(work: Callable[[], int]) -> int:
-    """The exit code of `work`. Raises CannotRunError if the current folder was removed, or a file
-    may not be used by this user."""
-    try:
-        return work()
-    except FileNotFoundError:
-        require_current_folder()  # the likely cause, which Python's own error does not name
-        raise
-    except PermissionError as error:
-        why = "may not be used by this user: allow it, or be its owner"
-        raise CannotRunError(f"{error.filename} {why}") from error
 
 
 def require_current_folder() -> None:

@@ -122,16 +122,21 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """The program; returns the exit code: 1 for secrets or when git cannot tell, 2 when a file
     cannot be read."""
+    from tools.program import program
+
     parser = build_parser()
-    asked = parser.parse_args(argv)
-    modes = [asked.staged, asked.range is not None, asked.history, bool(asked.paths)]
-    if modes.count(True) != 1:
-        parser.error("name exactly one of --staged, --range A..B, --history and paths")
-    try:
-        return _report_paths(asked.paths) if asked.paths else _report_git(asked)
-    except GitScanError as error:
-        print(f"secret_scan: {error}", file=sys.stderr)
-        return FOUND
+
+    def run(asked: argparse.Namespace) -> int:
+        modes = [asked.staged, asked.range is not None, asked.history, bool(asked.paths)]
+        if modes.count(True) != 1:
+            parser.error("name exactly one of --staged, --range A..B, --history and paths")
+        try:
+            return _report_paths(asked.paths) if asked.paths else _report_git(asked)
+        except GitScanError as error:
+            print(f"secret_scan: {error}", file=sys.stderr)
+            return FOUND
+
+    return program(parser, run, argv)
 
 
 def _report_git(asked: argparse.Namespace) -> int:

@@ -19,10 +19,28 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code, 1 when a row could not be added."""
-    asked = _parser().parse_args(argv)
+    import argparse
+
+    from tools.program import program
+
+    parser = argparse.ArgumentParser(prog="wave_ledger_hook", description="Ledger a wave's report.")
+    for name in ("--report-file", "--wave", "--timestamp"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+    return program(parser, _run, argv)
+
+
+def _run(asked: argparse.Namespace) -> int:
+    from state_store.documents.files import BadFileError, read_json
     from tools import fleet_ledger
 
-    for phase in _phases(asked.report_file):
+    try:
+        report = read_json(Path(asked.report_file))
+    except BadFileError:
+        report = {}  # the first phase reports what is wrong with it
+    repairs = report.get("repairsUsed") if isinstance(report, dict) else 0
+    repaired = isinstance(repairs, int) and repairs > 0
+    for phase in ("build", "verify", "repair") if repaired else ("build", "verify"):
         good, message = fleet_ledger.append_wave(
             asked.report_file, asked.wave, phase, asked.timestamp, state_dir=asked.state_dir
         )
@@ -30,28 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not good:
             return fleet_ledger.REFUSED
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    import argparse
-
-    parser = argparse.ArgumentParser(prog="wave_ledger_hook", description="Ledger a wave's report.")
-    for name in ("--report-file", "--wave", "--timestamp"):
-        parser.add_argument(name, required=True)
-    parser.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
-    return parser
-
-
-def _phases(report_file: str) -> tuple[str, ...]:
-    from state_store.documents.files import BadFileError, read_json
-
-    try:
-        report = read_json(Path(report_file))
-    except BadFileError:
-        report = {}  # the first phase reports what is wrong with it
-    repairs = report.get("repairsUsed") if isinstance(report, dict) else 0
-    repaired = isinstance(repairs, int) and repairs > 0
-    return ("build", "verify", "repair") if repaired else ("build", "verify")
 
 
 if __name__ == "__main__":
