@@ -52,7 +52,7 @@ DEFENCES = {
     "spot check": "spot check",
     "tampered tree": "the tree after the run",
     "survivors": "processes that are left",
-    "exit code": "what is no work is left out",
+    "exit code": "files that are not work are left out",
 }
 # The quick runners, and of the slowest of them what only it can show or shows best.
 SAMPLED = {
