@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 from driver.backend_api.driver import DriverCapabilities
 from driver.domain.work_item import WorkItem
@@ -40,38 +40,30 @@ _TIERS = {
     )
 }
 TIERS = tuple(_TIERS)
-
-T = TypeVar("T")
+# Fields of a policy that an item may set itself.
+_OWN = ("validate_all_json", "spot_check_frac", "repair_cap", "require_review")
 
 
 def verification_policy(caps: DriverCapabilities) -> dict[str, Any]:
-    """The four knobs of a backend's recommended tier; ValueError for any tier but 1 to 4."""
-    knobs = _policy_of_tier(caps.recommended_verification_tier).to_json()
-    del knobs["tier"]
-    return knobs
+    """The four values of a backend's recommended tier. Raises ValueError for a tier other than 1 to
+    4."""
+    values = _policy_of_tier(caps.recommended_verification_tier).to_json()
+    del values["tier"]
+    return values
 
 
 def policy_for(caps: DriverCapabilities, item: WorkItem) -> Policy:
-    """The item's tier, else the backend's; every knob the item names itself wins over the table.
+    """The policy of the item's tier, else the backend's, with the values that the item sets itself.
 
     Raises ValueError for a tier other than 1 to 4.
     """
     tier = item.verification_tier
     base = _policy_of_tier(caps.recommended_verification_tier if tier is None else tier)
-    return Policy(
-        tier=base.tier,
-        validate_all_json=_given(item.validate_all_json, base.validate_all_json),
-        spot_check_frac=_given(item.spot_check_frac, base.spot_check_frac),
-        repair_cap=_given(item.repair_cap, base.repair_cap),
-        require_review=_given(item.require_review, base.require_review),
-    )
+    own = {name: value for name in _OWN if (value := getattr(item, name)) is not None}
+    return replace(base, **own)
 
 
 def _policy_of_tier(tier: object) -> Policy:
     if not isinstance(tier, int) or isinstance(tier, bool) or tier not in _TIERS:
         raise ValueError(f"verification tier {tier!r} is unknown; use one of {TIERS}")
     return _TIERS[tier]
-
-
-def _given(asked: T | None, default: T) -> T:
-    return default if asked is None else asked

@@ -21,7 +21,7 @@ from driver.git.branch_view import HEADS
 from driver.git.private_git import GitError, PushResult
 from driver.git.push_result import ADVANCED
 from driver.publishing.fenced_push import Knows, Push, ShippedElsewhereError
-from driver.publishing.publish import PUSH_FAILED, is_sealed
+from driver.publishing.publish import PUSH_FAILED, is_sealed, put_on_branch
 from driver.workspace.clone_context import CloneContext
 from state_store.documents.errors import CannotRunError
 from state_store.documents.journal import SHIPPING, entries_about, load_entries
@@ -176,12 +176,10 @@ class PendingPublication:
 
     def _put_on_branch(self, context: CloneContext) -> None:
         """Put the commits on their branch, where the user sees them."""
-        repository, intent, ref = context.repository, self._intent, pending_ref(self._intent.tip)
-        if intent.branch == intent.target or not context.branches.commit_at(ref):
-            return
-        with suppress(GitError):  # the name was taken meanwhile
-            context.git.create_ref(repository, intent.tip, f"{HEADS}{intent.branch}")
-            context.git.delete_ref(repository, intent.tip, ref)
+        intent, is_pending = self._intent, context.branches.commit_at(pending_ref(self._intent.tip))
+        if is_pending and intent.branch != intent.target:
+            with suppress(GitError):  # the name was taken meanwhile
+                put_on_branch(context, intent.tip, intent.branch)
 
     def _report(self, context: CloneContext, onto: str, answer: PushResult) -> bool:
         """Keep the result as `shipment`; True, or raises CannotRunError with the refusal."""

@@ -92,7 +92,7 @@ def _to_wave_branch(shipment: Shipment, work: CommittedBatch) -> Shipment:
     _announce(work, branch)
     sealed, repository = is_sealed(context), context.repository
     if not sealed:
-        _put_on_branch(work, branch)
+        put_on_branch(context, work.tip, branch)
     shipment = replace(
         shipment, branch=branch, committed=True, kept=shipment.kept if sealed else work.tip
     )
@@ -186,14 +186,17 @@ def _free_branch(context: CloneContext, wave: Wave, tip: str = "") -> str:
     return next(name for name in names if context.branches.tip(name) in ("", tip))
 
 
-def _put_on_branch(work: CommittedBatch, branch: str) -> None:
-    git, repository = work.context.git, work.context.repository
-    git.create_ref(repository, work.tip, f"{HEADS}{branch}")
-    git.delete_ref(repository, work.tip, pending_ref(work.tip))
+def put_on_branch(context: CloneContext, tip: str, branch: str) -> None:
+    """Put the commits on a branch of the user's repository, which replaces their pending ref.
+
+    Raises GitError if the name was taken meanwhile.
+    """
+    context.git.create_ref(context.repository, tip, f"{HEADS}{branch}")
+    context.git.delete_ref(context.repository, tip, pending_ref(tip))
 
 
 def _kept_after_failure(shipment: Shipment, work: CommittedBatch, branch: str) -> Shipment:
-    _put_on_branch(work, branch)
+    put_on_branch(work.context, work.tip, branch)
     return _saying_where(replace(shipment, branch=branch, committed=True, kept=work.tip))
 
 
