@@ -119,11 +119,6 @@ def _receipt(record: Mapping[str, Any]) -> PhaseReceipt:
     )
 
 
-def of_this_run(receipts: Sequence[PhaseReceipt]) -> list[PhaseReceipt]:
-    """The receipts that were not recalled from an earlier run."""
-    return [one for one in receipts if not one.recalled]
-
-
 def remembered(receipts: Sequence[PhaseReceipt]) -> tuple[PhaseReceipt, ...]:
     """The receipts, marked as recalled from an earlier run."""
     return tuple(replace(one, recalled=True) for one in receipts)

@@ -56,7 +56,7 @@ class Verdict(StrEnum):
 REPAIRABLE = frozenset({Verdict.FAILED, Verdict.REFUSED, Verdict.NO_CHANGE})
 # Verdicts that say nothing against the work: another run has the item or has shipped it, or the
 # user withdrew it.
-OTHERS = frozenset({Verdict.LEASED_ELSEWHERE, Verdict.SHIPPED_ELSEWHERE, Verdict.WITHDRAWN})
+NOT_AT_FAULT = frozenset({Verdict.LEASED_ELSEWHERE, Verdict.SHIPPED_ELSEWHERE, Verdict.WITHDRAWN})
 
 
 @dataclass(frozen=True, slots=True)

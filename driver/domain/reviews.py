@@ -134,8 +134,3 @@ def _review(record: Mapping[str, Any]) -> Review:
         worker_id=record["workerId"],
         recalled=True,
     )
-
-
-def of_this_run(reviews: Sequence[Review]) -> list[Review]:
-    """The reviews that were not recalled from an earlier run."""
-    return [review for review in reviews if not review.recalled]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from driver.backend_api.driver import Usage
-from driver.domain import phase_receipt, reviews
+from driver.domain import phase_receipt
 from driver.domain.results import REPAIR, REVIEW, ItemOutcome
 
 
@@ -22,8 +22,8 @@ def uses_of(outcomes: Iterable[ItemOutcome]) -> list[tuple[str, Usage]]:
     """Phase and usage of every dispatch of this run, from the outcomes of its items."""
     known = list(outcomes)
     attempts = [attempt for outcome in known for attempt in outcome.attempts]
-    looks = [look for outcome in known for look in reviews.of_this_run(outcome.reviews)]
-    steps = [one for outcome in known for one in phase_receipt.of_this_run(outcome.phases)]
+    looks = [look for outcome in known for look in outcome.reviews if not look.recalled]
+    steps = [one for outcome in known for one in outcome.phases if not one.recalled]
     return [
         *((step.phase, step.usage) for step in steps if step.role == phase_receipt.WORKER),
         *((attempt.phase, attempt.usage) for attempt in attempts),

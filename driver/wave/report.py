@@ -14,7 +14,7 @@ from driver.backend_api.provider_fault import ProviderLoad
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import (
     BUILD,
-    OTHERS,
+    NOT_AT_FAULT,
     REPAIR,
     Attempt,
     ItemOutcome,
@@ -87,7 +87,7 @@ class WaveReport:
         shipping = self.shipments is not None
         left = [item.outcome for item in self.items if not is_done(item, shipping=shipping)]
         if left:
-            others_only = all(outcome.verdict in OTHERS for outcome in left)
+            others_only = all(outcome.verdict in NOT_AT_FAULT for outcome in left)
             return ExitCode.STOPPED_BY_POLICY if others_only else ExitCode.NOT_ALL_SHIPPED
         # A request that was asked for, and not made, is something not done.
         made = all(proposed.made for proposed in self.proposed)
