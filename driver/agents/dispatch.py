@@ -41,7 +41,9 @@ from driver.execution.process_identity import RUN_VARIABLE
 from driver.filesystem.tree import remove_tree
 from driver.limits.admission import GateClosedError
 from driver.limits.usage_sums import sum_usage
+from driver.run_state import steps
 from driver.run_state.context import ItemRun
+from driver.run_state.steps import Step
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 
@@ -130,18 +132,24 @@ def _dispatched_once(item: ItemRun, request: AgentRequest, files: TestCheckout) 
         model=request.model,
         backend=backend.gates,
     ) as one:
-        if phase == REVIEW:
-            wave.recorder.reviewing(item.key, request.number, request.tree or "", request.model)
-        else:
-            wave.recorder.dispatched(
-                item.key, phase, request.number, request.model, request.attempts
-            )
+        wave.recorder.record(item.key, _started(request))
+        if phase != REVIEW:
+            item.started = (phase, request.number)
         result = one.run(partial(_sent, item, request, files))
     if not _of_its_own_model(request, result.fault):
         backend.gates.met(result.fault)
-    agent = "the reviewer" if phase == REVIEW else "the agent"
-    wave.recorder.left_running(item.slug, agent, result.survivors)
+    if result.survivors:
+        agent = "the reviewer" if phase == REVIEW else "the agent"
+        item.say(f"{agent} left processes running, now ended: {', '.join(result.survivors)}")
     return result
+
+
+def _started(request: AgentRequest) -> Step:
+    number, model = request.number, request.model
+    if request.phase == REVIEW:
+        return steps.review_started(number, request.tree, model)
+    backend = request.backend.driver.name
+    return steps.agent_started(request.phase, number, backend, model, request.attempts)
 
 
 def _of_its_own_model(request: AgentRequest, fault: ProviderFault | None) -> bool:

@@ -27,7 +27,7 @@ from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, SETUP, Phas
 from driver.pipeline_run.item_work import PipelineRun
 from driver.pipeline_run.phase_prompt import phase_prompt
 from driver.pipeline_run.read_only_agent import read_only
-from driver.pipeline_run.resume_point import ResumePoint
+from driver.pipeline_run.resume import ResumePoint
 from driver.pipeline_run.review_loop import approved, review_step
 from driver.pipeline_run.setup_step import set_up
 from driver.pipeline_run.step_log import Started

@@ -25,7 +25,7 @@ from driver.domain.reviews import Review, ReviewWord
 from driver.pipeline import position as course
 from driver.pipeline.definition import Phase
 from driver.pipeline_run.phase_prompt import mending_prompt
-from driver.pipeline_run.step_log import Started, step_log_of
+from driver.pipeline_run.step_log import Started, StepLog
 from driver.policy.judgement import Judgement
 from driver.run_state.context import ItemRun
 from driver.verification.gate import Examination
@@ -48,7 +48,7 @@ class PipelineRun:
     after_approval: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.books = step_log_of(self.item)
+        self.books = StepLog(self.item)
         self.open = not self.item.attempts or is_unproven(self.last)
         self.pipeline = self.item.pipeline
         self.wave, self.slug = self.item.wave, self.item.slug
@@ -80,7 +80,7 @@ class PipelineRun:
         self.number += 1
         self.looks = 0
         word = BUILD if self.number == 1 else REPAIR
-        told = told if self.item.is_stepwise else word
+        told = told if self.item.shows_phases else word
         request = replace(build_request(item, phase, word, self.number, prompt), shown=told)
         started = Started(before, prompt, request.backend.driver)
         done = attempt(item, request)

@@ -1,204 +1,201 @@
-"""What becomes of work that an earlier run left: shipped, verified but not shipped, or interrupted.
+"""Resumes an item: finds what an earlier run published of it, and the step to go on from.
 
 The journal is not believed. A commit counts as shipped when it is where it was to go, and one that
-was only announced is put there; verified work is proven again on the tree rebuilt from its patch,
-and only if that is the tree of then.
+was only announced is put there. Work counts only if its tree can be rebuilt from its patch; it is
+put into a workspace and proven again before anything rests on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from driver.agents.attempt import against, save_patch
+from driver.agents.attempt import UNPROVEN, against
 from driver.backend_api.driver import Usage
-from driver.domain.results import RESUME, Attempt, Change, ItemOutcome, Shipment, Verdict
+from driver.domain import phase_receipt
+from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
+from driver.domain.results import RESUME, Attempt, ItemOutcome, Shipment, Verdict
+from driver.domain.reviews import ReviewWord, settled_by
 from driver.git.private_git import GitError, is_ancestor, tip_of
+from driver.pipeline import position
+from driver.pipeline.definition import REVIEW, SETUP
 from driver.pipeline_run.resume_state import ResumeState
-from driver.publishing.pending import PendingPublication
 from driver.run_state.context import ItemRun, Wave
-from driver.verification.assessment import assess
-from driver.verification.test_run import ProvenWork, prove
 from driver.workspace.base_branch import already_made, conflicts
 from driver.workspace.clone_context import CloneContext
 from driver.workspace.saved_patch import origin_of, step_patch
 from state_store.documents.errors import CannotRunError, TidegateError
-
-_NONE = nullcontext()
+from state_store.documents.files import write_bytes_atomic
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """Remembered work on the base of this run."""
+class ResumePoint:
+    """The number, from 0, of the step at which an item goes on, the work as it is then, not proven,
+    and the phases that are done. `attempts` counts dispatches at the work."""
 
-    tree: str
-    changes: tuple[Change, ...]
+    step: int = 0
+    work: Attempt | None = None
+    attempts: int = 0
+    phases: tuple[PhaseReceipt, ...] = ()
 
 
-def finish_pending(wave: Wave, memories: Mapping[str, ResumeState]) -> None:
-    """Finish what moves the user's checkout before anybody is at work who could have moved it.
-    What goes wrong here is told where the items are asked about."""
+def finish_pending(wave: Wave, states: Mapping[str, ResumeState]) -> None:
+    """Finish what moves the user's checkout before any agent is at work that could have moved it.
+    Trouble is reported when the items are asked about."""
     for item in wave.items:
-        ground, memory = item.repository, memories[item.slug]
-        if ground is None or memory.owed is None:
+        ground, pending = item.repository, states[item.slug].pending
+        if ground is None or pending is None or not pending.moves_checkout:
             continue
-        if memory.owed.moves_checkout and wave.recorder.still_ours(item.key):
-            with (
-                suppress(TidegateError),
-                ground.checkout_guard.own_changes() if ground.checkout_guard else _NONE,
-            ):
-                wave.gates.check()
-                if memory.owed.is_published(ground) and ground.repository.branch:
-                    ground.moved_to = tip_of(
-                        ground.repository, ground.repository.branch, ground.environ
-                    )
+        if not wave.recorder.still_ours(item.key):
+            continue
+        guard = ground.checkout_guard
+        with suppress(TidegateError), guard.own_changes() if guard else nullcontext():
+            wave.gates.check()
+            branch = ground.repository.branch
+            if pending.is_published(ground) and branch:
+                ground.moved_to = tip_of(ground.repository, branch, ground.environ)
 
 
-def finished_earlier(memories: Iterable[ResumeState]) -> dict[str, Shipment]:
-    """What was done in this run for shipments of earlier ones, each under a key of its own."""
-    lines = dict.fromkeys(memory.owed for memory in memories)
-    made = (line.shipment for line in lines if line is not None and line.shipment is not None)
-    return {f"{one.repo} {one.kept}": one for one in made}
+def earlier_shipments(
+    states: Iterable[ResumeState],
+) -> tuple[dict[str, Shipment], dict[str, Shipment]]:
+    """What this run did for shipments of earlier ones, and where those are for which there was
+    nothing to do; each under a key of its own."""
+    pending = [one for one in dict.fromkeys(state.pending for state in states) if one is not None]
+    made = [one.shipment for one in pending if one.shipment is not None]
+    found = [one.found for one in pending if one.found is not None]
+    made_by_key, found_by_key = ({f"{o.repo} {o.kept}": o for o in some} for some in (made, found))
+    return made_by_key, found_by_key
 
 
-def already_published(memories: Iterable[ResumeState]) -> dict[str, Shipment]:
-    """Where shipments of earlier runs are, for which there was nothing to do."""
-    lines = dict.fromkeys(memory.owed for memory in memories)
-    found = (line.found for line in lines if line is not None and line.found is not None)
-    return {f"{one.repo} {one.kept}": one for one in found}
-
-
-def recover(item: ItemRun, memory: ResumeState) -> ItemOutcome | None:
-    """The item's outcome when an earlier run has already earned it, else None."""
-    if (known := published(item, memory)) is not None:
-        return known
-    return _prove_again(item, memory) if memory.tree and memory.patch else None
-
-
-def published(item: ItemRun, memory: ResumeState) -> ItemOutcome | None:
+def published(item: ItemRun, state: ResumeState) -> ItemOutcome | None:
     """The outcome of an item that an earlier run has shipped, or cannot tell whether it has."""
     ground = item.repository
-    if ground is None:
+    if ground is None or not state.commit:
         return None
+    known = ItemOutcome(
+        slug=item.slug,
+        verdict=Verdict.VERIFIED,
+        tree=state.tree,
+        reviews=tuple(item.reviews),
+        phases=state.phases,
+        resumed=True,
+    )
+    repository = ground.repository
     try:
-        if memory.commit and _is_published(ground, memory.commit, memory.owed):
-            done = _outcome(item, Verdict.VERIFIED, (), tree=memory.tree, commit=memory.commit)
-            after = memory.after_approval
-            return replace(done, approved_tree=memory.approved, after_approval=after)
+        if is_ancestor(repository, state.commit, repository.head, ground.environ) or (
+            state.pending is not None and state.pending.is_published(ground)
+        ):
+            return replace(
+                known,
+                shipped_as=state.commit,
+                approved_tree=state.approved,
+                after_approval=state.after_approval,
+            )
     except CannotRunError as error:
         # Not journaled: the entry there is must stay, or the work would be shipped twice.
-        return replace(
-            _outcome(item, Verdict.UNDECIDED, (), tree=memory.tree, commit=None),
-            reason=str(error),
-        )
+        return replace(known, verdict=Verdict.UNDECIDED, reason=str(error))
     return None
 
 
-def _is_published(ground: CloneContext, commit: str, owed: PendingPublication | None) -> bool:
-    """Whether the commit was merged, or is on its branch."""
-    repository = ground.repository
-    if is_ancestor(repository, commit, repository.head, ground.environ):
+def begin_at(item: ItemRun, state: ResumeState) -> ResumePoint:
+    """The first step that is not done, or that is asked for.
+
+    Steps count as done only if the tree they left can be rebuilt and nothing is to be said against
+    it. On a base that has moved on, only the agents' work is kept.
+    """
+    pipeline, name = item.pipeline, item.wave.options.from_phase
+    step = position.before(pipeline, name) if name is not None else None
+    phases = tuple(one for one in state.phases if _is_kept(item, state, one))
+    if step is not None:
+        again = {phase.name for phase in pipeline.steps[step:]}
+        phases = tuple(one for one in phases if one.phase not in again)
+    tree = position.last_tree(phases) or state.tree
+    work = _rebuilt_work(item, state, tree) if tree else None
+    if work is None:
+        return ResumePoint(step or 0, attempts=state.attempts)
+    if state.base_moved:
+        phases = tuple(replace(one, output=work.tree) for one in phases)
+    if step is None:
+        step = position.next_step(pipeline, phases)
+        if step <= pipeline.steps.index(pipeline.first_agent):  # it did not come to its end
+            return ResumePoint(attempts=state.attempts)
+    return ResumePoint(step, work, work.number, phase_receipt.remembered(phases))
+
+
+def carry_over(item: ItemRun, state: ResumeState) -> None:
+    """Have this run's folder hold what an earlier run's holds of the steps that are done: the trees
+    that reviewers read, and the answers of agents that only read."""
+    if state.folder is None:
+        return
+    here = item.scratch
+    trees = {one.tree for one in state.reviews} | ({state.tree} if state.tree else set())
+    answers = {phase.artifact for phase in item.pipeline.steps if phase.reads_only}
+    for name in sorted(answers | {step_patch(tree) for tree in trees}):
+        source = state.folder / name
+        if source.is_file() and not (here / name).exists():
+            write_bytes_atomic(here / name, source.read_bytes())
+
+
+def _is_kept(item: ItemRun, state: ResumeState, done: PhaseReceipt) -> bool:
+    """Whether a phase counts as done: an answer of one that only reads has to be there still, and a
+    review needs an approval of the very tree that it left."""
+    phase = item.pipeline.named(done.phase)
+    if state.base_moved:
+        return phase is not None and (phase.edits or phase.kind == SETUP)
+    if phase is None or state.folder is None:
         return True
-    return owed is not None and owed.is_published(ground)
+    if phase.kind == REVIEW and done.status == COMPLETED:
+        known = settled_by(state.reviews, done.output)
+        return known is not None and known.word is ReviewWord.APPROVED
+    return not phase.reads_only or (state.folder / phase.artifact).is_file()
 
 
-def _prove_again(item: ItemRun, memory: ResumeState) -> ItemOutcome | None:
-    ground, work = item.repository, acceptable(item, memory)
-    if ground is None or work is None:
-        return None
-    # An entry is not believed, so a proof that ends here has to pass all that any other has.
-    item.wave.baselines.begin(item)
-    with item.guarded() as strays:
-        test = prove(item, work.tree, "test-resumed")
-        item.wave.recorder.tested(item.slug, test)
-        judgement, found = assess(ProvenWork(item, 1, work.changes, test))
-        reached_out = bool(strays())
-    if reached_out or judgement.verdict is not Verdict.VERIFIED:
-        return None
-    save_patch(item, ground.git.patch(ground.base_tree, work.tree))
-    again = replace(resumed(max(1, memory.attempts), work), test=test, evidence=found)
-    return _outcome(item, Verdict.VERIFIED, (again,), tree=work.tree, commit=None)
-
-
-def acceptable(item: ItemRun, memory: ResumeState) -> Rebuilt | None:
-    """The remembered work; None where it cannot be rebuilt, or may not be shipped."""
+def _rebuilt_work(item: ItemRun, state: ResumeState, tree: str) -> Attempt | None:
+    """The earlier run's work as the first attempt of this one; None if it cannot be rebuilt, or may
+    not be shipped."""
     ground = item.repository
-    tree = _rebuilt(ground, memory) if ground else None
-    if ground is None or tree is None:
+    if ground is None or state.folder is None:
         return None
-    seen = ground.observed(tree)
-    return Rebuilt(tree, seen.changes) if against(item, seen) is None else None
-
-
-def resumed(number: int, work: Rebuilt) -> Attempt:
-    """The attempt that an earlier run made, as the first of this one."""
+    rebuilt = _rebuilt(ground, state, state.folder, tree)
+    if rebuilt is None:
+        return None
+    seen = ground.observed(rebuilt)
+    if against(item, seen) is not None:
+        return None
     return Attempt(
-        number=number,
+        number=max(1, state.number),
         phase=RESUME,
-        verdict=Verdict.VERIFIED,
+        verdict=Verdict.UNDECIDED,
+        reason=UNPROVEN,
         usage=Usage(0, 0, 0.0),
-        tree=work.tree,
-        changes=work.changes,
+        tree=rebuilt,
+        changes=seen.changes,
     )
 
 
-def _rebuilt(ground: CloneContext, memory: ResumeState) -> str | None:
-    """The remembered tree, if its patch still makes it; on a base that has moved on, its changes on
-    that, unless they meet what came meanwhile."""
-    patch = memory.patch
-    if memory.folder is not None and memory.tree is not None:
-        patch = memory.folder / step_patch(memory.tree)
-    if patch is None:
-        return None
+def _rebuilt(ground: CloneContext, state: ResumeState, folder: Path, tree: str) -> str | None:
+    """The tree, if its patch still makes it; on a base that has moved on, its changes on that,
+    unless they conflict with what came meanwhile."""
     git = ground.git
     try:
-        work = patch.read_bytes()
-        origin = origin_of(work)
+        patch = (folder / step_patch(tree)).read_bytes()
+        origin = origin_of(patch)
         if origin.top not in (None, ground.repository.top):
             return None
         base_tree = git.tree_of(origin.base or ground.base)
-        rebuilt = git.apply(base_tree, work)
-        for path in _read_before(memory):
+        if git.apply(base_tree, patch) != tree:
+            return None
+        for read in {one.tree for one in state.reviews}:
             with suppress(OSError, GitError):  # only so that its difference can be shown
-                git.apply(base_tree, path.read_bytes())
+                git.apply(base_tree, (folder / step_patch(read)).read_bytes())
     except (OSError, GitError):
         return None
-    return _on_base(ground, base_tree, rebuilt) if rebuilt == memory.tree else None
-
-
-def _on_base(ground: CloneContext, base_tree: str, tree: str) -> str | None:
     if base_tree == ground.base_tree:
         return tree
-    mine, theirs = (ground.git.changes(base_tree, t) for t in (tree, ground.base_tree))
+    mine, theirs = (git.changes(base_tree, one) for one in (tree, ground.base_tree))
     if already_made(mine, theirs) or conflicts(mine, theirs):
         return None
-    return ground.git.tree_with(ground.base_tree, mine)
-
-
-def _read_before(memory: ResumeState) -> Iterator[Path]:
-    """The patches of the trees that reviewers have read."""
-    if memory.reviewed is not None:
-        yield memory.reviewed
-    if memory.folder is not None:
-        yield from (memory.folder / step_patch(t) for t in {one.tree for one in memory.reviews})
-
-
-def _outcome(
-    item: ItemRun,
-    verdict: Verdict,
-    attempts: tuple[Attempt, ...],
-    *,
-    tree: str | None,
-    commit: str | None,
-) -> ItemOutcome:
-    return ItemOutcome(
-        slug=item.slug,
-        verdict=verdict,
-        attempts=attempts,
-        tree=tree,
-        changes=attempts[-1].changes if attempts else (),
-        resumed=True,
-        shipped_as=commit,
-    )
+    return git.tree_with(ground.base_tree, mine)

@@ -1,6 +1,6 @@
-"""What the journal says of a wave's items: read, and told apart from what is about other work.
+"""Reads what the journal says of a wave's items, and passes over what is about other work.
 
-It is not believed here or later: what follows from it is `recovery`'s.
+It is not believed, here or later: `resume` decides what follows from it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from driver.domain import phase_receipt
 from driver.domain.item_key import ItemKey
 from driver.domain.phase_receipt import PhaseReceipt
 from driver.domain.results import Verdict
-from driver.domain.reviews import Review, ReviewWord, from_json
-from driver.pipeline import position as course
+from driver.domain.reviews import Review, from_json
+from driver.pipeline import position
 from driver.publishing.pending import PendingPublication, PublicationIntent, text_or_none
 from driver.run_state.context import Wave
-from driver.workspace.saved_patch import REVIEWED, WORK
 from state_store.documents.journal import Key, entries_about, load_entries, safe_slug
 
 Entries = Mapping[Key, dict[str, Any]]
@@ -27,122 +26,95 @@ Entries = Mapping[Key, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ResumeState:
-    """An item's journal entry for exactly this piece of work. `attempts` counts the dispatches of
-    an item that was interrupted; one that came to its end starts anew. `reviews` are those of
-    work that is `tree` now, or that was on its way from there; `reviewed` is the patch that the
-    last of them asked changes of. `phases` are the steps that are written down one by one; the
-    patches of their trees are in `folder`. `approved` is the tree that a reader has approved of
-    shipped work, which differs from it in the paths `after_approval`."""
+    """What the journal says of exactly this piece of work.
+
+    `attempts` are the dispatches that count if the work is lost: those of an item that was
+    interrupted; one that came to its end starts anew. `number` is the attempt that made the work.
+    `phases` are the steps that were done; the patches of their trees are in `folder`, and `tree` is
+    the last of them. `reviews` are of that work. `approved` is the tree that a reviewer approved of
+    shipped work, which differs from it in the paths `after_approval`. On a base that has moved
+    another tree will come of the work, and no reviewer has read that.
+    """
 
     attempts: int = 0
-    tree: str | None = None
-    patch: Path | None = None
+    number: int = 0
     commit: str | None = None
-    owed: PendingPublication | None = None
-    reviews: tuple[Review, ...] = ()
-    reviewed: Path | None = None
+    pending: PendingPublication | None = None
+    tree: str | None = None
     phases: tuple[PhaseReceipt, ...] = ()
     folder: Path | None = None
+    reviews: tuple[Review, ...] = ()
     approved: str | None = None
     after_approval: tuple[str, ...] = ()
+    base_moved: bool = False
 
 
-def remembered(
+def resume_state(
     entry: Mapping[str, Any] | None,
-    subject: ItemKey,
+    key: ItemKey,
     state_dir: Path,
     notes: str = "",
     *,
-    stepwise: bool = False,
     from_phase: bool = False,
 ) -> ResumeState:
-    """What a journal entry says about `subject`; nothing when it is about other work.
+    """What a journal entry says about `key`; nothing if it is about other work.
 
     On a base that has moved on since, only this counts: the item was published or proven, and the
     tracker, whose `notes` would name the wave, has not heard of it.
     """
-    if entry is None or (
-        entry.get("content") != subject.content_key and _heard(entry, subject, notes)
-    ):
+    if entry is None:
         return ResumeState()
-    found = _of_entry(entry, subject, state_dir, stepwise=stepwise, from_phase=from_phase)
-    if entry.get("content") == subject.content_key:
-        return found
-    # Another tree will come of it, of which nobody has said anything yet.
-    proven = found.tree if entry.get("verdict") == Verdict.VERIFIED or entry.get("proven") else None
-    patch = found.patch if proven else None
-    return ResumeState(commit=found.commit, tree=proven, patch=patch)
-
-
-def _heard(entry: Mapping[str, Any], subject: ItemKey, notes: str) -> bool:
-    """Whether an entry is about another task, or one that the tracker has closed since."""
-    told = note_of(str(entry.get("waveId"))) in notes
-    return told or entry.get("task") != subject.task_key
-
-
-def _of_entry(
-    entry: Mapping[str, Any],
-    subject: ItemKey,
-    state_dir: Path,
-    *,
-    stepwise: bool,
-    from_phase: bool,
-) -> ResumeState:
-    folder = state_dir / "runs" / safe_slug(str(entry.get("waveId"))) / safe_slug(subject.slug)
-    settled, reviews = bool(entry.get("settled")), from_json(entry.get("reviews"))
-    green = entry.get("verdict") == Verdict.VERIFIED
-    found = ResumeState(
-        attempts=0 if settled else _count(entry.get("attempt")),
-        commit=text_or_none(entry.get("commit")),
+    moved = entry.get("content") != key.content_key
+    in_tracker = note_of(str(entry.get("waveId"))) in notes
+    if moved and (in_tracker or entry.get("task") != key.task_key):
+        return ResumeState()
+    settled, green = bool(entry.get("settled")), entry.get("verdict") == Verdict.VERIFIED
+    number = _count(entry.get("attempt"))
+    attempts = 0 if settled or green or moved else number
+    commit = text_or_none(entry.get("commit"))
+    proven = green or (bool(entry.get("proven")) and not settled)
+    if not (proven if moved else green or from_phase or not settled):
+        return ResumeState(attempts, commit=commit)
+    phases = phase_receipt.from_json(entry.get("phases"))
+    wave, after = safe_slug(str(entry.get("waveId"))), entry.get("afterApproval")
+    return ResumeState(
+        attempts,
+        0 if moved else number,
+        commit,
+        tree=position.last_tree(phases) or text_or_none(entry.get("tree")),
+        phases=phases,
+        folder=state_dir / "runs" / wave / safe_slug(key.slug),
+        reviews=() if moved else from_json(entry.get("reviews")),
+        approved=None if moved else text_or_none(entry.get("approvedTree")),
+        after_approval=tuple(map(str, after)) if isinstance(after, list) and not moved else (),
+        base_moved=moved,
     )
-    phases = phase_receipt.from_json(entry.get("phases")) if stepwise else ()
-    if phases and (green or from_phase or not settled):
-        tree, attempts = course.last_tree(phases), _count(entry.get("attempt"))
-        found = replace(found, tree=tree, attempts=attempts, phases=phases, folder=folder)
-        after = entry.get("afterApproval")
-        paths = tuple(map(str, after)) if isinstance(after, list) else ()
-        approved = text_or_none(entry.get("approvedTree"))
-        return replace(found, reviews=reviews, approved=approved, after_approval=paths)
-    if green or (entry.get("proven") and not settled):
-        tree = text_or_none(entry.get("tree"))
-        work, read = folder / WORK, folder / REVIEWED
-        return replace(found, tree=tree, patch=work, reviews=reviews, reviewed=read)
-    if not settled and reviews and reviews[-1].word is ReviewWord.CHANGES_REQUESTED:
-        return replace(found, tree=reviews[-1].tree, patch=folder / REVIEWED, reviews=reviews)
-    return found
 
 
 def recall(wave: Wave) -> dict[str, ResumeState]:
-    """The memories of all items by slug; they remember nothing unless a resume was asked for."""
+    """The resume states of all items by slug; empty ones unless a resume was asked for."""
     from_phase = wave.options.from_phase is not None
-    if not (wave.resume or from_phase) or wave.state_dir is None:
+    if not (wave.resume or from_phase):
         return {item.slug: ResumeState() for item in wave.items}
     entries, unreadable = load_entries(wave.state_dir)
     for path in unreadable:
         wave.recorder.say(f"{path} is no journal entry and was not read")
     announced: dict[tuple[str, PublicationIntent], PendingPublication] = {}
-    memories = {}
+    states = {}
     for item in wave.items:
         entry = _entry_about(entries, item.key)
         notes = str(item.spec.extra.get("notes") or "")
-        memory = remembered(
-            entry,
-            item.key,
-            wave.state_dir,
-            notes,
-            stepwise=item.is_stepwise,
-            from_phase=from_phase,
-        )
-        if not course.keeps_reviews(item.pipeline, wave.options.from_phase):
-            memory = replace(memory, reviews=())
-        line = PublicationIntent.of_entry(entry) if entry and memory.commit else None
-        if line is not None and wave.shipping.is_wanted:
-            fresh = PendingPublication(line, wave.knows, onto_target=wave.shipping.onto_target)
-            memory = replace(
-                memory, owed=announced.setdefault((item.planned.home.key, line), fresh)
-            )
-        memories[item.slug] = memory
-    return memories
+        state = resume_state(entry, item.key, wave.state_dir, notes, from_phase=from_phase)
+        if not position.keeps_reviews(item.pipeline, wave.options.from_phase):
+            state = replace(state, reviews=())
+        intent = PublicationIntent.of_entry(entry) if entry and state.commit else None
+        if intent is not None and wave.shipping.is_wanted:
+            onto_target = wave.shipping.onto_target
+            fresh = PendingPublication(intent, wave.knows, onto_target=onto_target)
+            key = (item.planned.home.key, intent)
+            state = replace(state, pending=announced.setdefault(key, fresh))
+        states[item.slug] = state
+    return states
 
 
 def _entry_about(entries: Entries, subject: ItemKey) -> dict[str, Any] | None:

@@ -19,8 +19,9 @@ from driver.policy.judgement import Judgement
 def review_step(run: PipelineRun, phase: Phase) -> Judgement | None:
     """Ask, have mended what is found, ask again; None once the work is approved."""
     if not run.item.wants_review:
-        off = Started(run.tree()).receipt(phase, READER, SKIPPED, reason="reviews are off")
-        run.record(off, run.last)
+        if run.item.shows_phases:
+            off = Started(run.tree()).receipt(phase, READER, SKIPPED, reason="reviews are off")
+            run.record(off, run.last)
         return None
     while True:
         if (ended := run.green()) is not None:
@@ -39,8 +40,6 @@ def _judged(run: PipelineRun, found: Review, phase: Phase) -> Judgement | None:
     cap = run.cap if phase.repair else 0
     number = max(run.last.number, 1)
     judgement = judge(found, gate_green=True, number=number, repair_cap=cap)
-    if judgement is None:
-        run.books.to_address(found)
     if found.recalled and judgement is not None and judgement.verdict is Verdict.VERIFIED:
         known = Started(run.tree()).receipt(phase, READER, COMPLETED, reason=found.message)
         run.record(known, run.last)

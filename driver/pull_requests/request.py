@@ -95,7 +95,7 @@ class PullRequestOutbox:
     called with the wave and the result of each request."""
 
     settings: Settings
-    state_dir: Path | None
+    state_dir: Path
     stop: CancellationToken
     check: Callable[[], None]
     say: Callable[[str], None]
@@ -107,7 +107,7 @@ class PullRequestOutbox:
         for one in asked:
             self._save(one)
         known = {one.proposal.commit for one in asked}
-        left = all_open(self.state_dir) if self.state_dir else []
+        left = all_open(self.state_dir)
         asked += [one for one in left if one.proposal.commit not in known]
         if not asked:
             return ()
@@ -134,7 +134,7 @@ class PullRequestOutbox:
             result = replace(result, error=f"{stopped}; not asked for yet, the next run does that")
         except (TidegateError, OSError) as error:
             why = str(error)
-            if self.state_dir is not None and replace(one, tries=one.tries + 1).given_up:
+            if replace(one, tries=one.tries + 1).given_up:
                 file = file_of(self.state_dir, asked.commit)
                 why += f"; given up after {MAX_TRIES} runs: make it yourself, or remove {file} to"
                 why += " go on"
@@ -150,8 +150,6 @@ class PullRequestOutbox:
         return result
 
     def _made_once(self, one: OutboxEntry, forge: Forge) -> PullRequest:
-        if self.state_dir is None:
-            return self._made(one, forge)
         # Another run of this state folder may be asking at this moment.
         with locked(file_of(self.state_dir, one.proposal.commit), 2 * TIMEOUT_S):
             now = entry_of(self.state_dir, one.proposal.commit)
@@ -170,8 +168,7 @@ class PullRequestOutbox:
     def _save(self, one: OutboxEntry) -> None:
         """Put an entry on file; without that the forge is searched before a request is made."""
         try:
-            if self.state_dir is not None:
-                save(self.state_dir, one)
+            save(self.state_dir, one)
         except TidegateError as error:
             self.say(str(error))
 
@@ -183,7 +180,7 @@ def _own(
     for batch in batches:
         if batch.branch == context.repository.branch:
             continue  # the user's own branch needs no request
-        on_file = entry_of(wave.state_dir, batch.tip) if wave.state_dir else None
+        on_file = entry_of(wave.state_dir, batch.tip)
         if on_file is None:
             yield OutboxEntry(_proposal(wave, context, own, batch))
         elif not on_file.given_up:
@@ -199,7 +196,7 @@ def _pushed(wave: Wave, shipment: Shipment | None) -> Iterator[PushedBatch]:
 
 def _found(wave: Wave, context: CloneContext, own: Pairs) -> Iterator[PushedBatch]:
     """The batches that an earlier run published, found on their branches and not merged yet."""
-    if wave.state_dir is None or not any(outcome.shipped_as for _, outcome in own):
+    if not any(outcome.shipped_as for _, outcome in own):
         return
     entries, _ = load_entries(wave.state_dir)
     batches: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}

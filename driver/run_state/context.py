@@ -77,11 +77,11 @@ class Wave:
     recorder: Recorder
     spending: Spending
     processes: Processes
+    state_dir: Path
     run_dir: Path
     options: WaveOptions
     baselines: Baselines
     test_slots: Semaphore
-    state_dir: Path | None = None
     resume: bool = False
     reviewer: AssignedBackend | None = None
     performers: Mapping[str, AssignedBackend] = field(default_factory=dict)
@@ -129,7 +129,8 @@ class ItemRun:
     """One item in this run: its plan, its wave, and what was done for it so far.
 
     `attempts`, `reviews` and `phases` grow while the item runs, and are read as well when the wave
-    is stopped in the middle of it. `workspace` may be asked for only while `in_workspace` is open.
+    is stopped in the middle of it; `started` are phase and number of the agent that was asked last,
+    reviewers left out. `workspace` may be asked for only while `in_workspace` is open.
     """
 
     planned: Planned
@@ -137,6 +138,8 @@ class ItemRun:
     attempts: list[Attempt] = field(default_factory=list)
     reviews: list[Review] = field(default_factory=list)
     phases: list[PhaseReceipt] = field(default_factory=list)
+
+    started: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
         self.slug = self.planned.slug
@@ -224,9 +227,9 @@ class ItemRun:
         )
 
     @property
-    def is_stepwise(self) -> bool:
-        """Whether each step is written down by itself: a pipeline of the user's own, or one that a
-        person has a say in."""
+    def shows_phases(self) -> bool:
+        """Whether the phases are shown by their names: in a pipeline of the user's own, or one that
+        a person has a say in."""
         options = self.wave.options
         return self.pipeline.explicit or bool(options.ask or options.from_phase)
 

@@ -5,7 +5,6 @@ Pure. Whose entry it is, when it is written and what an entry says besides is `r
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,31 +61,23 @@ def of_outcome(outcome: ItemOutcome) -> dict[str, Any]:
 
 
 class StagedEntry:
-    """A journal entry that is flushed and does not count yet; None where nothing is journaled.
+    """A journal entry that is flushed and does not count yet; None where nothing is journaled."""
 
-    `counted` is told of the file once it is in place.
-    """
-
-    def __init__(
-        self, file: StagedFile | None, counted: Callable[[StagedFile], None] | None = None
-    ) -> None:
-        self._file = file
-        self._counted = counted
+    def __init__(self, file: StagedFile | None) -> None:
+        self.file = file
         self.counts = False
 
     def __enter__(self) -> StagedEntry:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None and not self.counts:
-            self._file.drop()
+        if self.file is not None and not self.counts:
+            self.file.drop()
 
     def put(self) -> Path | None:
         """Let it count, and return the folder to flush. Raises CannotRunError."""
-        if self._file is None:
+        if self.file is None:
             return None
-        self._file.swap_in()
+        self.file.swap_in()
         self.counts = True
-        if self._counted is not None:
-            self._counted(self._file)
-        return self._file.path.parent
+        return self.file.path.parent

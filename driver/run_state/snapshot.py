@@ -25,7 +25,7 @@ def take_snapshot(wave: Wave) -> None:
     """Keep the snapshot beside what the wave's agents print; that of an earlier run of the wave
     stays. A disk that is full is no reason not to work."""
     path = wave.run_dir / FILE
-    if wave.state_dir is None or path.exists():
+    if path.exists():
         return
     with suppress(TidegateError):
         write_json_atomic(path, _taken(wave))

@@ -11,6 +11,7 @@ from driver.domain.phase_receipt import CommandReceipt
 from driver.domain.results import GATE, Attempt, Evidence, TestRun, Verdict
 from driver.policy.judgement import Judgement, of_test
 from driver.run_state.context import ItemRun
+from driver.terminal.safe_text import describe_run
 from driver.verification.assessment import assess
 from driver.verification.test_run import ProvenWork, Test, prove, run_test
 from state_store.documents.errors import TidegateError
@@ -37,7 +38,7 @@ class Examination:
         with item.guarded() as checkout_changes:
             try:
                 self.test = prove(item, work.tree, f"test-{self.label}")
-                item.wave.recorder.tested(item.slug, self.test)
+                item.say(f"test {describe_run(self.test.kind, self.test.duration_s)}")
                 proven = ProvenWork(item, work.number, work.changes, self.test)
                 judgement, self.found = assess(proven)
                 if judgement.verdict is Verdict.VERIFIED and self.commands:

@@ -10,13 +10,11 @@ from dataclasses import replace
 
 from driver.agents.attempt import is_unproven, of_trouble, save
 from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
-from driver.domain.reviews import ReviewWord, settled_by
 from driver.execution.cancellation import InterruptedWaveError
 from driver.limits.admission import CEILING, BackendClosedError, GateClosedError
 from driver.pipeline_run.engine import follow
 from driver.pipeline_run.phase_prompt import check_prompts
-from driver.pipeline_run.resume import published, recover
-from driver.pipeline_run.resume_point import ResumePoint, begin_at, begin_proven, carry_over
+from driver.pipeline_run.resume import ResumePoint, begin_at, carry_over, published
 from driver.pipeline_run.resume_state import ResumeState
 from driver.policy.judgement import Judgement, of_ignored, review_missing
 from driver.run_state.context import ItemRun
@@ -51,9 +49,8 @@ def _walk(item: ItemRun, memory: ResumeState) -> ItemOutcome:
     if (missing := _missing_review(item)) is not None:
         return item.settle(item.outcome(missing.verdict, missing.reason))
     wave.gates.check()
-    wave.recorder.taken(item.key)
+    wave.recorder.acquire(item.key, memory.reviews)
     item.reviews.extend(memory.reviews)
-    wave.recorder.recall(item.slug, item.reviews)
     start = _start(item, memory)
     if isinstance(start, ItemOutcome):
         return start
@@ -69,29 +66,22 @@ def _walk(item: ItemRun, memory: ResumeState) -> ItemOutcome:
         return follow(item, start)
 
 
-def _start(item: ItemRun, memory: ResumeState) -> ResumePoint | ItemOutcome:
+def _start(item: ItemRun, state: ResumeState) -> ResumePoint | ItemOutcome:
     """Where an earlier run has left the item; its outcome where nothing is to be done any more."""
-    if item.is_stepwise:
-        if (known := published(item, memory)) is not None:
-            return replace(known, reviews=tuple(item.reviews), phases=memory.phases)
-        check_prompts(item)
-        start = begin_at(item, memory)
-    else:
-        earned = recover(item, memory)
-        if earned is not None and _is_done(item, earned):
-            return replace(earned, reviews=tuple(item.reviews))
-        start = begin_proven(item, earned, memory)
-    if start.work is None and memory.attempts > item.planned.policy.repair_cap:
-        reason = f"all {memory.attempts} attempts were used up before the wave was interrupted"
-        return item.settle(item.outcome(Verdict.FAILED, reason))
+    if (known := published(item, state)) is not None:
+        return known
+    check_prompts(item)
+    start = begin_at(item, state)
     if start.work is None:
+        if state.attempts > item.planned.policy.repair_cap:
+            reason = f"all {state.attempts} attempts were used up before the wave was interrupted"
+            return item.settle(item.outcome(Verdict.FAILED, reason))
         item.wave.spending.check()
         _check_reviewers_price(item)
         item.wave.baselines.begin(item)
-    carry_over(item, memory)
-    if start.phases:
-        item.phases.extend(start.phases)
-        item.wave.recorder.recall_phases(item.slug, start.phases)
+    carry_over(item, state)
+    item.phases.extend(start.phases)
+    item.wave.recorder.resumed(item.key, start.phases)
     return start
 
 
@@ -114,20 +104,11 @@ def _check_reviewers_price(item: ItemRun) -> None:
         )
 
 
-def _is_done(item: ItemRun, earned: ItemOutcome) -> bool:
-    """Whether what an earlier run earned needs nobody any more."""
-    if earned.shipped_as or earned.verdict is not Verdict.VERIFIED:
-        return True
-    known = settled_by(item.reviews, earned.tree)
-    approved = known is not None and known.word is ReviewWord.APPROVED
-    return approved or not item.wants_review
-
-
 def abandoned(item: ItemRun) -> ItemOutcome:
     """The outcome of an item whose backend still works although the wave was stopped."""
     wave = item.wave
     reason = f"{wave.gates.stop.cause}; its backend did not come back in time"
-    begun = wave.recorder.started(item.slug)
+    begun = item.started
     known = [*item.attempts]  # a copy: the abandoned thread may still add to its own
     if known and is_unproven(known[-1]):
         known[-1] = replace(known[-1], verdict=Verdict.HALTED, reason=reason)

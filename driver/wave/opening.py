@@ -16,7 +16,7 @@ from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
 from driver.limits.spending import opened as spending_of
 from driver.run_state.context import AssignedBackend, Wave
-from driver.run_state.event_log import EventLog, NullEventLog, StoreEventLog
+from driver.run_state.event_log import EventLog
 from driver.run_state.leases import LeaseManager
 from driver.run_state.plan import Plan
 from driver.run_state.recorder import Recorder
@@ -35,6 +35,8 @@ from state_store.views.anchors import check_kept
 from state_store.write_api import STATE_DB_FILENAME
 from tools.settings.load import Settings
 
+_TEMPORARY_STATE = "state"  # in the run folder, for a wave without a state folder
+
 
 def first_lines(wave: Wave) -> Iterator[str]:
     """What is begun and by whom, how to stop it, where to look, and the base of each repository."""
@@ -42,8 +44,8 @@ def first_lines(wave: Wave) -> Iterator[str]:
     items = counted(len(wave.plan), "item")
     tier = caps.recommended_verification_tier
     stop = ""
-    if wave.state_dir is not None:
-        stop = f"; or anywhere: {halt_command(wave.state_dir, 'set', 'REASON')}"
+    if wave.gates.state_dir is not None:
+        stop = f"; or anywhere: {halt_command(wave.gates.state_dir, 'set', 'REASON')}"
     told = f"wave {wave.wave_id}: {items}, backend {caps.name}, tier {tier}"
     yield f"{told}; to stop it, press Ctrl-C here{stop}"
     if wave.reviewer and any(item.wants_review for item in wave.items):
@@ -62,44 +64,43 @@ def _base_line(repository: Repository) -> str:
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
-    plan = checked_plan(request, manifest)
+    plan, wave_id = checked_plan(request, manifest), manifest.wave_id
     reviewing, by_phase = reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
     gates = _open_gates(request, plan.settings)
-    gates.check()
-    if request.state_dir is not None:
-        check_before_start(request.state_dir, plan.settings)
+    _check_gates(request, gates, plan.settings)
     side = _side_processes(request, plan, drivers)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
-            api = _open_store(request, cleanup)
-            memory = _open_memory(request, plan.settings, manifest.wave_id, api, cleanup)
-            books = _spending(api, manifest.wave_id, gates, plan, drivers)
+            run_dir = cleanup.enter_context(_run_dir(request.state_dir, wave_id))
+            state_dir = request.state_dir or run_dir / _TEMPORARY_STATE
+            api = _open_store(request, state_dir, cleanup)
+            log = _open_log(request, plan, wave_id, api, cleanup)
+            books = _spending(api if request.state_dir else None, wave_id, gates, plan, drivers)
             spending = cleanup.enter_context(books)
-            run_dir = cleanup.enter_context(_run_dir(request.state_dir, manifest.wave_id))
-            opener = _opener(request, plan, side, run_dir, manifest.wave_id)
+            opener = _opener(request, plan, side, run_mark(run_dir, wave_id))
             grounds = opener.open(cleanup)
         wave = Wave(
-            wave_id=manifest.wave_id,
+            wave_id=wave_id,
             plan=plan.items,
+            state_dir=state_dir,
             run_dir=run_dir,
             grounds=grounds,
             driver=request.driver,
             settings=plan.settings,
             shipping=request.shipping,
             gates=gates,
-            recorder=_recorder(request, manifest.wave_id, memory),
+            recorder=Recorder(state_dir, wave_id, log, request.options.progress),
             spending=spending,
             processes=side.setups,
             options=request.options,
             baselines=WaveBaselines(gates.stop),
             test_slots=threading.Semaphore(parallel_tests(plan.settings)),
-            state_dir=request.state_dir,
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
             performers=_performers(request, plan.settings, by_phase),
         )
-        _begin(wave, memory, cleanup)
+        _begin(wave, log, cleanup)
         yield wave
 
 
@@ -110,23 +111,25 @@ def _side_processes(
     return SideProcesses.ending_with(request.options.stop, drivers, patience_s)
 
 
-def _opener(
-    request: WaveRequest, plan: Plan, side: SideProcesses, run_dir: Path, wave_id: str
-) -> RepositoryOpener:
-    mark, places = run_mark(run_dir, wave_id), _own_places(request)
+def _opener(request: WaveRequest, plan: Plan, side: SideProcesses, mark: str) -> RepositoryOpener:
+    places = _own_places(request)
     return RepositoryOpener(plan.items, plan.settings, side, mark, places, plan.target)
 
 
-def _recorder(request: WaveRequest, wave_id: str, memory: EventLog) -> Recorder:
-    return Recorder(request.state_dir, wave_id, memory, request.options.progress)
-
-
-def _begin(wave: Wave, memory: EventLog, cleanup: contextlib.ExitStack) -> None:
-    cleanup.enter_context(_noted(wave))
+def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
+    folders = [one.folder for one in wave.repositories.values()]
+    # From this note the next run learns what to clear up if this one dies.
+    cleanup.enter_context(noted(wave.run_dir, wave.wave_id, folders))
     cleanup.callback(wave.baselines.close)
     take_snapshot(wave)
-    memory.begin([planned.slug for planned in wave.plan])
+    log.begin([planned.slug for planned in wave.plan])
     _announce(wave)
+
+
+def _check_gates(request: WaveRequest, gates: Admission, settings: Settings) -> None:
+    gates.check()
+    if request.state_dir is not None:
+        check_before_start(request.state_dir, settings)
 
 
 @contextlib.contextmanager
@@ -161,11 +164,10 @@ def _performers(
     }
 
 
-def _open_store(request: WaveRequest, cleanup: contextlib.ExitStack) -> StateAPI | None:
-    if request.state_dir is None:
-        return None
-    api = cleanup.enter_context(StateAPI(request.state_dir / STATE_DB_FILENAME))
-    check_kept(api.store, request.state_dir)
+def _open_store(request: WaveRequest, state_dir: Path, cleanup: contextlib.ExitStack) -> StateAPI:
+    api = cleanup.enter_context(StateAPI(state_dir / STATE_DB_FILENAME))
+    if request.state_dir is not None:
+        check_kept(api.store, request.state_dir)
     return api
 
 
@@ -180,30 +182,17 @@ def _spending(
     return spending_of(api, wave_id, gates, settings, drivers, longest_s)
 
 
-def _open_memory(
-    request: WaveRequest,
-    settings: Settings,
-    wave_id: str,
-    api: StateAPI | None,
-    cleanup: contextlib.ExitStack,
+def _open_log(
+    request: WaveRequest, plan: Plan, wave_id: str, api: StateAPI, cleanup: contextlib.ExitStack
 ) -> EventLog:
-    """The store as the wave needs it, with leases of this run or those the caller holds."""
-    if api is None or request.state_dir is None:
-        return NullEventLog()
+    """The wave's events, with leases of this run or those that the caller holds."""
     leases = request.options.leases
-    if leases is None:
-        for line in clear_up(request.state_dir, settings.environ):
-            request.options.progress.say(line)
-        leases = cleanup.enter_context(LeaseManager(api.store, settings.limits.lease_s))
-    return StoreEventLog(api, leases, wave_id, request.driver.name)
-
-
-def _noted(wave: Wave) -> contextlib.AbstractContextManager[None]:
-    """This run's note, from which the next one learns what to clear up if this one dies."""
-    if wave.state_dir is None:
-        return contextlib.nullcontext()
-    folders = [one.folder for one in wave.repositories.values()]
-    return noted(wave.run_dir, wave.wave_id, folders)
+    if request.state_dir is None or leases is None:
+        if request.state_dir is not None:
+            for line in clear_up(request.state_dir, plan.settings.environ):
+                request.options.progress.say(line)
+        leases = cleanup.enter_context(LeaseManager(api.store, plan.settings.limits.lease_s))
+    return EventLog(api, leases, wave_id, is_kept=request.state_dir is not None)
 
 
 def _announce(wave: Wave) -> None:
@@ -224,6 +213,7 @@ def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
         yield folder.resolve()
         return
     folder = Path(tempfile.mkdtemp(prefix="tidegate-run-"))
+    (folder / _TEMPORARY_STATE).mkdir()
     try:
         yield folder
     finally:

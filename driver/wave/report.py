@@ -11,7 +11,7 @@ from typing import Any
 
 from driver.backend_api.driver import Usage
 from driver.backend_api.provider_fault import ProviderLoad
-from driver.domain.phase_receipt import PhaseReceipt
+from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
 from driver.domain.results import (
     BUILD,
     NOT_AT_FAULT,
@@ -24,7 +24,7 @@ from driver.domain.results import (
 )
 from driver.domain.reviews import review_word
 from driver.limits.usage_sums import sum_usage, token_totals, usages_of, uses_of
-from driver.pipeline import classic_receipts
+from driver.pipeline.definition import PUBLISH
 from driver.policy.test_files import is_test
 from driver.pull_requests.body import Proposed
 from driver.run_state.plan import Planned
@@ -205,13 +205,22 @@ def _built(item: ItemReport, review_mode: str) -> dict[str, Any]:
 
 
 def _phases(item: ItemReport) -> tuple[PhaseReceipt, ...]:
-    """What each phase did; of a line in the classic order, what its attempts and reviews say."""
+    """The receipt of each phase; the last is that of its shipment, together with the others."""
     outcome, pipeline = item.outcome, item.planned.pipeline
-    found = outcome.phases or classic_receipts.of(outcome)
-    if not item.commit or not pipeline.publishes:
-        return found
-    published = classic_receipts.of_publishing(pipeline, outcome.tree, item.published, item.commit)
-    return (*found, published)
+    publish = next((phase for phase in pipeline.steps if phase.kind == PUBLISH), None)
+    if not item.commit or publish is None:
+        return outcome.phases
+    receipt = PhaseReceipt(
+        publish.name,
+        PUBLISH,
+        PUBLISH,
+        COMPLETED,
+        outcome.tree,
+        item.published,  # None if an earlier run has shipped it
+        config_hash=publish.config_hash,
+        artifacts=(item.commit,),
+    )
+    return (*outcome.phases, receipt)
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from driver.domain.work_item import parse_manifest
 from driver.execution.worker_pool import ShutdownPolicy, repeating, run_all
 from driver.limits.admission import gate_word
 from driver.merge_queue.batch import Entry
-from driver.pipeline_run.resume import already_published, finish_pending, finished_earlier
+from driver.pipeline_run.resume import earlier_shipments, finish_pending
 from driver.pipeline_run.resume_state import ResumeState, recall
 from driver.publishing.ship import checkout_warning, ship
 from driver.pull_requests.request import propose
@@ -45,7 +45,7 @@ def run(request: WaveRequest) -> WaveReport:
 
 def _walk_all(wave: Wave, memories: Mapping[str, ResumeState]) -> list[ItemOutcome]:
     _make_ready_to_push(wave)
-    wave.recorder.taken_all([item.key for item in wave.items])
+    wave.recorder.acquire_all([item.key for item in wave.items])
     finish_pending(wave, memories)
     return run_all(
         wave.items,
@@ -85,9 +85,9 @@ def _ship_all(
             shipment = Shipment(key, error="could_not_ship", detail=str(error))
         if shipment is not None:
             shipments[key] = shipment
-    shipments |= finished_earlier(memories.values())
+    made, found = earlier_shipments(memories.values())
     # Where nothing new was shipped, people look for what was.
-    return shipments or already_published(memories.values())
+    return shipments | made or found
 
 
 def _verified(wave: Wave, outcomes: Sequence[ItemOutcome], key: str) -> list[Entry]:

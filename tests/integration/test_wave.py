@@ -94,7 +94,7 @@ def test_a_verified_item_is_one_commit_whose_trailers_say_what_was_proven(scene:
         commits, [("a", "ID-7", A_GOOD), ("b", "b", "grep -q good b.txt")], strict=True
     ):
         trailers = scene.trailers(commit)
-        assert trailers.pop("State-Anchor").startswith("wave:w1@5:")
+        assert trailers.pop("State-Anchor").startswith("wave:w1@9:")
         assert len(trailers.pop("Item-Task")) == 16
         assert trailers == {
             "Wave-Id": "w1",

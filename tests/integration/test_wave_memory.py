@@ -60,9 +60,13 @@ def test_a_wave_tells_of_repaired_refused_and_halted_items(scene: Scene) -> None
     with StateAPI(scene.state / DATABASE) as api:
         assert story(api, "a") == [
             ("attempt_started", 1, "build"),
+            ("phase_finished", "implement"),
             ("attempt_judged", 1, "failed"),
+            ("phase_finished", "gate"),
             ("attempt_started", 2, "repair"),
+            ("phase_finished", "implement"),
             ("attempt_judged", 2, "verified"),
+            ("phase_finished", "gate"),
         ]
         assert story(api, "b")[:2] == [
             ("attempt_started", 1, "build"),
