@@ -21,7 +21,6 @@ from driver.domain.results import ItemOutcome
 from driver.domain.reviews import Review
 from driver.run_state import steps
 from driver.run_state.event_log import EventLog
-from driver.run_state.journal_entry import StagedEntry
 from driver.run_state.leases import LeasedElsewhereError
 from driver.run_state.steps import OnError, Step
 from driver.terminal.progress import Progress
@@ -31,6 +30,29 @@ from state_store.documents.failpoints import failpoint
 from state_store.documents.files import StagedFile
 
 Result = TypeVar("Result")
+
+
+class _StagedEntry:
+    """A journal entry that is flushed and does not count yet; None where nothing is journaled."""
+
+    def __init__(self, file: StagedFile | None) -> None:
+        self.file = file
+        self.counts = False
+
+    def __enter__(self) -> _StagedEntry:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None and not self.counts:
+            self.file.drop()
+
+    def put(self) -> Path | None:
+        """Let it count, and return the folder to flush. Raises CannotRunError."""
+        if self.file is None:
+            return None
+        self.file.swap_in()
+        self.counts = True
+        return self.file.path.parent
 
 
 @dataclass(slots=True)
@@ -103,7 +125,7 @@ class Recorder:
         known.reviews.extend([step.review.to_json()] if step.review else [])
         known.phases.extend([step.receipt.to_json()] if step.receipt else [])
         stage = partial(self._staged, key, step)
-        with StagedEntry(stage() if strict else self._tried(key, stage)) as entry:
+        with _StagedEntry(stage() if strict else self._tried(key, stage)) as entry:
             put = entry.put if strict else partial(self._tried, key, entry.put)
             write = partial(self._log.record, {key: step}, put)
             try:
@@ -140,7 +162,7 @@ class Recorder:
             for key, step in begun.items()
         ]
         file = journal.staged_entries(self._state_dir, f"shipping-{tip}", whole)
-        with StagedEntry(file) as entry:
+        with _StagedEntry(file) as entry:
             self._log.record(begun, entry.put)
         self._announced[tip] = _Announced(file.path, set(begun))
 

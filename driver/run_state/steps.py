@@ -14,7 +14,6 @@ from driver.backend_api.driver import Usage
 from driver.domain.phase_receipt import COMPLETED, PhaseReceipt
 from driver.domain.results import BUILD, REPAIR, REVIEW, Attempt, ItemOutcome, Verdict
 from driver.domain.reviews import Review, ReviewWord
-from driver.run_state import journal_entry
 from driver.terminal.safe_text import describe_verdict
 from state_store.database import events
 
@@ -103,8 +102,8 @@ def judged(attempt: Attempt, receipt: PhaseReceipt, *, final: bool) -> Step:
         ((events.ATTEMPT_JUDGED, facts), (events.PHASE_FINISHED, receipt.to_json())),
         Trace(kind, attempt.phase, attempt.number, {**cost, **ended}),
         (
-            journal_entry.phase_of(attempt),
-            {**journal_entry.of_attempt(attempt), "settled": over},
+            _phase_of(attempt),
+            {**_of_attempt(attempt), "settled": over},
         ),
         receipt=receipt,
         message=describe_verdict(attempt.verdict, attempt.reason),
@@ -124,7 +123,7 @@ def reviewed(review: Review, receipt: PhaseReceipt, outcome: ItemOutcome, *, fin
     return Step(
         ((events.REVIEW_JUDGED, review.to_json()), (events.PHASE_FINISHED, receipt.to_json())),
         trace if review.worker_id is not None else None,  # else no agent was asked
-        ("reviewed", {**journal_entry.of_outcome(outcome), "settled": final}),
+        ("reviewed", {**_of_outcome(outcome), "settled": final}),
         review,
         receipt,
         f"review {review.number}: {describe_verdict(review.word, review.message)}",
@@ -150,7 +149,7 @@ def phase_finished(
     return Step(
         ((events.PHASE_FINISHED, receipt.to_json()),),
         Trace(kind, receipt.phase, number, facts) if number is not None else None,
-        ("phase", {**journal_entry.of_attempt(work), **stands}) if work else None,
+        ("phase", {**_of_attempt(work), **stands}) if work else None,
         receipt=receipt,
         message=message,
     )
@@ -158,7 +157,7 @@ def phase_finished(
 
 def settled(outcome: ItemOutcome) -> Step:
     """An item's verdict changed after its last attempt, or it never had one."""
-    fields = journal_entry.of_outcome(outcome)
+    fields = _of_outcome(outcome)
     stopped = outcome.verdict in (Verdict.HALTED, Verdict.OVER_BUDGET)
     # Proven work that could not be reviewed, or is not wanted now, is not built a second time.
     waits = outcome.verdict in (Verdict.UNDECIDED, Verdict.WITHDRAWN) and fields["proven"]
@@ -178,7 +177,7 @@ def shipping(outcome: ItemOutcome, commit: str, branch: str, tip: str, target: s
     where = {"branch": branch, "tip": tip, "target": target, "settled": True, "commit": commit}
     return Step(
         ((events.ITEM_SHIPPING, {"commit": commit, "branch": target or branch}),),
-        entry=("shipping", {**journal_entry.of_outcome(outcome), **where}),
+        entry=("shipping", {**_of_outcome(outcome), **where}),
         on_error=OnError.RAISE,
     )
 
@@ -188,7 +187,7 @@ def shipped(outcome: ItemOutcome, commit: str, branch: str | None, tip: str) -> 
     where = {"commit": commit, "branch": branch, "tip": tip, "shipped": True, "settled": True}
     return Step(
         ((events.ITEM_SHIPPED, {"commit": commit}),),
-        entry=("verified", {**journal_entry.of_outcome(outcome), **where}),
+        entry=("verified", {**_of_outcome(outcome), **where}),
     )
 
 
@@ -199,4 +198,52 @@ def _used(usage: Usage, duration_s: float) -> dict[str, Any]:
         "tokens": usage.total_tokens,
         "cost_usd": usage.cost_usd,
         "duration_s": round(duration_s, 3),
+    }
+
+
+def _phase_of(attempt: Attempt) -> str:
+    """The word that an entry has for an attempt that is judged."""
+    if attempt.verdict is Verdict.VERIFIED:
+        return "verified" if attempt.number == 1 else "repaired"
+    return "failed" if attempt.number == 1 else "repair_failed"
+
+
+def _counted(last: Attempt) -> int:
+    """How many attempts a later run has to count; one that was halted is not the agent's fault."""
+    return last.number - (last.verdict is Verdict.HALTED)
+
+
+def _of_attempt(attempt: Attempt) -> dict[str, Any]:
+    """What is said of one attempt at the work."""
+    return {
+        "verified": attempt.verdict is Verdict.VERIFIED,
+        "verdict": str(attempt.verdict),
+        "testExit": attempt.test.exit_code if attempt.test else None,
+        "repairs": attempt.number - 1,
+        "attempt": _counted(attempt),
+        "error": attempt.reason or None,
+        "tree": attempt.tree,
+        "filesWritten": [change.path for change in attempt.changes],
+        "evidence": attempt.evidence_json(),
+    }
+
+
+def _of_outcome(outcome: ItemOutcome) -> dict[str, Any]:
+    """What is said of where an item stands."""
+    test = outcome.last_test
+    last = outcome.attempts[-1] if outcome.attempts else None
+    return {
+        "verified": outcome.verdict is Verdict.VERIFIED,
+        "verdict": str(outcome.verdict),
+        "testExit": test.exit_code if test else None,
+        "repairs": outcome.repairs,
+        "attempt": _counted(last) if last else 0,
+        "error": outcome.reason or None,
+        "tree": outcome.tree,
+        "approvedTree": outcome.approved_tree,
+        "afterApproval": list(outcome.after_approval),
+        "proven": last is not None and last.verdict is Verdict.VERIFIED,
+        "filesWritten": [change.path for change in outcome.changes],
+        "evidence": last.evidence_json() if last else None,
+        "together": [run.to_json() for run in outcome.batch_runs],
     }

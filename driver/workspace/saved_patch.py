@@ -13,7 +13,6 @@ from driver.git.command import raw, text
 
 WORK = "work.patch"
 INTERRUPTED = "interrupted.patch"
-REVIEWED = "reviewed.patch"  # what a reviewer asked changes of, while they are being made
 STEPS = "step-*.patch"
 _BASE = b"Tidegate-Base: "
 _REPOSITORY = b"Tidegate-Repository: "
