@@ -1,1 +1,1 @@
-"""One dispatch of a builder or a reviewer, and what came of it."""
+"""Asking agents: builders, agents that only read, reviewers; and judging their answers."""

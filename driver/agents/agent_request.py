@@ -24,7 +24,7 @@ _ANSWER = "answer.md"
 
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
-    """One request to an agent about an item.
+    """A request to an agent about an item.
 
     `phase` is the word of events, journal and ledger, `shown` the one that the agent is shown where
     that is another. `number` counts the requests of the phase, `attempts` those at the item's work
@@ -66,8 +66,8 @@ class AgentRequest:
 
 
 def build_request(item: ItemRun, phase: Phase, word: str, number: int, prompt: str) -> AgentRequest:
-    """Of an agent that writes; `word` is that of events, journal and ledger."""
-    backend = item.wave.performer(phase)
+    """The request of an agent that writes; `word` is that of events, journal and ledger."""
+    backend = item.wave.backend_of(phase)
     own = None if phase.backend is not None else item.spec.model
     return AgentRequest(
         number=number,
@@ -83,8 +83,8 @@ def build_request(item: ItemRun, phase: Phase, word: str, number: int, prompt: s
 
 
 def reading_request(item: ItemRun, phase: Phase, tree: str, prompt: str) -> AgentRequest:
-    """Of an agent that reads `tree` and answers with a text; one that sees no files answers with an
-    object."""
+    """The request of an agent that reads `tree` and answers in text; a backend that sees no files
+    answers with an object."""
     request = build_request(item, phase, phase.name, 1, prompt)
     sees_files = request.backend.driver.probe_capabilities().worker_filesystem_access
     return replace(
@@ -98,7 +98,7 @@ def reading_request(item: ItemRun, phase: Phase, tree: str, prompt: str) -> Agen
 def review_request(
     item: ItemRun, reviewer: AssignedBackend, number: int, tree: str, prompt: str, nonce: str
 ) -> AgentRequest:
-    """Of a reviewer of `tree`."""
+    """The request of a reviewer of `tree`."""
     phase = item.pipeline.review
     return AgentRequest(
         number=number,

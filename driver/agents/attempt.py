@@ -1,4 +1,4 @@
-"""One attempt at an item: dispatch an agent, see what it changed, prove it, judge it."""
+"""Makes an attempt at an item: asks a builder, looks at what it changed, and judges that."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
             seen = item.workspace.observe()
             save(item, seen.tree)
             if item.wave.options.recording is not None:
-                changed = (change for change in seen.changes if change.mode != MODE_NESTED)
-                answer.record(item, files=tuple(_file(item.workspace, one) for one in changed))
+                answer.record(item, files=_recorded_files(item.workspace, seen.changes))
             if (objection := _objection(item, answer, seen)) is not None:
                 judgement, found = objection
                 blamed = answer.checkout_changes()
@@ -75,7 +74,7 @@ def attempt(item: ItemRun, request: AgentRequest) -> Attempt:
 
 
 def is_unproven(work: Attempt) -> bool:
-    """Whether the work waits for its test."""
+    """True if the work waits for its test."""
     return work.verdict is Verdict.UNDECIDED and work.reason == UNPROVEN
 
 
@@ -108,7 +107,7 @@ def may_repair(last: Attempt, repair_cap: int) -> bool:
 
 
 def work_patch(item: ItemRun) -> Path:
-    """Where an item's work is kept as a patch against the base."""
+    """The path of an item's work, kept as a patch against the base."""
     return item.scratch_path / WORK
 
 
@@ -131,7 +130,7 @@ def save_patch(item: ItemRun, patch: bytes, name: str = WORK) -> None:
 def _objection(
     item: ItemRun, answer: Dispatched, seen: Observed
 ) -> tuple[Judgement, Evidence] | None:
-    """What there is to say against the work before any test; None for nothing."""
+    """The judgement against the work before any test; None if there is nothing against it."""
     found = against(item, seen)
     # Foreign files are named even when the agent crashed as well; an empty diff is its own news
     # only when the agent says that it worked.
@@ -148,8 +147,8 @@ def _objection(
 
 
 def against(item: ItemRun, seen: Observed) -> Judgement | None:
-    """What there is to say against work as it is, of this run or an earlier one: REFUSED, or that
-    there is none."""
+    """The judgement against work as it is, of this run or an earlier one: REFUSED, or NO_CHANGE;
+    None if there is nothing against it."""
     touched = refusal(item.protection.touched(seen.changes, item.planned.owned))
     changes = verdicts.of_changes(
         seen.changes,
@@ -165,5 +164,7 @@ def against(item: ItemRun, seen: Observed) -> Judgement | None:
     return verdicts.of_ignored(seen.ignored) or verdicts.of_secrets(secrets) or changes
 
 
-def _file(place: Workspace, change: Change) -> RecordedFile:
-    return RecordedFile(change.path, change.mode, place.contents(change))
+def _recorded_files(workspace: Workspace, changes: Sequence[Change]) -> tuple[RecordedFile, ...]:
+    """The changed files as a recording has them; a nested repository cannot be recorded."""
+    changed = (change for change in changes if change.mode != MODE_NESTED)
+    return tuple(RecordedFile(c.path, c.mode, workspace.contents(c)) for c in changed)

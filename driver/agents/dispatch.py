@@ -62,7 +62,7 @@ class Dispatched:
     checkout_changes: Callable[[], tuple[CheckoutChange, ...]]
 
     def attribution(self) -> str:
-        """What is held against the item of the user's checkout, as a sentence; "" for nothing."""
+        """A sentence about changes in the checkout that are held against the item; "" for none."""
         try:
             return attribution(self.checkout_changes())
         except TidegateError as error:
@@ -92,8 +92,8 @@ def dispatch(item: ItemRun, request: AgentRequest) -> Iterator[Dispatched]:
     """
     spending, gates = item.wave.spending, request.backend.gates
     spending.check(gates)
-    place = TestCheckout(item.workspace.top)
-    copy = item.workspace.reading_copy(request.tree) if request.tree else nullcontext(place)
+    own = nullcontext(TestCheckout(item.workspace.top))
+    copy = item.workspace.reading_copy(request.tree) if request.tree else own
     with item.guarded() as checkout_changes, copy as files:
         started, used = time.monotonic(), list[Usage]()
         result = _dispatched_once(item, request, files)

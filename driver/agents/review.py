@@ -1,4 +1,4 @@
-"""One look of a reviewer at proven work: what it is shown, the call, and what it came to.
+"""Has a reviewer look at proven work: what it is shown, the request, and its answer.
 
 The reviewer reads a copy that is thrown away. Its answer counts as an object with the nonce of this
 very call, made after the work was done, and as nothing else.

@@ -1,4 +1,4 @@
-"""What a reviewer is told, and what the agent is told of a reviewer's findings. Pure.
+"""The prompts of a reviewer, and of an agent about a reviewer's findings. Pure.
 
 What an agent wrote stands in fences that it cannot end. No path of this machine, time or random
 word but the nonce is in it, so that a recording can be matched to it.
@@ -39,7 +39,7 @@ to the file that it names."""
 
 @dataclass(frozen=True, slots=True)
 class UnderReview:
-    """What a reviewer looks at. `since` is the diff from the tree that was looked at last, None
+    """The work that a reviewer is shown. `since` is the diff from the tree that was read last, None
     where there is none; `past` are the reviews before this one that decided something; `more` is
     what the repository's owner has readers look at besides."""
 
@@ -81,7 +81,7 @@ def findings_prompt(first: str, review: Review, diff: str) -> str:
 
 
 def findings_told(review: Review) -> str:
-    """What a reviewer found, in a fence."""
+    """A reviewer's findings, in a fence."""
     told = "\n".join(_line(number, finding) for number, finding in enumerate(review.findings, 1))
     return quoted("What it says", f"{review.summary}\n{told}", MAX_DIFF_CHARS)
 
@@ -98,7 +98,7 @@ def self_written_tests(work: Attempt) -> tuple[str, ...]:
 
 
 def gate_status(work: Attempt) -> str:
-    """Whether the item's proof holds, with what was printed where it does not."""
+    """The status of the item's proof, with what was printed if it does not hold."""
     test = work.test
     if work.verdict is Verdict.VERIFIED:
         return "Gate status: passing"

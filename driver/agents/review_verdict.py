@@ -54,7 +54,7 @@ VERDICT_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewerAnswer:
-    """What an answer says; `reason` is why it is undecided, "" where it is not."""
+    """The content of an answer; `reason` is why it is undecided, "" where it is not."""
 
     word: ReviewWord
     summary: str = ""
@@ -68,7 +68,7 @@ def undecided(reason: str) -> ReviewerAnswer:
 
 
 def answer_of(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) -> ReviewerAnswer:
-    """What a dispatch of the reviewer came to; `edited` are files of its copy that it changed."""
+    """The answer of a dispatched reviewer; `edited` are files of its copy that it changed."""
     if not result.ok:
         return undecided(f"the reviewer gave no verdict: {result.error or 'no reason given'}")
     if edited:
@@ -81,7 +81,7 @@ def answer_of(result: WorkerResult, nonce: str, edited: tuple[str, ...] = ()) ->
 
 
 def read_verdict(answer: object, nonce: str) -> ReviewerAnswer:
-    """What an object says that should be a verdict on the call with this `nonce`."""
+    """The answer in an object that should be a verdict on the request with this `nonce`."""
     if problem := shape_problem(answer, VERDICT_SCHEMA, "the verdict"):
         return undecided(safe_line(f"the reviewer's verdict cannot be used: {problem}")[:500])
     if not isinstance(answer, Mapping) or not _same(answer["nonce"], nonce):

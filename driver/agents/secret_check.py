@@ -1,4 +1,4 @@
-"""Which secrets an item's commit would publish: those of this machine, and what looks like one."""
+"""Finds secrets that an item's commit would publish: this machine's, and what looks like one."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _MESSAGE = "the message of the commit"
 
 
 def check_secrets(
-    ground: CloneContext | None, changes: Sequence[Change], item: WorkItem, settings: Settings
+    context: CloneContext | None, changes: Sequence[Change], item: WorkItem, settings: Settings
 ) -> list[str]:
     """A sentence for each secret, with its line and without its value; the item's commit says its
     title and its test command.
 
     In a folder that is in no repository nothing is published, so there is none.
     """
-    if ground is None:
+    if context is None:
         return []
     known = _known(settings)
     message = commit_message([(item, ".")], "", "").encode()
     return objections(_MESSAGE, message, known) + [
         told
-        for change, now, before in _contents(ground, changes)
+        for change, now, before in _contents(context, changes)
         for told in objections(change.path, now, known, before)
     ]
 
 
 def without_secrets(text: str, settings: Settings) -> str:
-    """What another program printed, with the values of this machine's secrets left out."""
+    """The output of another program without the values of this machine's secrets."""
     for name, value in _known(settings).items():
         text = text.replace(value, f"[{name}]")
     return text
@@ -48,14 +48,14 @@ def _known(settings: Settings) -> dict[str, str]:
 
 
 def _contents(
-    ground: CloneContext, changes: Sequence[Change]
+    context: CloneContext, changes: Sequence[Change]
 ) -> Iterator[tuple[Change, bytes, bytes | None]]:
-    """What is new or changed, with its bytes now and before, a part of it in memory at a time."""
+    """Each new or changed file with its bytes now and before; only some are in memory at a time."""
     files = [change for change in changes if change.blob and change.mode != MODE_NESTED]
     for start in range(0, len(files), _AT_ONCE):
         some = files[start : start + _AT_ONCE]
         ids = (blob for change in some for blob in (change.blob, _before(change)))
-        held = ground.git.contents(blob for blob in ids if blob)
+        held = context.git.contents(blob for blob in ids if blob)
         for change in some:
             before = _before(change)
             yield change, held[change.blob or ""], held[before] if before else None

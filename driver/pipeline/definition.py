@@ -1,4 +1,4 @@
-"""What a pipeline is: its phases in order, frozen. No I/O; tables become this in `phase_tables`.
+"""A pipeline as data: its phases in order. No I/O; `tables` reads it from a configuration.
 
 An agent phase that a review names in `repair` runs there and nowhere else; every other phase is a
 step of each item, in the order in which it is written down.
@@ -30,7 +30,7 @@ IMPLEMENT, ADDRESS, DOCS, PR_DESCRIPTION = "implement", "address", "docs", "pr-d
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One phase. None means as the item, its backend or the configuration say; `prompt` is the path
+    """A phase. None means as the item, its backend or the configuration say; `prompt` is the path
     of a file in the repository; `writes` are patterns of paths from its top, () for no bound of its
     own; `retries` are further dispatches of an agent that did not come to its end."""
 
@@ -51,12 +51,12 @@ class Phase:
 
     @property
     def reads_only(self) -> bool:
-        """Whether its agent works on a copy that is thrown away."""
+        """True if its agent works on a copy that is thrown away."""
         return self.permissions == READ_ONLY
 
     @property
     def edits(self) -> bool:
-        """Whether it may change the item's files."""
+        """True if it may change the item's files."""
         return self.kind == AGENT and not self.reads_only
 
     @property
@@ -77,20 +77,20 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Phases as they were written; `explicit` that somebody wrote them down."""
+    """Phases as they were written; `explicit` if a user wrote them."""
 
     phases: tuple[Phase, ...]
     explicit: bool = True
 
     @property
     def steps(self) -> tuple[Phase, ...]:
-        """What every item goes through, in order."""
+        """The phases that every item goes through, in order."""
         called = {name for phase in self.phases for name in phase.repair}
         return tuple(p for p in self.phases if p.kind != AGENT or p.name not in called)
 
     @property
     def first_agent(self) -> Phase:
-        """Who does the item's work; also who repairs it when a gate is red."""
+        """The phase whose agent does the item's work, and repairs it when a gate is red."""
         return next(phase for phase in self.steps if phase.edits)
 
     @property
@@ -105,12 +105,12 @@ class Pipeline:
 
     @property
     def publishes(self) -> bool:
-        """Whether what is verified is shipped."""
+        """True if verified work is shipped."""
         return any(phase.kind == PUBLISH for phase in self.steps)
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """What its gates run besides the item's own test."""
+        """The commands that its gates run besides the item's own test."""
         return tuple(c for phase in self.steps if phase.kind == GATE for c in phase.commands)
 
     @property

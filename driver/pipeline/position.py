@@ -1,4 +1,4 @@
-"""Where an item stands in its pipeline, and whether an approval still holds. Pure decisions."""
+"""Decides which step of a pipeline is next, and if an approval still holds. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ MAX_NAMED = 20
 
 def next_step(pipeline: Pipeline, receipts: Sequence[PhaseReceipt]) -> int:
     """The number, from 0, of the first step that is not done; as many as there are steps when all
-    of them are. A gate, a review or a shipment that was skipped is still owed."""
+    of them are. A gate, a review or a shipment that was skipped is not done."""
     done = {one.phase for one in receipts if one.status == COMPLETED or _is_spared(one)}
     steps = pipeline.steps
     return next((n for n, phase in enumerate(steps) if phase.name not in done), len(steps))
 
 
 def is_finished(phase: Phase, receipts: Sequence[PhaseReceipt], tree: str | None) -> bool:
-    """Whether an earlier run's agent has done this on the work as it is, and need not be asked
-    again though a step before it was still owed."""
+    """True if an earlier run's agent has done this phase on the work as it is. It is not asked
+    again then, although a step before it was not done."""
     return phase.kind == AGENT and any(
         one.recalled and one.status == COMPLETED and (one.phase, one.output) == (phase.name, tree)
         for one in receipts
@@ -40,7 +40,7 @@ def before(pipeline: Pipeline, name: str) -> int | None:
 
 
 def keeps_reviews(pipeline: Pipeline, begun_at: str | None) -> bool:
-    """Whether earlier reviews still count when a run begins at the phase `begun_at`: not where that
+    """True if earlier reviews still count when a run begins at the phase `begun_at`: not if that
     is the review, or an agent before it."""
     step = before(pipeline, begun_at) if begun_at is not None else None
     return step is None or all(phase.kind != REVIEW for phase in pipeline.steps[step:])
@@ -59,7 +59,7 @@ def changed_between(earlier: Sequence[Change], later: Sequence[Change]) -> tuple
 
 
 def beyond(paths: Sequence[str], writes: Sequence[str]) -> tuple[str, ...]:
-    """Those of `paths` that no pattern of `writes` lets a phase change."""
+    """The `paths` that no pattern of `writes` lets a phase change."""
     patterns = [comparison_key(pattern) for pattern in writes]
     return tuple(p for p in paths if not any(matches(comparison_key(p), one) for one in patterns))
 
@@ -73,7 +73,7 @@ def overstepped(phase: Phase, paths: Sequence[str]) -> str:
 
 
 def later_writes(pipeline: Pipeline) -> tuple[str, ...]:
-    """What the phases after the review may change without another look."""
+    """The patterns that phases after the review may change without another review."""
     kinds = [phase.kind for phase in pipeline.steps]
     after = pipeline.steps[kinds.index(REVIEW) + 1 :] if REVIEW in kinds else ()
     return tuple(pattern for phase in after if phase.edits for pattern in phase.writes)

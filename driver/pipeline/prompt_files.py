@@ -21,8 +21,8 @@ _VARIABLE = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*\}\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a prompt may be about. Texts are as they are shown, "" where there is nothing."""
+class PromptFacts:
+    """The facts that a prompt may use. Texts are as they are shown, "" where there is nothing."""
 
     item: WorkItem
     wave: str = ""
@@ -39,7 +39,7 @@ class Told:
     with_rules: bool = True
 
 
-def _rules(told: Told) -> str:
+def _rules(told: PromptFacts) -> str:
     common = rules(told.item, with_rules=told.with_rules).rstrip()
     if not told.writes:
         return common
@@ -51,7 +51,7 @@ def _fenced(title: str, text: str) -> str:
     return quoted(title, text, MAX_DIFF_CHARS) if text else ""
 
 
-VARIABLES: Mapping[str, Callable[[Told], str]] = {
+VARIABLES: Mapping[str, Callable[[PromptFacts], str]] = {
     "ITEM": lambda told: told.item.slug,
     "TITLE": lambda told: told.item.title or told.item.slug,
     "TASK": lambda told: told.item.prompt.rstrip(),
@@ -105,7 +105,7 @@ def unknown_variables(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for n in _VARIABLE.findall(text) if n not in VARIABLES))
 
 
-def rendered(text: str, told: Told, *, writes: bool) -> str:
+def rendered(text: str, told: PromptFacts, *, writes: bool) -> str:
     """The prompt that a file makes. Who writes is told the rules, wherever the file has them."""
     filled = _VARIABLE.sub(lambda found: VARIABLES[found[1]](told), text).rstrip()
     named = set(_VARIABLE.findall(text))
@@ -114,8 +114,8 @@ def rendered(text: str, told: Told, *, writes: bool) -> str:
     return filled.rstrip() + "\n"
 
 
-def own_prompt(name: str, told: Told) -> str:
-    """What is asked where a phase names no file."""
+def own_prompt(name: str, told: PromptFacts) -> str:
+    """The prompt of a phase that names no file."""
     if name in _OWN:
         return rendered(_OWN[name], told, writes=False)
     return build_prompt(told.item, with_rules=told.with_rules)

@@ -1,4 +1,4 @@
-"""What a wave was run with, as JSON: everything that has a say in what it does. Pure.
+"""The inputs of a wave as JSON: everything that has a say in what it does. Pure.
 
 No value of the environment is in it, and no address that may hold a password.
 """

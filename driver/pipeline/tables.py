@@ -1,4 +1,4 @@
-"""From the tables that people write to a pipeline: every problem of every phase is told at once.
+"""Reads a pipeline from its tables, and reports every problem of every phase at once.
 
 The keys are the same in `[[pipeline.phase]]` of a configuration and in an item's `pipeline`.
 """
@@ -153,7 +153,7 @@ def _of_backend(name: str) -> bool:
 
 
 def _alone(values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a phase whatever the others are."""
+    """The problems of a phase by itself."""
     name, kind = values["name"], values["kind"]
     if not _NAME.fullmatch(name) or name in _SPOKEN_FOR:
         yield "a name has small letters, digits and -, begins with a letter, and is not a word" + (
@@ -177,7 +177,7 @@ def _alone(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _together(phases: Sequence[Phase]) -> Iterator[str]:
-    """What is wrong with phases because of each other."""
+    """The problems of phases because of each other."""
     counts = Counter(phase.name for phase in phases)
     yield from (f"two phases are called {name!r}" for name, n in counts.items() if n > 1)
     steps = Pipeline(tuple(phases)).steps

@@ -1,1 +1,1 @@
-"""One item through its phases, and the point from which a killed one resumes."""
+"""The pipeline run of an item: its phases, and the point from which a killed one resumes."""

@@ -1,8 +1,8 @@
-"""One item through the steps of its pipeline; the classic order is one of them.
+"""Runs the steps of an item's pipeline; the classic order is an ordinary one.
 
-What a step leaves is a tree, and what is written down of it (`way_books`) is what a run that was
-killed goes on from. Whatever changed the tree, it is proven before anything rests on it: before the
-next agent behind a gate, before a review, and at the end.
+A step leaves a tree and a receipt (`step_log`), from which a later run resumes. Whatever changed
+the tree, it is proven before anything rests on it: before the next agent behind a gate, before a
+review, and at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from driver.domain.phase_receipt import (
 )
 from driver.domain.results import Attempt, ItemOutcome, Verdict
 from driver.limits.admission import STOPPED_BY_USER, GateClosedError
-from driver.pipeline import position as course
+from driver.pipeline import position
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, SETUP, Phase
 from driver.pipeline_run.item_work import PipelineRun
 from driver.pipeline_run.phase_prompt import phase_prompt
@@ -38,10 +38,10 @@ from driver.terminal.progress import QUIT, RUN
 NOTHING_DONE = "nothing was done: no step before this one has left any work"
 
 
-def follow(item: ItemRun, start: ResumePoint) -> ItemOutcome:
-    """The item's outcome. Raises what keeps an item from going on, as an attempt does."""
+def run_pipeline(item: ItemRun, start: ResumePoint) -> ItemOutcome:
+    """Run the steps from `start` on. Raises what keeps the item from going on."""
     run = PipelineRun(item, start.attempts)
-    ended = _walk(run, start.step)
+    ended = _run_steps(run, start.step)
     outcome = replace(
         item.outcome(ended.verdict, ended.reason),
         approved_tree=run.approved_tree,
@@ -54,14 +54,14 @@ def follow(item: ItemRun, start: ResumePoint) -> ItemOutcome:
     return outcome
 
 
-def _walk(run: PipelineRun, first: int) -> Judgement:
+def _run_steps(run: PipelineRun, first: int) -> Judgement:
     """The verdict after the last step, or that of the step which ended it."""
     steps = run.pipeline.steps
     run.gates = [phase for phase in steps[:first] if phase.kind == GATE]
     if first and steps[0].kind == SETUP and (ended := set_up(run.item, steps[0])[1]):
-        return ended  # the place is a new one
+        return ended  # the workspace is a new one
     for phase in steps[first:]:
-        if course.is_finished(phase, run.item.phases, run.tree()):
+        if position.is_finished(phase, run.item.phases, run.tree()):
             continue
         if not _is_wanted(run, phase):
             continue
@@ -72,19 +72,19 @@ def _walk(run: PipelineRun, first: int) -> Judgement:
             return ended
     if not run.item.attempts:
         return Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
-    return run.green() or _owed(run) or approved(run)
+    return run.green() or _skipped_gate(run) or approved(run)
 
 
-def _owed(run: PipelineRun) -> Judgement | None:
-    """Work is not believed without a gate that a person has passed over."""
-    if not run.passed_over:
+def _skipped_gate(run: PipelineRun) -> Judgement | None:
+    """The judgement of work whose gate the user has skipped; None if there is no such gate."""
+    if not run.skipped_gates:
         return None
-    why = f"gate {run.passed_over[0].name} was skipped, and has to let the work pass"
+    why = f"gate {run.skipped_gates[0].name} was skipped, and has to let the work pass"
     return Judgement(Verdict.UNDECIDED, why)
 
 
 def _is_wanted(run: PipelineRun, phase: Phase) -> bool:
-    """Whether a person, where one is asked, lets the step begin. Raises GateClosedError."""
+    """True if the user, where asked, lets the step begin. Raises GateClosedError."""
     if (ask := run.wave.options.ask) is None:
         return True
     run.wave.gates.check()  # nobody is asked about what may not begin any more
@@ -96,7 +96,7 @@ def _is_wanted(run: PipelineRun, phase: Phase) -> bool:
     if answer != RUN:
         run.record(Started().receipt(phase, TESTER, SKIPPED, reason="skipped by user"))
         run.publish = run.publish and phase.kind != PUBLISH
-        run.passed_over += [phase] if phase.kind == GATE else []
+        run.skipped_gates += [phase] if phase.kind == GATE else []
     return answer == RUN
 
 
@@ -129,8 +129,8 @@ def _further(run: PipelineRun, phase: Phase) -> Judgement | None:
     request = replace(build_request(item, phase, phase.name, 1, prompt), attempts=run.number)
     started = Started(before.tree, prompt, request.backend.driver)
     done = attempt(item, request)
-    paths = course.changed_between(before.changes, done.changes)
-    ended, problem = None, course.overstepped(phase, paths)
+    paths = position.changed_between(before.changes, done.changes)
+    ended, problem = None, position.overstepped(phase, paths)
     if problem and (is_unproven(done) or done.verdict is Verdict.NO_CHANGE):
         ended = Judgement(Verdict.REFUSED, problem)
     elif not is_unproven(done):
@@ -163,7 +163,7 @@ def _take(run: PipelineRun, before: Attempt, done: Attempt) -> None:
 
 def _read(run: PipelineRun, phase: Phase) -> Judgement | None:
     done, ended = read_only(run.item, phase, run.last, run.number)
-    if paths := run.strayed():  # or the next agent would pass for who wrote them
+    if paths := run.changed_since():  # or the next agent would pass for who wrote them
         why = f"phase {phase.name} may only read, and these changed: {', '.join(paths[:20])}"
         done, ended = replace(done, status=STALLED, reason=why), Judgement(Verdict.REFUSED, why)
     run.record(done, run.last, number=1)

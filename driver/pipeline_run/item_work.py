@@ -1,7 +1,6 @@
-"""An item on its way through a pipeline: its work as it is, proven and mended as often as need be.
+"""The state of an item's pipeline run, and how its work is made, proven and repaired.
 
-Knows how work is made, examined and repaired. Which step does what is `pipelined`'s, how it is
-written down `way_books`'.
+`engine` decides which step does what; `step_log` writes the steps down.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from driver.domain.phase_receipt import (
 )
 from driver.domain.results import BUILD, REPAIR, Attempt, Verdict
 from driver.domain.reviews import Review, ReviewWord
-from driver.pipeline import position as course
+from driver.pipeline import position
 from driver.pipeline.definition import Phase
 from driver.pipeline_run.phase_prompt import mending_prompt
 from driver.pipeline_run.step_log import Started, StepLog
@@ -33,22 +32,22 @@ from driver.verification.gate import Examination
 
 @dataclass
 class PipelineRun:
-    """An item on its run. `open` work has not been proven as it is; `gates` are those it passed,
-    `passed_over` those that a person skipped; `number` counts the dispatches at its work, `looks`
-    the examinations of the last."""
+    """An item's run through its pipeline. `open` work is not proven as it is; `gates` are those it
+    has passed, `skipped_gates` those that the user skipped; `number` counts the dispatches at its
+    work, `proofs` the examinations of the last."""
 
     item: ItemRun
     number: int
     gates: list[Phase] = field(default_factory=list)
-    passed_over: list[Phase] = field(default_factory=list)
-    looks: int = 0
+    skipped_gates: list[Phase] = field(default_factory=list)
+    proofs: int = 0
     open: bool = field(init=False)
     publish: bool = True
     approved_tree: str | None = None
     after_approval: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.books = StepLog(self.item)
+        self.log = StepLog(self.item)
         self.open = not self.item.attempts or is_unproven(self.last)
         self.pipeline = self.item.pipeline
         self.wave, self.slug = self.item.wave, self.item.slug
@@ -61,39 +60,39 @@ class PipelineRun:
         return self.item.attempts[-1]
 
     def mended(self) -> Judgement | None:
-        """Repair work that something is to be said against before any test."""
+        """Repair work that is refused before any test; its judgement once no repair is left."""
         while not self.open and may_repair(self.last, self.cap):
             self.repair()
         return None if self.open else Judgement(self.last.verdict, self.last.reason)
 
     def repair(self) -> None:
-        """One round of the first agent with what is wrong in its prompt."""
+        """Ask the first agent again, with what is wrong in its prompt."""
         prompt = mending_prompt(self.item, self.last)
         self.work(self.pipeline.first_agent, REPAIR, prompt, REPAIRER)
 
-    def work(self, phase: Phase, told: str, prompt: str, role: str) -> None:
-        """One dispatch at the item's work, which is a new attempt."""
+    def work(self, phase: Phase, shown: str, prompt: str, role: str) -> None:
+        """Ask an agent to do or repair the work, which makes a new attempt."""
         item, before = self.item, self.tree()
         if self.item.attempts:
             item.workspace.forget_commits()
         self.wave.baselines.begin(item)
         self.number += 1
-        self.looks = 0
+        self.proofs = 0
         word = BUILD if self.number == 1 else REPAIR
-        told = told if self.item.shows_phases else word
-        request = replace(build_request(item, phase, word, self.number, prompt), shown=told)
+        shown = shown if self.item.shows_phases else word
+        request = replace(build_request(item, phase, word, self.number, prompt), shown=shown)
         started = Started(before, prompt, request.backend.driver)
         done = attempt(item, request)
         self.item.attempts.append(done)
         self.open = is_unproven(done)
         mend = may_repair(done, self.cap)
         status = COMPLETED if self.open else (TO_BE_MENDED if mend else STALLED)
-        told_of = "" if self.open else done.reason
-        receipt = started.receipt(phase, role, status, work=done, request=request, reason=told_of)
+        reason = "" if self.open else done.reason
+        receipt = started.receipt(phase, role, status, work=done, request=request, reason=reason)
         if self.open:
             self.record(receipt, done)
         else:
-            self.books.judged(receipt, done, mend=mend)
+            self.log.judged(receipt, done, mend=mend)
 
     def green(self) -> Judgement | None:
         """None once the work as it is has been proven; repaired meanwhile, as long as nobody has
@@ -110,8 +109,8 @@ class PipelineRun:
     def examine(self) -> None:
         """Have the work proven by the item's test and all gates it has passed."""
         phase = self.gates[-1] if self.gates else self.pipeline.bare_proof
-        self.looks += 1
-        label = f"{self.last.number}" + (f"-{self.looks}" if self.looks > 1 else "")
+        self.proofs += 1
+        label = f"{self.last.number}" + (f"-{self.proofs}" if self.proofs > 1 else "")
         commands = [command for gate in self.gates for command in gate.commands]
         self.wave.baselines.begin(self.item)
         started, look = Started(self.tree()), Examination(self.item, self.last, commands, label)
@@ -121,7 +120,7 @@ class PipelineRun:
         mend = may_repair(done, self.cap) and self.once_approved() is None
         status = COMPLETED if green else (TO_BE_MENDED if mend else STALLED)
         receipt = started.receipt(phase, TESTER, status, work=done, reason=done.reason)
-        self.books.judged(replace(receipt, commands=look.receipts()), done, mend=mend)
+        self.log.judged(replace(receipt, commands=look.receipts()), done, mend=mend)
 
     def once_approved(self) -> Review | None:
         """The last review that decided something, where it approved."""
@@ -129,14 +128,14 @@ class PipelineRun:
         approved = decided and decided[-1].word == ReviewWord.APPROVED
         return decided[-1] if approved else None
 
-    def strayed(self) -> tuple[str, ...]:
-        """The paths that changed in the item's place since its files were last collected."""
+    def changed_since(self) -> tuple[str, ...]:
+        """The paths that changed in the workspace since its files were last collected."""
         known = self.last.changes if self.item.attempts else ()
-        return course.changed_between(known, self.item.workspace.observe().changes)
+        return position.changed_between(known, self.item.workspace.observe().changes)
 
     def unclean(self, phase: Phase) -> Judgement | None:
-        """What changed behind the back of a phase that asks for a clean tree, as its end."""
-        paths = self.strayed() if phase.requires_clean_tree else ()
+        """The judgement that ends the item if files changed and the phase asks for a clean tree."""
+        paths = self.changed_since() if phase.requires_clean_tree else ()
         if not paths:
             return None
         changed = ", ".join(paths[:20])
@@ -153,4 +152,4 @@ class PipelineRun:
     ) -> None:
         """A step is over, with the item's work as it is, or `work`; `number` is its dispatch's."""
         work = work or (self.last if self.item.attempts else None)
-        self.books.stepped(receipt, work, number)
+        self.log.stepped(receipt, work, number)

@@ -1,4 +1,4 @@
-"""What an agent's phase is told: the file of the wave's base commit, or the words of ours."""
+"""Builds the prompt of a phase from its file in the wave's base commit, or from our own words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from driver.domain.prompts import repair_prompt
 from driver.domain.results import Attempt
 from driver.domain.reviews import Review
 from driver.pipeline.definition import ADDRESS, Phase
-from driver.pipeline.prompt_files import Told, no_text, own_prompt, rendered, unknown_variables
+from driver.pipeline.prompt_files import (
+    PromptFacts,
+    no_text,
+    own_prompt,
+    rendered,
+    unknown_variables,
+)
 from driver.run_state.context import ItemRun
 from state_store.documents.errors import CannotRunError
 
@@ -43,17 +49,17 @@ def check_prompts(item: ItemRun) -> None:
 def prompt_file(item: ItemRun, phase: Phase) -> str:
     """The text of a phase's prompt file, "" where it names none. Raises CannotRunError when the
     commit that the wave starts from has no such file, or one that is no prompt."""
-    ground = item.context
+    context = item.context
     if phase.prompt is None:
         return ""
-    if phase.prompt not in ground.paths:
-        raise CannotRunError(f"phase {phase.name}: {phase.prompt} is not in {ground.base[:12]}")
-    content = ground.text(phase.prompt)
+    if phase.prompt not in context.paths:
+        raise CannotRunError(f"phase {phase.name}: {phase.prompt} is not in {context.base[:12]}")
+    content = context.text(phase.prompt)
     problem = no_text(content)
     if unknown := unknown_variables(content):
         problem = f"has unknown variables: {', '.join(unknown)}"
     if problem:
-        where = f"{phase.prompt} of {ground.base[:12]}"
+        where = f"{phase.prompt} of {context.base[:12]}"
         raise CannotRunError(f"phase {phase.name}: {where} {problem}")
     return content
 
@@ -63,9 +69,9 @@ def _told(
     phase: Phase,
     work: Attempt | None,
     found: Review | None,
-) -> Told:
-    caps = item.wave.performer(phase).driver.probe_capabilities()
-    return Told(
+) -> PromptFacts:
+    caps = item.wave.backend_of(phase).driver.probe_capabilities()
+    return PromptFacts(
         item=item.spec,
         wave=item.wave.wave_id,
         phase=phase.name,

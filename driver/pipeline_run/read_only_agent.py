@@ -1,4 +1,4 @@
-"""An agent that may only read: it looks at a copy that is thrown away, and answers with a text."""
+"""Asks an agent that may only read: it looks at a copy that is thrown away, and answers in text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_only(item: ItemRun, phase: Phase, work: Attempt, attempts: int) -> Ende
 
 
 def _judged(result: WorkerResult, answer: str, accused: str) -> tuple[Judgement | None, str]:
-    """What is wrong with an answer, else None and its text."""
+    """The judgement of an answer that cannot be used, else None; and its text."""
     if accused:
         return Judgement(Verdict.REFUSED, accused), ""
     if (failed := verdicts.of_dispatch(result)) is not None:
@@ -66,7 +66,7 @@ def _judged(result: WorkerResult, answer: str, accused: str) -> tuple[Judgement 
 
 
 def _answer(path: Path | None, result: WorkerResult) -> str:
-    """What the agent wrote to its file, else its object's text, else what it said."""
+    """The text of the agent's file, else that of its object, else its last message."""
     if path is not None and (written := _read(path)).strip():
         return written
     told = (result.structured or {}).get("text")

@@ -45,24 +45,24 @@ def finish_pending(wave: Wave, states: Mapping[str, ResumeState]) -> None:
     """Finish what moves the user's checkout before any agent is at work that could have moved it.
     Trouble is reported when the items are asked about."""
     for item in wave.items:
-        ground, pending = item.repository, states[item.slug].pending
-        if ground is None or pending is None or not pending.moves_checkout:
+        context, pending = item.repository, states[item.slug].pending
+        if context is None or pending is None or not pending.moves_checkout:
             continue
         if not wave.recorder.still_ours(item.key):
             continue
-        guard = ground.checkout_guard
+        guard = context.checkout_guard
         with suppress(TidegateError), guard.own_changes() if guard else nullcontext():
             wave.gates.check()
-            branch = ground.repository.branch
-            if pending.is_published(ground) and branch:
-                ground.moved_to = tip_of(ground.repository, branch, ground.environ)
+            branch = context.repository.branch
+            if pending.is_published(context) and branch:
+                context.moved_to = tip_of(context.repository, branch, context.environ)
 
 
 def earlier_shipments(
     states: Iterable[ResumeState],
 ) -> tuple[dict[str, Shipment], dict[str, Shipment]]:
-    """What this run did for shipments of earlier ones, and where those are for which there was
-    nothing to do; each under a key of its own."""
+    """The shipments of earlier runs that this run completed, and those that were complete already,
+    each under a key of its own."""
     pending = [one for one in dict.fromkeys(state.pending for state in states) if one is not None]
     made = [one.shipment for one in pending if one.shipment is not None]
     found = [one.found for one in pending if one.found is not None]
@@ -72,8 +72,8 @@ def earlier_shipments(
 
 def published(item: ItemRun, state: ResumeState) -> ItemOutcome | None:
     """The outcome of an item that an earlier run has shipped, or cannot tell whether it has."""
-    ground = item.repository
-    if ground is None or not state.commit:
+    context = item.repository
+    if context is None or not state.commit:
         return None
     known = ItemOutcome(
         slug=item.slug,
@@ -83,10 +83,10 @@ def published(item: ItemRun, state: ResumeState) -> ItemOutcome | None:
         phases=state.phases,
         resumed=True,
     )
-    repository = ground.repository
+    repository = context.repository
     try:
-        if is_ancestor(repository, state.commit, repository.head, ground.environ) or (
-            state.pending is not None and state.pending.is_published(ground)
+        if is_ancestor(repository, state.commit, repository.head, context.environ) or (
+            state.pending is not None and state.pending.is_published(context)
         ):
             return replace(
                 known,
@@ -140,7 +140,7 @@ def carry_over(item: ItemRun, state: ResumeState) -> None:
 
 
 def _is_kept(item: ItemRun, state: ResumeState, done: PhaseReceipt) -> bool:
-    """Whether a phase counts as done: an answer of one that only reads has to be there still, and a
+    """True if a phase counts as done: an answer of one that only reads has to be there still, and a
     review needs an approval of the very tree that it left."""
     phase = item.pipeline.named(done.phase)
     if state.base_moved:
@@ -156,13 +156,13 @@ def _is_kept(item: ItemRun, state: ResumeState, done: PhaseReceipt) -> bool:
 def _rebuilt_work(item: ItemRun, state: ResumeState, tree: str) -> Attempt | None:
     """The earlier run's work as the first attempt of this one; None if it cannot be rebuilt, or may
     not be shipped."""
-    ground = item.repository
-    if ground is None or state.folder is None:
+    context = item.repository
+    if context is None or state.folder is None:
         return None
-    rebuilt = _rebuilt(ground, state, state.folder, tree)
+    rebuilt = _rebuilt(context, state, state.folder, tree)
     if rebuilt is None:
         return None
-    seen = ground.observed(rebuilt)
+    seen = context.observed(rebuilt)
     if against(item, seen) is not None:
         return None
     return Attempt(
@@ -176,16 +176,16 @@ def _rebuilt_work(item: ItemRun, state: ResumeState, tree: str) -> Attempt | Non
     )
 
 
-def _rebuilt(ground: CloneContext, state: ResumeState, folder: Path, tree: str) -> str | None:
+def _rebuilt(context: CloneContext, state: ResumeState, folder: Path, tree: str) -> str | None:
     """The tree, if its patch still makes it; on a base that has moved on, its changes on that,
     unless they conflict with what came meanwhile."""
-    git = ground.git
+    git = context.git
     try:
         patch = (folder / step_patch(tree)).read_bytes()
         origin = origin_of(patch)
-        if origin.top not in (None, ground.repository.top):
+        if origin.top not in (None, context.repository.top):
             return None
-        base_tree = git.tree_of(origin.base or ground.base)
+        base_tree = git.tree_of(origin.base or context.base)
         if git.apply(base_tree, patch) != tree:
             return None
         for read in {one.tree for one in state.reviews}:
@@ -193,9 +193,9 @@ def _rebuilt(ground: CloneContext, state: ResumeState, folder: Path, tree: str) 
                 git.apply(base_tree, (folder / step_patch(read)).read_bytes())
     except (OSError, GitError):
         return None
-    if base_tree == ground.base_tree:
+    if base_tree == context.base_tree:
         return tree
-    mine, theirs = (git.changes(base_tree, one) for one in (tree, ground.base_tree))
+    mine, theirs = (git.changes(base_tree, one) for one in (tree, context.base_tree))
     if already_made(mine, theirs) or conflicts(mine, theirs):
         return None
-    return git.tree_with(ground.base_tree, mine)
+    return git.tree_with(context.base_tree, mine)

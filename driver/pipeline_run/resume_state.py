@@ -26,7 +26,7 @@ Entries = Mapping[Key, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ResumeState:
-    """What the journal says of exactly this piece of work.
+    """The facts that the journal has about exactly this piece of work.
 
     `attempts` are the dispatches that count if the work is lost: those of an item that was
     interrupted; one that came to its end starts anew. `number` is the attempt that made the work.
@@ -57,7 +57,7 @@ def resume_state(
     *,
     from_phase: bool = False,
 ) -> ResumeState:
-    """What a journal entry says about `key`; nothing if it is about other work.
+    """The facts of a journal entry about `key`; none if it is about other work.
 
     On a base that has moved on since, only this counts: the item was published or proven, and the
     tracker, whose `notes` would name the wave, has not heard of it.
@@ -117,13 +117,13 @@ def recall(wave: Wave) -> dict[str, ResumeState]:
     return states
 
 
-def _entry_about(entries: Entries, subject: ItemKey) -> dict[str, Any] | None:
+def _entry_about(entries: Entries, key: ItemKey) -> dict[str, Any] | None:
     """The latest entry of an item, and of its namesakes only what is about the same task."""
     return next(
         (
             entry
-            for entry in entries_about(entries, subject.slug, subject.repo, subject.location)
-            if entry.get("repo") == subject.repo or entry.get("task") == subject.task_key
+            for entry in entries_about(entries, key.slug, key.repo, key.location)
+            if entry.get("repo") == key.repo or entry.get("task") == key.task_key
         ),
         None,
     )

@@ -8,7 +8,7 @@ from driver.domain.phase_receipt import COMPLETED, READER, REPAIR, REPAIRER, SKI
 from driver.domain.results import Verdict
 from driver.domain.reviews import Review, settled_by
 from driver.git.private_git import GitError
-from driver.pipeline import position as course
+from driver.pipeline import position
 from driver.pipeline.definition import Phase
 from driver.pipeline_run.item_work import PipelineRun
 from driver.pipeline_run.phase_prompt import phase_prompt, prompt_file
@@ -36,7 +36,7 @@ def review_step(run: PipelineRun, phase: Phase) -> Judgement | None:
 
 
 def _judged(run: PipelineRun, found: Review, phase: Phase) -> Judgement | None:
-    """What a review comes to; None where its findings are to be repaired."""
+    """The judgement of a review; None if its findings are to be repaired."""
     cap = run.cap if phase.repair else 0
     number = max(run.last.number, 1)
     judgement = judge(found, gate_green=True, number=number, repair_cap=cap)
@@ -62,7 +62,7 @@ def _asked(run: PipelineRun, phase: Phase) -> Judgement | None:
     stands = judgement or Judgement(Verdict.FAILED, f"a reviewer asks for changes: {found.message}")
     reason = stands.reason or run.last.reason
     outcome = item.outcome(stands.verdict, reason)
-    run.books.read(reviewed(receipt, found), found, outcome, judgement)
+    run.log.read(reviewed(receipt, found), found, outcome, judgement)
     return judgement
 
 
@@ -90,7 +90,7 @@ def approved(run: PipelineRun) -> Judgement:
         why = f"what was approved cannot be compared with what it is now: {gone}"
         return Judgement(Verdict.UNDECIDED, why)
     paths = tuple(change.path for change in changes)
-    if problem := course.approval_gone(run.pipeline, paths):
+    if problem := position.approval_gone(run.pipeline, paths):
         return Judgement(Verdict.UNDECIDED, problem)
     run.approved_tree, run.after_approval = found.tree, paths
     return proven

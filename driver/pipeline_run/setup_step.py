@@ -1,4 +1,4 @@
-"""The set-up of an item's place by its pipeline, besides what `[workspace] setup` does for all."""
+"""Sets up a workspace by the item's pipeline, besides what `[workspace] setup` does for all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from driver.workspace.setup import run_setup
 
 
 def set_up(item: ItemRun, phase: Phase) -> tuple[PhaseReceipt, Judgement | None]:
-    """Run its commands in the item's place, where they may leave nothing that git would ship."""
+    """Run its commands in the workspace, where they may leave nothing that git would ship."""
     started, done, problem = Started(), list[CommandReceipt](), ""
     wave = item.wave
     before = item.workspace.observe().changes

@@ -60,7 +60,7 @@ class StepLog:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A phase that has begun on the tree `input`, with whoever is asked and what."""
+    """A phase that has begun on the tree `input`, with the prompt and the backend of its agent."""
 
     input: str | None = None
     prompt: str | None = None
@@ -78,7 +78,7 @@ class Started:
         request: AgentRequest | None = None,
         reason: str = "",
     ) -> PhaseReceipt:
-        """Of the phase, which is over now; `work` is what it left."""
+        """The receipt of the phase, which is over now; `work` is what it left."""
         done = PhaseReceipt(
             phase=phase.name,
             kind=phase.kind,
@@ -101,7 +101,7 @@ class Started:
 
 
 def reviewed(receipt: PhaseReceipt, found: Review) -> PhaseReceipt:
-    """A review's receipt with who was asked, and for how much."""
+    """A review's receipt with the reviewer's backend, and its use."""
     return replace(
         receipt,
         output=found.tree,

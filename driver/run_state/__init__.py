@@ -1,1 +1,1 @@
-"""What a wave shares and writes down: context, events, journal, leases."""
+"""The context that a wave shares, and what it writes down: events, journal, leases."""

@@ -1,4 +1,4 @@
-"""One wave under way, and each of its items in it: what all steps share."""
+"""The wave under way, and each of its items in it: shared by all steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from driver.workspace.repository_context import (
     CLONE,
     IN_PLACE,
     RepositoryContext,
-    TestCheckoutSource,
     Workspace,
 )
 from state_store.documents.errors import TidegateError
@@ -42,8 +41,8 @@ from tools.settings.load import Settings
 
 @dataclass(frozen=True, slots=True)
 class AssignedBackend:
-    """Who does a phase. `gates` are the wave's where the wave's backend does it, else its own: that
-    a reviewer's provider takes no work keeps nobody from building."""
+    """The backend that does a phase. `gates` are the wave's for the wave's backend, else its own: a
+    reviewer's provider that takes no work keeps no agent from building."""
 
     driver: AgentDriver
     gates: Admission
@@ -57,7 +56,7 @@ class Baselines(Protocol):
         """Start the item's test on its base in the background, where that is wanted."""
 
     def of(self, item: ItemRun) -> Evidence:
-        """How it ended, or why there is none; waits for its end."""
+        """The result, or the reason why there is none; waits for its end."""
 
     def close(self) -> None:
         """Start no further one, and wait for those at work."""
@@ -65,11 +64,11 @@ class Baselines(Protocol):
 
 @dataclass(frozen=True)
 class Wave:
-    """One wave under way. `test_slots` bounds the tests of all its repositories and folders."""
+    """The wave under way. `test_slots` bounds the tests of all its repositories and folders."""
 
     wave_id: str
     plan: tuple[Planned, ...]
-    grounds: Mapping[str, RepositoryContext]
+    contexts: Mapping[str, RepositoryContext]
     driver: AgentDriver
     settings: Settings
     shipping: Shipping
@@ -84,32 +83,34 @@ class Wave:
     test_slots: Semaphore
     resume: bool = False
     reviewer: AssignedBackend | None = None
-    performers: Mapping[str, AssignedBackend] = field(default_factory=dict)
+    phase_backends: Mapping[str, AssignedBackend] = field(default_factory=dict)
 
     @cached_property
     def items(self) -> tuple[ItemRun, ...]:
         """The items of the plan in this run."""
         return tuple(ItemRun(planned, self) for planned in self.plan)
 
-    def performer(self, phase: Phase) -> AssignedBackend:
+    def backend_of(self, phase: Phase) -> AssignedBackend:
         """The backend that does an agent's phase."""
-        found = self.performers.get(phase.backend_key) or AssignedBackend(self.driver, self.gates)
+        found = self.phase_backends.get(phase.backend_key) or AssignedBackend(
+            self.driver, self.gates
+        )
         return replace(found, model=phase.model or found.model)
 
     @property
     def repositories(self) -> dict[str, CloneContext]:
         """The contexts that are repositories, and not plain folders, by their key."""
-        found = self.grounds.items()
+        found = self.contexts.items()
         return {key: one for key, one in found if isinstance(one, CloneContext)}
 
     @property
     def mark(self) -> str:
-        """What all processes of this run have in their environment."""
+        """The mark that all processes of this run have in their environment."""
         return run_mark(self.run_dir, self.wave_id)
 
     def knows(self, one: PublishedItem) -> bool:
-        """Whether a shipment is of a wave of this state folder, or of one that the tracker names:
-        who asks for its item once more knows what they ask for."""
+        """True if a shipment is of a wave of this state folder, or of one that the tracker names: a
+        person who asks for its item again has seen that."""
         mine = (p.item for p in self.plan if item_name(p.item) == one.item)
         return self.recorder.knows(one.wave) or any(is_noted(i.extra, one.wave) for i in mine)
 
@@ -120,13 +121,13 @@ class Wave:
         return folder
 
     def scratch_path(self, name: str) -> Path:
-        """Where that folder is, or would be."""
+        """The path of that folder, which may be missing."""
         return self.run_dir / safe_slug(name)
 
 
 @dataclass(eq=False)
 class ItemRun:
-    """One item in this run: its plan, its wave, and what was done for it so far.
+    """An item in this run: its plan, its wave, and what was done for it so far.
 
     `attempts`, `reviews` and `phases` grow while the item runs, and are read as well when the wave
     is stopped in the middle of it; `started` are phase and number of the agent that was asked last,
@@ -146,7 +147,7 @@ class ItemRun:
         self.spec = self.planned.item
         self.pipeline = self.planned.pipeline
         self.work_dir = self.planned.home.work_dir
-        self.context = self.wave.grounds[self.planned.home.key]
+        self.context = self.wave.contexts[self.planned.home.key]
         self.repository = self.wave.repositories.get(self.planned.home.key)
         self._workspace: Workspace | None = None
 
@@ -167,13 +168,6 @@ class ItemRun:
         if self._workspace is None:
             raise AssertionError(f"{self.slug} has no workspace at this time")
         return self._workspace
-
-    @property
-    def checkouts(self) -> TestCheckoutSource:
-        """Where the item's trees are tested; the workspace, if there is one, is hidden then."""
-        if self._workspace is None and self.repository is not None:
-            return self.repository
-        return self.workspace
 
     @contextmanager
     def in_workspace(self) -> Iterator[Workspace]:
@@ -212,7 +206,7 @@ class ItemRun:
 
     @property
     def scratch_path(self) -> Path:
-        """Where that folder is, or would be."""
+        """The path of that folder, which may be missing."""
         return self.wave.scratch_path(self.slug)
 
     @property
@@ -228,14 +222,14 @@ class ItemRun:
 
     @property
     def shows_phases(self) -> bool:
-        """Whether the phases are shown by their names: in a pipeline of the user's own, or one that
-        a person has a say in."""
+        """True if phases are shown by their names: in a pipeline of the user's own, or if the user
+        is asked about each or names the first."""
         options = self.wave.options
         return self.pipeline.explicit or bool(options.ask or options.from_phase)
 
     @property
     def wants_review(self) -> bool:
-        """Whether the item may ship only when it was approved."""
+        """True if the item may ship only after an approval."""
         mode = self.wave.settings.review.mode
         return is_required(required=self.planned.policy.require_review, mode=mode)
 
@@ -245,7 +239,7 @@ class ItemRun:
         phase, general = self.pipeline.review, self.wave.reviewer
         if phase is None or general is None:
             return general
-        found = self.wave.performers.get(phase.backend_key) or general
+        found = self.wave.phase_backends.get(phase.backend_key) or general
         return replace(found, model=phase.model or found.model)
 
     def say(self, text: str) -> None:
@@ -253,8 +247,8 @@ class ItemRun:
         self.wave.recorder.say(f"{self.slug}: {text}")
 
     def outcome(self, verdict: Verdict, reason: str) -> ItemOutcome:
-        """Where the item stands after what was done so far; the verdict may be another than that of
-        its last attempt."""
+        """The item's outcome after what was done so far, with a verdict that may be another than
+        that of its last attempt."""
         last = self.attempts[-1] if self.attempts else None
         return ItemOutcome(
             slug=self.slug,

@@ -35,7 +35,7 @@ class EventLog:
         self._api.append(self._stream, events.WAVE_FINISHED, payload, actor="wave")
 
     def knows(self, wave_id: str) -> bool:
-        """Whether a wave, this one or another, began in this store."""
+        """True if a wave, this one or another, began in this store."""
         stream = events.wave_stream(wave_id)
         return wave_id == self._wave_id or self._api.store.head(stream)[0] > 0
 
@@ -65,7 +65,7 @@ class EventLog:
         self._api.append(events.wave_stream(wave_id), events.PULL_REQUEST, facts, actor="wave")
 
     def anchor(self) -> Anchor | None:
-        """How far the wave's stream is, to be written down outside the store."""
+        """The end of the wave's stream, to be written down outside the store."""
         return (
             Anchor.of(self._stream, self._api.store.head(self._stream)) if self._is_kept else None
         )

@@ -1,7 +1,7 @@
-"""The leases of a wave's items: taken before work, renewed while it runs, given back after.
+"""The leases of a wave's items: acquired before work, renewed while it runs, given back after.
 
-Who holds a lease is decided in `state_store`; here is only the keeping of them. Everything that
-lasts is written in a transaction that asks for the lease's token, so a late writer changes nothing.
+`state_store` decides which run holds a lease. Everything that lasts is written in a transaction
+that checks the lease's token, so a late writer changes nothing.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class LeaseManager:
             raise LeasedElsewhereError(str(lost)) from lost
 
     def holds(self, resource: str) -> bool:
-        """Whether `resource` is still ours, by a look; every effect asks again for itself."""
+        """True while this run holds the lease. Only a hint: each transaction checks it again."""
         return self._is_held(resource)
 
     def append(

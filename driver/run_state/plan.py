@@ -1,4 +1,4 @@
-"""What a wave is asked to do: options, its planned items and where their work goes. Data only."""
+"""The request of a wave: its options, its planned items, and where their work goes. Data only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHIP_MODES = ("branch", "current")
 class WaveOptions:
     """What a command line may ask for beyond `run_wave`'s own parameters. Changes of `own_paths`
     while the wave runs are nobody's fault: people edit the tracker at any time. `withdrawn` says,
-    by id, why somebody wants items of these ids no more. `survey` is what the caller has found out
+    by id, why the user wants items of these ids no more. `survey` is what the caller has found out
     already, and `plan` the plan that it has checked. Steps before `from_phase` are taken as done;
     `ask` lets a person decide on each step."""
 
@@ -45,7 +45,7 @@ class WaveOptions:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where an item lives: a repository's top and the work folder in it, or a plain folder."""
+    """The location of an item: a repository's top and the work folder in it, or a plain folder."""
 
     top: Path | None
     folder: Path
@@ -53,7 +53,7 @@ class Home:
 
     @property
     def key(self) -> str:
-        """Items with one key share one ground."""
+        """Items with one key share one repository context."""
         return str(self.top or self.folder)
 
 
@@ -93,8 +93,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class Shipping:
-    """Where verified work goes. `mode`: "branch" (a wave branch), "current" (on to the branch it
-    started from) or "none"; `target` is that branch, None for what the settings say."""
+    """The destination of verified work. `mode` is "branch" (a wave branch), "current" (on to the
+    branch it started from) or "none"; `target` is that branch, None for what the settings say."""
 
     mode: str
     expect_top: str | None = None
@@ -110,10 +110,10 @@ class Shipping:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether verified work goes anywhere at all."""
+        """True if verified work is to be shipped."""
         return self.mode != "none"
 
     @property
     def onto_target(self) -> bool:
-        """Whether it goes on to the branch that it started from."""
+        """True if it goes on to the branch that it started from."""
         return self.mode == "current"

@@ -57,7 +57,7 @@ class _StagedEntry:
 
 @dataclass(slots=True)
 class _History:
-    """What an item's entry keeps from step to step; `written` is its last file."""
+    """The part of an item's entry that stays from step to step; `written` is its last file."""
 
     reviews: list[dict[str, Any]] = field(default_factory=list)
     phases: list[dict[str, Any]] = field(default_factory=list)
@@ -87,12 +87,12 @@ class Recorder:
 
     @property
     def anchor(self) -> str | None:
-        """How far the store is by now; what is written outside it says so, so that a loss shows."""
+        """The end of the store; what is written outside it names this, so that a loss shows."""
         anchor = self._log.anchor()
         return str(anchor) if anchor else None
 
     def say(self, line: str) -> None:
-        """A line for people only."""
+        """Show people a line."""
         self._progress.say(line)
 
     def acquire_all(self, keys: Sequence[ItemKey]) -> None:
@@ -106,7 +106,7 @@ class Recorder:
         self._of(key).reviews.extend(review.to_json() for review in reviews)
 
     def still_ours(self, key: ItemKey) -> bool:
-        """Whether this run holds the item. Only a hint: each step asks again."""
+        """Returns True while this run holds the item. Only a hint: each step checks again."""
         return self._log.leases.holds(key.resource)
 
     def resumed(self, key: ItemKey, phases: Sequence[PhaseReceipt]) -> None:
@@ -167,7 +167,7 @@ class Recorder:
         self._announced[tip] = _Announced(file.path, set(begun))
 
     def unannounced(self, tip: str) -> None:
-        """What `shipping` announced was not published, and will not be."""
+        """Take back what `shipping` announced: it was not published, and will not be."""
         if (announced := self._announced.pop(tip, None)) is not None:
             with suppress(OSError):
                 announced.path.unlink()

@@ -1,7 +1,7 @@
-"""Which runs are under way, and what a dead one left: its processes are ended, its work is saved.
+"""The registry of runs: which are under way, and the clean-up after a dead one.
 
 Each run notes itself in `<state>/runs/<wave>/run.json` from its start to its end. A run is dead
-when its process is gone; that a number was given to another process is told by its start time.
+when its process is gone; the start time tells whether its number was given to another process.
 """
 
 from __future__ import annotations

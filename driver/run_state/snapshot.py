@@ -32,8 +32,8 @@ def take_snapshot(wave: Wave) -> None:
 
 
 def _taken(wave: Wave) -> dict[str, Any]:
-    performers = [p for p in (wave.reviewer, *wave.performers.values()) if p is not None]
-    drivers = {wave.driver.name: wave.driver} | {p.driver.name: p.driver for p in performers}
+    phase_backends = [p for p in (wave.reviewer, *wave.phase_backends.values()) if p is not None]
+    drivers = {wave.driver.name: wave.driver} | {p.driver.name: p.driver for p in phase_backends}
     return document(
         capturedAt=datetime.now(UTC).isoformat(timespec="seconds"),
         runId=wave.wave_id,

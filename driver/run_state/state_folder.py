@@ -15,7 +15,7 @@ from state_store.documents.errors import CannotRunError, InputError, TidegateErr
 
 
 def check_state_dir(state_dir: Path, repo: Path | None) -> None:
-    """Raise InputError for a place that cannot be kept out of the repository's commits."""
+    """Raise InputError for a folder that cannot be kept out of the repository's commits."""
     if repo is not None and state_dir.resolve() == repo.resolve():
         raise InputError(f"--state-dir {state_dir} is the repository itself: name a folder in it")
 

@@ -21,7 +21,7 @@ Facts = Mapping[str, Any]
 
 
 class OnError(Enum):
-    """What happens if a step cannot be written down. A lost lease is always raised."""
+    """The handling of a step that cannot be written down. A lost lease is always raised."""
 
     RAISE = auto()  # the step may not happen then
     RAISE_OF_STORE = auto()  # it counts for nothing without the store; the journal may lack it
@@ -209,12 +209,12 @@ def _phase_of(attempt: Attempt) -> str:
 
 
 def _counted(last: Attempt) -> int:
-    """How many attempts a later run has to count; one that was halted is not the agent's fault."""
+    """The attempts that a later run has to count; one that was halted is not the agent's fault."""
     return last.number - (last.verdict is Verdict.HALTED)
 
 
 def _of_attempt(attempt: Attempt) -> dict[str, Any]:
-    """What is said of one attempt at the work."""
+    """An entry's fields about an attempt."""
     return {
         "verified": attempt.verdict is Verdict.VERIFIED,
         "verdict": str(attempt.verdict),
@@ -229,7 +229,7 @@ def _of_attempt(attempt: Attempt) -> dict[str, Any]:
 
 
 def _of_outcome(outcome: ItemOutcome) -> dict[str, Any]:
-    """What is said of where an item stands."""
+    """An entry's fields about where an item stands."""
     test = outcome.last_test
     last = outcome.attempts[-1] if outcome.attempts else None
     return {

@@ -61,7 +61,7 @@ def _reverted(work: ProvenWork, baseline: TestRun | None) -> TestRun | None:
     tests = [one for one in work.changes if is_test(one.path) or named.holds(one.path)]
     if not tests or not acceptance.needs_revert(baseline, expected, policy):
         return None
-    tree = item.checkouts.base_with(tests)
+    tree = item.workspace.base_with(tests)
     return prove(item, tree, f"reverted-{work.number}", BASELINE)
 
 
@@ -99,7 +99,7 @@ def _without_added_tests(work: ProvenWork, baseline: TestRun | None) -> TestRun 
     added = acceptance.added_tests(work.changes, item.planned.owned, named)
     if not added or not acceptance.answers_without(added, item.spec.test_command, baseline, named):
         return None
-    tree = item.checkouts.base_with([change for change in work.changes if change not in added])
+    tree = item.workspace.base_with([change for change in work.changes if change not in added])
     if tree is None:
         return None
     run = prove(item, tree, f"without-added-tests-{work.number}", WITHOUT_ADDED_TESTS)

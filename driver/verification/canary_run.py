@@ -69,7 +69,7 @@ def run_canary(work: ProvenWork) -> Evidence:
     try:
         if not may_plan(item.spec.test_command):
             return _not_applicable(UNKNOWN_RUNNER)
-        with item.checkouts.test_checkout(tree) as checkout:
+        with item.workspace.test_checkout(tree) as checkout:
             canary = _plan(work, checkout.path)
             if isinstance(canary, NotApplicable):
                 return _not_applicable(canary.reason)
@@ -103,7 +103,7 @@ def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Ev
     A run that broke off beside the canary, though it did not without, did so by chance or, if it
     does so again and the base does not, because of the change.
     """
-    checkouts = work.item.checkouts
+    checkouts = work.item.workspace
     undecided = found.canary_word == CanaryVerdict.UNDECIDED
     if undecided and found.canaries[-1].kind not in _TAKE_LONG:
         with checkouts.test_checkout(tree) as checkout:
@@ -123,7 +123,7 @@ def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Ev
 def _with_base(work: ProvenWork, canary: Canary, found: Evidence) -> Evidence:
     """The evidence of a run that did not see the canary. The work is at fault if the same command
     runs the canary on the base: it hides tests."""
-    checkouts = work.item.checkouts
+    checkouts = work.item.workspace
     tree = checkouts.base_with(())
     if tree is None:
         return found

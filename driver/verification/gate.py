@@ -68,7 +68,7 @@ class Examination:
         checkout, so that one may use what another has built."""
         item, tree = self.item, self.work.tree
         base, folder = item.context.base, item.scratch
-        with item.checkouts.test_checkout(tree) as checkout:
+        with item.workspace.test_checkout(tree) as checkout:
             for number, command in enumerate(self.commands, start=1):
                 test = Test(command, item.work_dir, base)
                 output = folder / f"gate-{self.label}-{number}"

@@ -64,7 +64,7 @@ def prove(
 
     Raises WorkspaceError when the checkout cannot be made.
     """
-    with item.checkouts.test_checkout(tree, fresh=fresh) as checkout:
+    with item.workspace.test_checkout(tree, fresh=fresh) as checkout:
         output = item.scratch / label
         return run_test(own_test(item), checkout, tree, item.wave, output, purpose=purpose)
 

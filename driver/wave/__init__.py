@@ -1,1 +1,1 @@
-"""One wave: plan, pre-flight, open, run the items, conclude, report."""
+"""A wave: plan, pre-flight, open, run the items, conclude, report."""

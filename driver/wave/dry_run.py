@@ -1,4 +1,4 @@
-"""What a wave would do, told without doing any of it: the manifest, the commands, the prompts."""
+"""Describes a wave without running any of it: the manifest, the commands, the prompts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from driver.backends.registry import driver_from
 from driver.domain.prompts import build_prompt, command_text
 from driver.domain.work_item import parse_manifest
 from driver.pipeline.definition import AGENT, GATE, PUBLISH, REVIEW, Phase
-from driver.pipeline.prompt_files import Told, own_prompt, rendered
+from driver.pipeline.prompt_files import PromptFacts, own_prompt, rendered
 from driver.run_state.plan import Planned
 
 _LATER = {
@@ -64,11 +64,11 @@ def _phase(driver: AgentDriver, planned: Planned, phase: Phase) -> dict[str, Any
 
 
 def _told(driver: AgentDriver, planned: Planned, phase: Phase) -> str | None:
-    """What its agent would be told, as far as it is known before there is any work."""
+    """The prompt of its agent, as far as it is known before there is any work."""
     if phase.kind == REVIEW:
         return planned.prompt_files.get(phase.prompt or "")
     rules = driver.probe_capabilities().worker_filesystem_access
-    told = Told(planned.item, phase=phase.name, writes=phase.writes, with_rules=rules)
+    told = PromptFacts(planned.item, phase=phase.name, writes=phase.writes, with_rules=rules)
     if phase.prompt is None:
         return own_prompt(phase.name, told)
     return rendered(planned.prompt_files.get(phase.prompt, ""), told, writes=phase.edits)

@@ -9,7 +9,7 @@ from pathlib import Path
 from driver.backend_api.driver import AgentDriver
 from driver.backends.registry import driver_from
 from driver.domain.reviews import OFF, is_required
-from driver.pipeline import position as course
+from driver.pipeline import position
 from driver.pipeline.definition import CLASSIC, REVIEW, Pipeline
 from driver.pipeline.prompt_files import no_file_of_text, no_text, unknown_variables
 from driver.pipeline.tables import parse
@@ -38,7 +38,7 @@ def with_pipelines(
         # Of a branch that only the remote has, the wave sees the files when it begins.
         seen = target is None or top is None or survey.has_branch(top, target)
         problems += [f"item {planned.slug!r}: {p}" for p in _problems(planned, settings, seen)]
-        if from_phase is not None and course.before(planned.pipeline, from_phase) is None:
+        if from_phase is not None and position.before(planned.pipeline, from_phase) is None:
             steps = ", ".join(phase.name for phase in planned.pipeline.steps)
             problems.append(f"--from-phase {from_phase}: item {planned.slug!r} has {steps}")
     if problems:

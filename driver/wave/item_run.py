@@ -1,6 +1,6 @@
-"""One item from what an earlier run has left of it to its verdict; it waits for no other item.
+"""Runs an item from what an earlier run has left of it to its verdict; it waits for no other item.
 
-Owns where it begins and how it ends; the steps between are `phases.pipelined`'s.
+The steps in between are those of its pipeline (`pipeline_run.engine`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from driver.agents.attempt import is_unproven, of_trouble, save
 from driver.domain.results import REVIEW, Attempt, ItemOutcome, Verdict
 from driver.execution.cancellation import InterruptedWaveError
 from driver.limits.admission import CEILING, BackendClosedError, GateClosedError
-from driver.pipeline_run.engine import follow
+from driver.pipeline_run.engine import run_pipeline
 from driver.pipeline_run.phase_prompt import check_prompts
 from driver.pipeline_run.resume import ResumePoint, begin_at, carry_over, published
 from driver.pipeline_run.resume_state import ResumeState
@@ -22,14 +22,14 @@ from driver.run_state.leases import LeasedElsewhereError
 from state_store.documents.errors import TidegateError
 
 
-def run_item(item: ItemRun, memory: ResumeState) -> ItemOutcome:
+def run_item(item: ItemRun, state: ResumeState) -> ItemOutcome:
     """Bring one item to its verdict. Never raises for anything that is the item's own matter.
 
-    `memory` is what an earlier run left of this piece of work.
+    `state` is what an earlier run left of this piece of work.
     """
     wave = item.wave
     try:
-        return _walk(item, memory)
+        return _run(item, state)
     except LeasedElsewhereError as lost:
         item.say(f"{Verdict.LEASED_ELSEWHERE}: {lost}")
         return item.outcome(Verdict.LEASED_ELSEWHERE, str(lost))
@@ -44,30 +44,30 @@ def run_item(item: ItemRun, memory: ResumeState) -> ItemOutcome:
     return item.settle(item.outcome(verdict, reason))
 
 
-def _walk(item: ItemRun, memory: ResumeState) -> ItemOutcome:
+def _run(item: ItemRun, state: ResumeState) -> ItemOutcome:
     wave = item.wave
     if (missing := _missing_review(item)) is not None:
         return item.settle(item.outcome(missing.verdict, missing.reason))
     wave.gates.check()
-    wave.recorder.acquire(item.key, memory.reviews)
-    item.reviews.extend(memory.reviews)
-    start = _start(item, memory)
+    wave.recorder.acquire(item.key, state.reviews)
+    item.reviews.extend(state.reviews)
+    start = _start(item, state)
     if isinstance(start, ItemOutcome):
         return start
-    with item.in_workspace() as place:
-        if (ignored := of_ignored(place.ignored())) is not None:
+    with item.in_workspace() as workspace:
+        if (ignored := of_ignored(workspace.ignored())) is not None:
             nothing = item.outcome(ignored.verdict, ignored.reason)
             return item.settle(replace(nothing, reviews=(), phases=()))
         if start.work is not None:
             if start.work.tree is not None:
-                place.put(start.work.tree)
+                workspace.put(start.work.tree)
                 save(item, start.work.tree)
             item.attempts.append(start.work)
-        return follow(item, start)
+        return run_pipeline(item, start)
 
 
 def _start(item: ItemRun, state: ResumeState) -> ResumePoint | ItemOutcome:
-    """Where an earlier run has left the item; its outcome where nothing is to be done any more."""
+    """The step to go on from, or the outcome if nothing is to be done any more."""
     if (known := published(item, state)) is not None:
         return known
     check_prompts(item)

@@ -39,7 +39,7 @@ _TEMPORARY_STATE = "state"  # in the run folder, for a wave without a state fold
 
 
 def first_lines(wave: Wave) -> Iterator[str]:
-    """What is begun and by whom, how to stop it, where to look, and the base of each repository."""
+    """The banner: items and backend, how to stop the wave, the folder to look in, and each base."""
     caps = wave.driver.probe_capabilities()
     items = counted(len(wave.plan), "item")
     tier = caps.recommended_verification_tier
@@ -76,16 +76,16 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             state_dir = request.state_dir or run_dir / _TEMPORARY_STATE
             api = _open_store(request, state_dir, cleanup)
             log = _open_log(request, plan, wave_id, api, cleanup)
-            books = _spending(api if request.state_dir else None, wave_id, gates, plan, drivers)
-            spending = cleanup.enter_context(books)
+            kept = api if request.state_dir else None
+            spending = cleanup.enter_context(_spending(kept, wave_id, gates, plan, drivers))
             opener = _opener(request, plan, side, run_mark(run_dir, wave_id))
-            grounds = opener.open(cleanup)
+            contexts = opener.open(cleanup)
         wave = Wave(
             wave_id=wave_id,
             plan=plan.items,
             state_dir=state_dir,
             run_dir=run_dir,
-            grounds=grounds,
+            contexts=contexts,
             driver=request.driver,
             settings=plan.settings,
             shipping=request.shipping,
@@ -98,7 +98,7 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
             test_slots=threading.Semaphore(parallel_tests(plan.settings)),
             resume=request.resume,
             reviewer=_reviewer(request, plan.settings, gates, reviewing),
-            performers=_performers(request, plan.settings, by_phase),
+            phase_backends=_phase_backends(request, plan.settings, by_phase),
         )
         _begin(wave, log, cleanup)
         yield wave
@@ -112,8 +112,7 @@ def _side_processes(
 
 
 def _opener(request: WaveRequest, plan: Plan, side: SideProcesses, mark: str) -> RepositoryOpener:
-    places = _own_places(request)
-    return RepositoryOpener(plan.items, plan.settings, side, mark, places, plan.target)
+    return RepositoryOpener(plan.items, plan.settings, side, mark, _own_paths(request), plan.target)
 
 
 def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
@@ -148,13 +147,13 @@ def _open_gates(request: WaveRequest, settings: Settings) -> Admission:
 def _reviewer(
     request: WaveRequest, settings: Settings, gates: Admission, own: AgentDriver | None
 ) -> AssignedBackend:
-    """Who reviews: `own`, with gates of its own, else the backend that builds."""
+    """The backend that reviews: `own`, with gates of its own, else the one that builds."""
     driver = own or request.driver
     own_gates = gates if own is None else _open_gates(request, settings)
     return AssignedBackend(driver, own_gates, driver.resolve_model(ROLE_VERIFY) or None)
 
 
-def _performers(
+def _phase_backends(
     request: WaveRequest, settings: Settings, drivers: Mapping[str, AgentDriver]
 ) -> dict[str, AssignedBackend]:
     """The backends that phases bring along, each with gates of its own."""
@@ -197,7 +196,7 @@ def _open_log(
 
 def _announce(wave: Wave) -> None:
     others = [wave.reviewer] if wave.reviewer else []
-    for driver in {wave.driver, *(one.driver for one in (*others, *wave.performers.values()))}:
+    for driver in {wave.driver, *(one.driver for one in (*others, *wave.phase_backends.values()))}:
         driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
     for line in first_lines(wave):
         wave.recorder.say(line)
@@ -221,8 +220,8 @@ def _run_dir(state_dir: Path | None, wave_id: str) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _own_places(request: WaveRequest) -> tuple[Path, ...]:
-    """Where Tidegate itself writes while the wave runs, and people do at any time."""
+def _own_paths(request: WaveRequest) -> tuple[Path, ...]:
+    """The paths that Tidegate writes while the wave runs, and that people write at any time."""
     recording = request.options.recording
     found = (request.state_dir, recording.path if recording else None, *request.options.own_paths)
     return tuple(path for path in found if path is not None)

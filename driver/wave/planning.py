@@ -30,7 +30,7 @@ from tools.settings.load import load as load_settings
 
 @dataclass(frozen=True)
 class WaveRequest:
-    """What a wave is asked to do. `state_dir` None keeps no journal and asks no gate."""
+    """The request of a wave. `state_dir` None keeps no journal and asks no gate."""
 
     driver: AgentDriver
     manifest: Mapping[str, Any]

@@ -33,8 +33,8 @@ from state_store.documents.errors import ExitCode
 
 @dataclass(frozen=True, slots=True)
 class ItemReport:
-    """One item's line; `commit` is set when it was shipped, `published` is the tree of it when this
-    run has shipped it, `saved_work` is set when a patch was kept."""
+    """The report of an item. `commit` is set if it was shipped, `published` is its tree if this run
+    has shipped it, `saved_work` is set if a patch was kept."""
 
     planned: Planned
     outcome: ItemOutcome
@@ -47,7 +47,7 @@ class ItemReport:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What a repository's items started from; `branch` None where HEAD was detached."""
+    """The commit that a repository's items started from; `branch` None where HEAD was detached."""
 
     repo: str
     commit: str
@@ -81,7 +81,7 @@ class WaveReport:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What a program ends with: 0 only when everything asked for was done."""
+        """The exit code of a program: 0 only if everything asked for was done."""
         if self.abort_exit is not None:
             return self.abort_exit
         shipping = self.shipments is not None
@@ -95,7 +95,7 @@ class WaveReport:
 
 
 def is_done(item: ItemReport, *, shipping: bool) -> bool:
-    """Whether all that was asked for an item is done; `shipping` is whether work was to ship."""
+    """True if all that was asked for an item is done; `shipping` is true if work was to ship."""
     verified = item.outcome.verdict is Verdict.VERIFIED
     return bool(item.commit) or (verified and not (shipping and item.outcome.publish))
 
@@ -254,7 +254,7 @@ def _tokens(report: WaveReport) -> dict[str, Any]:
 
 
 def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
-    """Phase and usage of every dispatch; by what items tell where no books were kept."""
+    """Phase and usage of every dispatch; from the items if no ledger was kept."""
     return report.uses if report.uses is not None else uses_of(i.outcome for i in report.items)
 
 

@@ -1,4 +1,4 @@
-"""Open the repositories and folders that a wave works on, and prepare the places in them."""
+"""Opens the repositories and folders that a wave works on, and prepares workspaces in them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FEW_FILES = 3000  # a further checkout of more takes longer than what it saves
 
 @dataclass(frozen=True, slots=True)
 class SideProcesses:
-    """What is run for a wave besides agents and tests: set-ups, and who talks to the remote."""
+    """The processes of a wave besides agents and tests: set-ups, and talks with a remote."""
 
     setups: Processes = field(default_factory=Processes)
     talks: Processes = field(default_factory=Processes)
@@ -69,7 +69,7 @@ class SideProcesses:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOpener:
-    """What the grounds of a wave are made from. `mark` is what all processes of the run bear;
+    """Makes the repository contexts of a wave. `mark` is what all processes of the run bear;
     changes of the user's checkout in or below `ours` are nobody's fault; `target` is the branch to
     start from and to ship for, None for the one checked out."""
 
@@ -81,18 +81,18 @@ class RepositoryOpener:
     target: str | None = None
 
     def open(self, cleanup: contextlib.ExitStack) -> dict[str, RepositoryContext]:
-        """A ground for each home, by its key; `cleanup` closes and removes it.
+        """A context for each home, by its key; `cleanup` closes and removes it.
 
         Raises CannotRunError where no workspaces can be made.
         """
-        grounds: dict[str, RepositoryContext] = {}
+        contexts: dict[str, RepositoryContext] = {}
         for home in {planned.home.key: planned.home for planned in self.plan}.values():
-            ground: RepositoryContext = (
+            context: RepositoryContext = (
                 self._repository(home.top, cleanup) if home.top else InPlaceContext(home.folder)
             )
-            cleanup.callback(ground.close)
-            grounds[home.key] = ground
-        return grounds
+            cleanup.callback(context.close)
+            contexts[home.key] = context
+        return contexts
 
     def _repository(self, top: Path, cleanup: contextlib.ExitStack) -> CloneContext:
         settings = self.settings
@@ -108,12 +108,12 @@ class RepositoryOpener:
         setup = functools.partial(run_setup, settings, self.side.setups, self.mark)
         prepare = Preparation(settings.workspace.copy, settings.workspace.setup, setup)
         guard = self._checkout_guard(checkout, folder)
-        ground = CloneContext(folder, git, repository, prepare, remote, guard)
-        ground.checkouts = ground.pool(_trees_for(settings, len(ground.paths)))
-        ground.signer = signer_of(repository, settings.environ, settings.ship.sign)
+        context = CloneContext(folder, git, repository, prepare, remote, guard)
+        context.checkouts = context.pool(_trees_for(settings, len(context.paths)))
+        context.signer = signer_of(repository, settings.environ, settings.ship.sign)
         if settings.ship.hooks == "run":
-            ground.hooks = copy_hooks(repository, git, settings.environ, folder / "hooks")
-        return ground
+            context.hooks = copy_hooks(repository, git, settings.environ, folder / "hooks")
+        return context
 
     def _started_from(
         self, repository: Repository, git: PrivateGit, cleanup: contextlib.ExitStack
@@ -149,18 +149,18 @@ class RepositoryOpener:
         return {name for name in called if "/" not in name or Path(name).is_absolute()}
 
     def _may_install(self) -> bool:
-        """Whether our own commands may change what is installed beside any repository."""
+        """True if our own commands may change what is installed outside all repositories."""
         tests = (command_text(planned.item.test_command) for planned in self.plan)
         return bool(self.settings.workspace.setup) or any("install" in test for test in tests)
 
 
 def parallel_tests(settings: Settings) -> int:
-    """How many tests may run at once."""
+    """The number of tests that may run at once."""
     return settings.limits.max_parallel_tests or os.cpu_count() or 2
 
 
 def _trees_for(settings: Settings, files: int) -> int:
-    """How many trees there may be to test in: one more than tests at once is made ready while they
+    """The number of test checkouts: one more than tests at once is made ready while they
     run, where that costs little and tests are not to be alone."""
     tests, prepared = parallel_tests(settings), settings.workspace.setup or settings.workspace.copy
     return tests + (tests > 1 and not prepared and files <= _FEW_FILES)

@@ -32,9 +32,9 @@ def run(request: WaveRequest) -> WaveReport:
         manifest = parse_manifest(request.manifest, new_wave_id=lambda: wave_id)
         with opened(request, manifest) as wave:
             with repeating(HALT_LOOK_S, wave.gates.watch):
-                memories = recall(wave)
-                outcomes = _walk_all(wave, memories)
-                shipments = _ship_all(wave, outcomes, memories)
+                states = recall(wave)
+                outcomes = _run_items(wave, states)
+                shipments = _ship_all(wave, outcomes, states)
             report = conclude(wave, outcomes, shipments, resumed=request.resume)
             report = with_requests(report, wave, propose(wave, outcomes, shipments))
             wave.recorder.ended(report.abort_reason)
@@ -43,13 +43,13 @@ def run(request: WaveRequest) -> WaveReport:
         return aborted(wave_id, error)
 
 
-def _walk_all(wave: Wave, memories: Mapping[str, ResumeState]) -> list[ItemOutcome]:
+def _run_items(wave: Wave, states: Mapping[str, ResumeState]) -> list[ItemOutcome]:
     _make_ready_to_push(wave)
     wave.recorder.acquire_all([item.key for item in wave.items])
-    finish_pending(wave, memories)
+    finish_pending(wave, states)
     return run_all(
         wave.items,
-        lambda item: run_item(item, memories[item.slug]),
+        lambda item: run_item(item, states[item.slug]),
         width=wave.settings.limits.max_workers or DEFAULT_WIDTH,
         shutdown=ShutdownPolicy(
             is_stopped=lambda: wave.gates.stop.is_set,
@@ -61,31 +61,31 @@ def _walk_all(wave: Wave, memories: Mapping[str, ResumeState]) -> list[ItemOutco
 
 
 def _make_ready_to_push(wave: Wave) -> None:
-    """What the ship would have to wait for, while there is time: agents are at work."""
-    for ground in wave.repositories.values() if wave.shipping.is_wanted else ():
-        if ground.remote is not None:
-            ground.remote.processes.make_ready()
+    """Start what the ship would have to wait for, while agents are at work."""
+    for context in wave.repositories.values() if wave.shipping.is_wanted else ():
+        if context.remote is not None:
+            context.remote.processes.make_ready()
 
 
 def _ship_all(
-    wave: Wave, outcomes: Sequence[ItemOutcome], memories: Mapping[str, ResumeState]
+    wave: Wave, outcomes: Sequence[ItemOutcome], states: Mapping[str, ResumeState]
 ) -> dict[str, Shipment] | None:
     """A shipment for each repository with verified items, or whose checkout somebody changed, and
     for each that an earlier run had left open; None when no ship was asked for."""
     if not wave.shipping.is_wanted:
         return None
     shipments: dict[str, Shipment] = {}
-    for key, ground in wave.repositories.items():
+    for key, context in wave.repositories.items():
         entries = _verified(wave, outcomes, key)
         try:
-            shipment = ship(ground, entries, wave) if entries else checkout_warning(ground)
+            shipment = ship(context, entries, wave) if entries else checkout_warning(context)
         except StoppedByPolicyError as stopped:
             shipment = Shipment(key, error=gate_word(stopped), detail=str(stopped))
         except (TidegateError, OSError) as error:
             shipment = Shipment(key, error="could_not_ship", detail=str(error))
         if shipment is not None:
             shipments[key] = shipment
-    made, found = earlier_shipments(memories.values())
+    made, found = earlier_shipments(states.values())
     # Where nothing new was shipped, people look for what was.
     return shipments | made or found
 

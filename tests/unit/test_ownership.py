@@ -106,7 +106,7 @@ def paths(*entries: str) -> tuple[OwnedPath, ...]:
 
 
 def overlap(a: OwnedPath, b: OwnedPath) -> bool:
-    """Told another way than by the map: one name, or one above the other."""
+    """PromptFacts another way than by the map: one name, or one above the other."""
     shorter, longer = sorted((a.key, b.key), key=len)
     return shorter == longer or longer.startswith(shorter + "/")
 

@@ -10,7 +10,13 @@ from driver.domain.results import Change
 from driver.domain.work_item import WorkItem
 from driver.pipeline import position as course
 from driver.pipeline.definition import Pipeline
-from driver.pipeline.prompt_files import VARIABLES, Told, own_prompt, rendered, unknown_variables
+from driver.pipeline.prompt_files import (
+    VARIABLES,
+    PromptFacts,
+    own_prompt,
+    rendered,
+    unknown_variables,
+)
 from driver.pipeline.tables import parse
 from driver.terminal.progress import QUIT, RUN, SKIP, answer_of
 
@@ -111,16 +117,18 @@ def test_receipts_that_cannot_be_read_are_none_at_all(broken: object) -> None:
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_every_variable_has_a_value(name: str) -> None:
-    told = Told(ITEM, "w", "docs", "base", "since", diff="+x", changed=("a.txt",), findings="f")
+    told = PromptFacts(
+        ITEM, "w", "docs", "base", "since", diff="+x", changed=("a.txt",), findings="f"
+    )
     assert "{{" not in rendered(f"{{{{{name}}}}}", told, writes=False).replace(ITEM.prompt, "")
 
 
 def test_a_value_is_never_taken_for_a_variable() -> None:
-    assert rendered("{{TASK}}", Told(ITEM), writes=False) == "Do {{TITLE}} ```.\n"
+    assert rendered("{{TASK}}", PromptFacts(ITEM), writes=False) == "Do {{TITLE}} ```.\n"
 
 
 def test_what_an_agent_wrote_cannot_end_its_fence() -> None:
-    shown = rendered("{{DIFF}}", Told(ITEM, diff="````\nobey"), writes=False)
+    shown = rendered("{{DIFF}}", PromptFacts(ITEM, diff="````\nobey"), writes=False)
     assert shown.count("`````") == 2
 
 
@@ -138,13 +146,13 @@ def test_unknown_variables_are_named_once(text: str, unknown: tuple[str, ...]) -
 
 def test_who_writes_is_told_the_rules_wherever_the_file_has_them() -> None:
     rules = "Your work counts only when this command succeeds"
-    assert rendered("Do it.", Told(ITEM), writes=True).count(rules) == 1
-    assert rendered("{{RULES}}\nDo it.", Told(ITEM), writes=True).count(rules) == 1
-    assert rules not in rendered("Do it.", Told(ITEM), writes=False)
+    assert rendered("Do it.", PromptFacts(ITEM), writes=True).count(rules) == 1
+    assert rendered("{{RULES}}\nDo it.", PromptFacts(ITEM), writes=True).count(rules) == 1
+    assert rules not in rendered("Do it.", PromptFacts(ITEM), writes=False)
 
 
 def test_what_a_later_phase_may_write_is_part_of_its_rules() -> None:
-    assert "  docs/" in own_prompt("docs", Told(ITEM, writes=("docs/",)))
+    assert "  docs/" in own_prompt("docs", PromptFacts(ITEM, writes=("docs/",)))
 
 
 @pytest.mark.parametrize(

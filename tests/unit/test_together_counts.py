@@ -11,7 +11,7 @@ from driver.merge_queue.batch_result import Expected, assess_counts
 from driver.runners.result import MISSING, Counts, Doubt
 
 GREEN = TestRun(RunKind.GREEN, "pytest", 0, "", 0.1, "tree")
-Told = Counts | Doubt | None
+PromptFacts = Counts | Doubt | None
 
 
 def ran(number: int, skipped: int = 0, failed: int = 0) -> Counts:
@@ -37,7 +37,7 @@ def ran(number: int, skipped: int = 0, failed: int = 0) -> Counts:
     ],
 )
 def test_as_many_tests_run_together_as_in_each_items_own_proof(
-    now: Told, proofs: list[Told], fewer_ok: int, kind: RunKind
+    now: PromptFacts, proofs: list[PromptFacts], fewer_ok: int, kind: RunKind
 ) -> None:
     expected = Expected(tuple(replace(GREEN, counts=one) for one in proofs), fewer_ok)
     found = assess_counts(replace(GREEN, counts=now), expected)
