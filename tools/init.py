@@ -53,6 +53,8 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _steps(args: argparse.Namespace) -> Iterator[Step]:
+    import tomllib
+
     from driver.maintenance.reproduce import surroundings
     from driver.run_state.state_folder import check_state_dir, prepare_state_dir
     from state_store.documents.errors import InputError
@@ -65,25 +67,18 @@ def _steps(args: argparse.Namespace) -> Iterator[Step]:
         )
     repo, state_dir = place.repository, place.state_dir
     check_state_dir(state_dir, repo.top)
-    yield _config(repo)
+    pyproject = repo.top / "pyproject.toml"
+    tables = tomllib.loads(pyproject.read_text("utf-8")) if pyproject.is_file() else {}
+    if "tidegate" in tables.get("tool", {}):
+        note = "[tool.tidegate] in it holds the settings"
+        yield starter.Step(pyproject, made=False, note=note)
+    else:
+        yield starter.place(repo.top / "tidegate.toml", starter.CONFIG)
     prepare_state_dir(state_dir, place.settings.environ)
     yield starter.place(state_dir / "tracker.json", starter.tracker_text())
     yield _hidden(repo, state_dir, shared=args.gitignore)
     for kind in dict.fromkeys(args.workflow or ()):
         yield from starter.workflow(kind, repo.top, state_dir)
-
-
-def _config(repo: Repository) -> Step:
-    import tomllib
-
-    from tools.starter import CONFIG, Step, place
-
-    pyproject = repo.top / "pyproject.toml"
-    if pyproject.is_file():
-        tables = tomllib.loads(pyproject.read_text(encoding="utf-8"))
-        if "tidegate" in tables.get("tool", {}):
-            return Step(pyproject, made=False, note="[tool.tidegate] in it holds the settings")
-    return place(repo.top / "tidegate.toml", CONFIG)
 
 
 def _hidden(repo: Repository, state_dir: Path, *, shared: bool) -> Step:

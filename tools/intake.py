@@ -65,41 +65,28 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _drafts(kind: str, path: str) -> Drafts:
-    from tools.importers import csv as intake_csv
-    from tools.importers import github as intake_github
-    from tools.importers import markdown as intake_markdown
-
-    if kind == "markdown":
-        return intake_markdown.convert(Path(path))
-    text = _text(path)
-    return intake_csv.convert(text) if kind == "csv" else intake_github.convert(_json(path, text))
-
-
-def _text(path: str) -> str:
+    from state_store.documents import strict_json
     from state_store.documents.errors import InputError
     from state_store.documents.files import BadFileError, read_text
+    from tools.importers import csv, github, markdown
 
+    if kind == "markdown":
+        return markdown.convert(Path(path))
     try:
-        if path == "-":
-            return sys.stdin.buffer.read().decode("utf-8-sig")
-        return read_text(Path(path))
+        is_stdin = path == "-"
+        text = sys.stdin.buffer.read().decode("utf-8-sig") if is_stdin else read_text(Path(path))
     except BadFileError as error:
         raise InputError(f"{error}: name a file in UTF-8") from error
     except UnicodeDecodeError as error:
         raise InputError(f"stdin is not UTF-8 (byte {error.start})") from error
-
-
-def _json(path: str, text: str) -> object:
-    from state_store.documents import strict_json
-    from state_store.documents.errors import InputError
-
+    if kind == "csv":
+        return csv.convert(text)
     try:
-        return strict_json.parse(text)
+        document = strict_json.parse(text)
     except ValueError as error:
-        from tools.importers.github import JSON_FIELDS
-
-        made = f"make it with gh issue list --json {JSON_FIELDS}"
+        made = f"make it with gh issue list --json {github.JSON_FIELDS}"
         raise InputError(f"{path} is not valid JSON: {error}; {made}") from error
+    return github.convert(document)
 
 
 def _report(fates: Sequence[Fate], lost: Sequence[NotConverted], *, as_json: bool) -> None:

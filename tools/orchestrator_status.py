@@ -62,20 +62,6 @@ def clear_status(state_dir: str | Path | None = None) -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
-    return program(_parser(), _act, argv)
-
-
-def _act(asked: argparse.Namespace) -> int:
-    answer = (
-        {"cleared": clear_status(asked.state_dir)}
-        if asked.action == "clear"
-        else set_status(asked.activity, asked.phase, asked.id, asked.role, asked.state_dir)
-    )
-    show(answer, (), as_json=True)
-    return ExitCode.DONE
-
-
-def _parser() -> argparse.ArgumentParser:
     import argparse
 
     parser = argparse.ArgumentParser(
@@ -90,7 +76,17 @@ def _parser() -> argparse.ArgumentParser:
     clearing = actions.add_parser("clear", help="remove the status")
     for action in (setting, clearing):
         action.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
-    return parser
+    return program(parser, _act, argv)
+
+
+def _act(asked: argparse.Namespace) -> int:
+    answer = (
+        {"cleared": clear_status(asked.state_dir)}
+        if asked.action == "clear"
+        else set_status(asked.activity, asked.phase, asked.id, asked.role, asked.state_dir)
+    )
+    show(answer, (), as_json=True)
+    return ExitCode.DONE
 
 
 def _path(state_dir: str | Path | None) -> Path:

@@ -52,7 +52,20 @@ _WHY_NOT = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line: exit 0 together, 1 apart, 2 a file that is missing or wrong."""
-    return program(_parser(), _act, argv)
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="reconcile", description="Compare the phase in STATE.md with the store's, or mend it."
+    )
+    add = parser.add_argument
+    add("--state-md", metavar="FILE", default="STATE.md", help="(default: STATE.md)")
+    add("--db", metavar="FILE", help="the database (default: the state folder's)")
+    add("--state-dir", metavar="DIR", help="the state folder (default: as the runs find it)")
+    add("--resolve", action="store_true", help="write the phase that counts to the other side")
+    add("--authority", choices=(GIT, STORE), default=GIT, help="whose counts (default: git)")
+    add("--merge", metavar="DB", help="instead: take over what only this other database has")
+    add("--json", action="store_true", help="answer in JSON")
+    return program(parser, _act, argv)
 
 
 def _act(asked: argparse.Namespace) -> int:
@@ -98,23 +111,6 @@ def _db(asked: argparse.Namespace) -> Path:
     from tools.settings import load as settings
 
     return settings.resolve_state_dir(asked.state_dir) / STATE_DB_FILENAME
-
-
-def _parser() -> argparse.ArgumentParser:
-    import argparse
-
-    parser = argparse.ArgumentParser(
-        prog="reconcile", description="Compare the phase in STATE.md with the store's, or mend it."
-    )
-    add = parser.add_argument
-    add("--state-md", metavar="FILE", default="STATE.md", help="(default: STATE.md)")
-    add("--db", metavar="FILE", help="the database (default: the state folder's)")
-    add("--state-dir", metavar="DIR", help="the state folder (default: as the runs find it)")
-    add("--resolve", action="store_true", help="write the phase that counts to the other side")
-    add("--authority", choices=(GIT, STORE), default=GIT, help="whose counts (default: git)")
-    add("--merge", metavar="DB", help="instead: take over what only this other database has")
-    add("--json", action="store_true", help="answer in JSON")
-    return parser
 
 
 if __name__ == "__main__":

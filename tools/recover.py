@@ -53,20 +53,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     from driver.maintenance.leftovers import find, leftovers
     from driver.maintenance.reproduce import existing_state, surroundings
+    from driver.terminal.safe_text import safe_text
+    from state_store.documents.files import read_bytes
     from tools.program import show
 
     place = surroundings(args.repo, args.state_dir)
     found = leftovers(existing_state(place), place.settings.environ)
     if args.verb == "list":
         listed = [one for one in found if args.all or not one.shipped_since]
-        lines = map(_line, listed) if listed else ["nothing is left over"]
-        show([one.to_json() for one in listed], lines, as_json=args.json)
+        overview = map(_line, listed) if listed else ["nothing is left over"]
+        show([one.to_json() for one in listed], overview, as_json=args.json)
         return 0
     one = find(found, args.name)
-    if args.verb == "show":
-        _show(one, as_json=args.json)
-    else:
+    if args.verb == "restore":
         _restore(one, args, place.settings.environ)
+        return 0
+    document = one.to_json()
+    lines = [f"{key}: {'-' if value is None else value}" for key, value in document.items()]
+    if one.patch is not None:
+        lines += ["", safe_text(read_bytes(one.patch).decode("utf-8", "replace"))]
+    show(document, lines, as_json=args.json)
     return 0
 
 
@@ -80,18 +86,6 @@ def _line(one: Leftover) -> str:
     why = describe_verdict(one.verdict, one.reason) if one.verdict else one.reason
     why += f" (shipped since by wave {one.shipped_since})" if one.shipped_since else ""
     return safe_line(f"{one.name}  ({one.kind}, {age} old{size})  {why}")
-
-
-def _show(one: Leftover, *, as_json: bool) -> None:
-    from driver.terminal.safe_text import safe_text
-    from state_store.documents.files import read_bytes
-    from tools.program import show
-
-    document = one.to_json()
-    lines = [f"{key}: {'-' if value is None else value}" for key, value in document.items()]
-    if one.patch is not None:
-        lines += ["", safe_text(read_bytes(one.patch).decode("utf-8", "replace"))]
-    show(document, lines, as_json=as_json)
 
 
 def _restore(one: Leftover, args: argparse.Namespace, environ: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,39 @@ CONFLICT = 1  # `sync` left an item for a person to decide
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line: exit 0, 1 when `sync` leaves conflicts, 2 and 4 as everywhere."""
-    return program(_parser(), _act, argv)
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="state", description="Look into the state of the runs.")
+    views = parser.add_subparsers(dest="what", required=True)
+    items = views.add_parser("items", help="the backlog as the store has it")
+    waves = views.add_parser("waves", help="all waves: begun, ended, shipped")
+    wave = views.add_parser("wave", help="one wave: verdict, attempts and commit of each item")
+    traces = views.add_parser("traces", help="every dispatch of an agent and what it used")
+    status = views.add_parser("status", help="phase, newest cycle, decisions, next steps")
+    events = views.add_parser("events", help="the events of a stream")
+    settle = views.add_parser("sync", help="bring tracker file and store together")
+    wave.add_argument("name", metavar="ID", help="a wave's id, or how it begins")
+    events.add_argument("name", metavar="STREAM", help="tracker, claims, wave:<id>, ...")
+    events.add_argument("--after", metavar="N", type=int, default=0, help="beyond this version")
+    settle.add_argument("--tracker", metavar="FILE", help="(default: STATE_DIR/tracker.json)")
+    settle.add_argument(
+        "--prefer", metavar="ID=SIDE", action="append", default=[], help="SIDE: file or store"
+    )
+    for view in (items, waves, wave, traces, status, events, settle):
+        view.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
+        view.add_argument("--json", action="store_true", help="one JSON document")
+    return program(parser, _act, argv)
 
 
 def _act(asked: argparse.Namespace) -> int:
-    with _opened(asked) as api:
+    from state_store.api import StateAPI
+    from state_store.write_api import STATE_DB_FILENAME
+    from tools.settings import load as settings
+
+    path = settings.resolve_state_dir(asked.state_dir) / STATE_DB_FILENAME
+    if not path.exists():
+        raise InputError(f"there is no database {path}; name its folder with --state-dir")
+    with StateAPI(path) as api:
         return sync(api, asked) if asked.what == "sync" else show(api, asked)
 
 
@@ -56,8 +84,14 @@ def sync(api: StateAPI, asked: argparse.Namespace) -> int:
 
     from state_store.tracker.ingest import sync_tracker
 
+    preferences = {}
+    for text in asked.prefer:
+        item_id, _, side = text.rpartition("=")
+        if not item_id or side not in ("file", "store"):
+            raise InputError(f"--prefer {text} is not ID=file or ID=store")
+        preferences[item_id] = side
     tracker = Path(asked.tracker) if asked.tracker else api.store.path.parent / "tracker.json"
-    report = sync_tracker(api, tracker, "state", dict(map(_preference, asked.prefer)))
+    report = sync_tracker(api, tracker, "state", preferences)
     conflicts = [str(conflict) for conflict in report.conflicts]
     done = f"{report.ingested} events taken in, {report.exported} items written to the file"
     lines = (done, *conflicts, *report.problems)
@@ -104,51 +138,39 @@ def _wave(api: StateAPI, asked: argparse.Namespace) -> View:
 def _traces(api: StateAPI, _: argparse.Namespace) -> View:
     from driver.run_state.run_registry import waves_alive
 
-    found = _with_lost(api.project("agent_traces"), waves_alive(api.store.path.parent))
-
-    def lines() -> Iterator[str]:
-        for a in found["agents"]:
-            yield _line(a["id"], a["state"], a["verdict"], a["tokens"], a["cost_usd"])
-        totals = found["totals"]
-        yield _line("total", totals["dispatches"], "", totals["tokens"], totals["cost_usd"])
-
-    return found, lines()
-
-
-def _with_lost(found: dict[str, Any], living: set[str]) -> dict[str, Any]:
-    """Returns the traces; one without an end whose wave no longer runs is `lost`."""
-    agents = [
-        {**a, "state": "lost"} if a["ended"] is None and str(a["wave"]) not in living else a
-        for a in found["agents"]
-    ]
-    running = sum(a["ended"] is None and a["state"] != "lost" for a in agents)
-    return {**found, "agents": agents, "totals": {**found["totals"], "running": running}}
+    found = api.project("agent_traces")
+    living = waves_alive(api.store.path.parent)
+    for agent in found["agents"]:
+        if agent["ended"] is None and str(agent["wave"]) not in living:
+            agent["state"] = "lost"
+    totals = found["totals"]
+    totals["running"] = sum(a["ended"] is None and a["state"] != "lost" for a in found["agents"])
+    keys = ("id", "state", "verdict", "tokens", "cost_usd")
+    lines = [_line(*map(agent.get, keys)) for agent in found["agents"]]
+    lines.append(_line("total", totals["dispatches"], "", totals["tokens"], totals["cost_usd"]))
+    return found, lines
 
 
 def _status(api: StateAPI, _: argparse.Namespace) -> View:
+    """The status with the running waves. A cycle that ended without work does not hide their
+    phases; a phase that a person set stays."""
     from driver.run_state.run_registry import waves_alive
 
-    found = _with_running(api, waves_alive(api.store.path.parent))
-    return found, (f"{key}: {json.dumps(value)}" for key, value in found.items())
-
-
-def _with_running(api: StateAPI, living: set[str]) -> dict[str, Any]:
-    """Adds the running waves to the status. A cycle that ended without work does not hide their
-    phases; a phase that a person set stays."""
     found = api.project("orchestrator_status")
     reports = (e["payload"] | {"ts": e["ts"]} for e in api.get("orchestrator_status"))
     phases = {one.get("cycle"): one for one in reports if isinstance(one.get("phase"), str)}
+    living = waves_alive(api.store.path.parent)
     running = [_running(api, wave, phases.get(wave)) for wave in living]
     running.sort(key=lambda one: str(one["since"]))
     cycle = found["cycle"] or {"phase": None, "since": None}
-    if not running:
-        return found
-    if cycle["phase"] in (None, "idle"):
+    if running and cycle["phase"] in (None, "idle"):
         newest = running[-1]
         if (found["phase"], found["phase_since"]) == (cycle["phase"], cycle["since"]):
             found |= {"phase": newest["phase"], "phase_since": newest["since"]}
         found["cycle"] = newest
-    return {**found, "running": running}
+    if running:
+        found["running"] = running
+    return found, (f"{key}: {json.dumps(value)}" for key, value in found.items())
 
 
 def _running(api: StateAPI, wave: str, report: dict[str, Any] | None) -> dict[str, Any]:
@@ -174,49 +196,6 @@ def _events(api: StateAPI, asked: argparse.Namespace) -> View:
 def _line(*cells: Any) -> str:
     """Joins cells by tabs; line breaks and tabs in a cell become spaces."""
     return "\t".join("-" if cell is None else " ".join(str(cell).split()) for cell in cells)
-
-
-def _preference(text: str) -> tuple[str, str]:
-    item_id, _, side = text.rpartition("=")
-    if not item_id or side not in ("file", "store"):
-        raise InputError(f"--prefer {text} is not ID=file or ID=store")
-    return item_id, side
-
-
-def _opened(asked: argparse.Namespace) -> StateAPI:
-    from state_store.api import StateAPI
-    from state_store.write_api import STATE_DB_FILENAME
-    from tools.settings import load as settings
-
-    path = settings.resolve_state_dir(asked.state_dir) / STATE_DB_FILENAME
-    if not path.exists():
-        raise InputError(f"there is no database {path}; name its folder with --state-dir")
-    return StateAPI(path)
-
-
-def _parser() -> argparse.ArgumentParser:
-    import argparse
-
-    parser = argparse.ArgumentParser(prog="state", description="Look into the state of the runs.")
-    views = parser.add_subparsers(dest="what", required=True)
-    items = views.add_parser("items", help="the backlog as the store has it")
-    waves = views.add_parser("waves", help="all waves: begun, ended, shipped")
-    wave = views.add_parser("wave", help="one wave: verdict, attempts and commit of each item")
-    traces = views.add_parser("traces", help="every dispatch of an agent and what it used")
-    status = views.add_parser("status", help="phase, newest cycle, decisions, next steps")
-    events = views.add_parser("events", help="the events of a stream")
-    settle = views.add_parser("sync", help="bring tracker file and store together")
-    wave.add_argument("name", metavar="ID", help="a wave's id, or how it begins")
-    events.add_argument("name", metavar="STREAM", help="tracker, claims, wave:<id>, ...")
-    events.add_argument("--after", metavar="N", type=int, default=0, help="beyond this version")
-    settle.add_argument("--tracker", metavar="FILE", help="(default: STATE_DIR/tracker.json)")
-    settle.add_argument(
-        "--prefer", metavar="ID=SIDE", action="append", default=[], help="SIDE: file or store"
-    )
-    for view in (items, waves, wave, traces, status, events, settle):
-        view.add_argument("--state-dir", help="the state folder (default: as the runs find it)")
-        view.add_argument("--json", action="store_true", help="one JSON document")
-    return parser
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from driver.maintenance.reproduce import Surroundings
     from state_store.views.anchors import Anchor
-    from state_store.views.rebuild import Health, Rebuilt
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -44,10 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from driver.maintenance.past_waves import live_waves
     from driver.maintenance.reproduce import existing_state, surroundings
-    from state_store.documents.errors import ExitCode
+    from state_store.documents.errors import ExitCode, StoppedByPolicyError
     from state_store.views.anchors import rebuild_hint
-    from state_store.views.rebuild import examine
+    from state_store.views.rebuild import examine, rebuild
     from state_store.write_api import STATE_DB_FILENAME
     from tools.program import show
 
@@ -56,7 +56,10 @@ def _run(args: argparse.Namespace) -> int:
     anchors = _anchors(place, with_repository=args.repo is not None)
     health, rebuilt = examine(database, anchors), None
     if args.rebuild and not health.is_whole:
-        rebuilt = _mend(args, place, database, health, anchors)
+        if live := sorted(live_waves(place.state_dir)):
+            raise StoppedByPolicyError(f"wave {live[0]} is under way: rebuild when it has ended")
+        tracker = Path(args.tracker) if args.tracker else place.state_dir / "tracker.json"
+        rebuilt = rebuild(database, health, tracker, anchors)
     remedy = None if health.is_whole or rebuilt else rebuild_hint(database.parent, args.repo)
     document = {
         "database": str(database),
@@ -81,23 +84,6 @@ def _anchors(place: Surroundings, *, with_repository: bool) -> set[Anchor]:
         for branch in wave_branches(place.repository, place.settings.environ):
             anchors.update(branch.anchors)
     return anchors
-
-
-def _mend(
-    args: argparse.Namespace,
-    place: Surroundings,
-    database: Path,
-    health: Health,
-    anchors: set[Anchor],
-) -> Rebuilt:
-    from driver.maintenance.past_waves import live_waves
-    from state_store.documents.errors import StoppedByPolicyError
-    from state_store.views.rebuild import rebuild
-
-    if live := sorted(live_waves(place.state_dir)):
-        raise StoppedByPolicyError(f"wave {live[0]} is under way: rebuild when it has ended")
-    tracker = Path(args.tracker) if args.tracker else place.state_dir / "tracker.json"
-    return rebuild(database, health, tracker, anchors)
 
 
 if __name__ == "__main__":

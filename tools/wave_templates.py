@@ -44,9 +44,17 @@ def instantiate_template(
 
     Raises InputError for an invalid project name or folder, or a manifest that cannot be run.
     """
+    import re
+
+    from driver.domain.ownership import OwnershipError, parse_owned
     from state_store.documents.errors import InputError
 
-    _check_names(project_name, base_dir)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", project_name):
+        raise InputError(f"project name {project_name!r}: use letters, digits, '.', '_' and '-'")
+    try:
+        parse_owned(f"{base_dir}/x")
+    except OwnershipError as error:
+        raise InputError(f"base folder {base_dir!r}: {error.reason}") from error
     template = load_preset(preset) if isinstance(preset, str) else preset
     values = {PROJECT_NAME: project_name, BASE_DIR: base_dir.replace("\\", "/").rstrip("/") or "."}
     made: dict[str, Any] = _filled(template, values)
@@ -139,20 +147,6 @@ def _make(args: argparse.Namespace) -> int:
 
     write_text_where_named(Path(args.output), f"{text}\n")
     return 0
-
-
-def _check_names(project_name: str, base_dir: str) -> None:
-    import re
-
-    from driver.domain.ownership import OwnershipError, parse_owned
-    from state_store.documents.errors import InputError
-
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", project_name):
-        raise InputError(f"project name {project_name!r}: use letters, digits, '.', '_' and '-'")
-    try:
-        parse_owned(f"{base_dir}/x")
-    except OwnershipError as error:
-        raise InputError(f"base folder {base_dir!r}: {error.reason}") from error
 
 
 def _filled(value: Any, values: Mapping[str, str]) -> Any:

@@ -36,27 +36,22 @@ def convert(text: str) -> Drafts:
     found: list[Draft] = []
     try:
         head = next(reader, [])
-        columns = _columns(head, lost)
+        columns: dict[str, list[int]] = {}  # issue systems repeat a column for each label
+        for position, heading in enumerate(head):
+            if name := field_of(heading):
+                columns.setdefault(name, []).append(position)
+            else:
+                column = f"column {heading!r}"
+                lost.append(NotConverted(column, "is no field of an item", partly=True))
+        if "title" not in columns:
+            why = "has no column for a title, such as Title or Summary"
+            lost.append(NotConverted("the file", why))
         for row in reader:
             if any(cell.strip() for cell in row):
                 found += _drafted(f"line {reader.line_num}", row, len(head), columns, lost)
     except csv.Error as error:
         lost.append(NotConverted(f"line {reader.line_num} and what follows", str(error)))
     return Drafts(unique_sources(found, lost), tuple(lost))
-
-
-def _columns(head: list[str], lost: list[NotConverted]) -> dict[str, list[int]]:
-    """Maps each field to its columns; issue systems repeat a column for each label."""
-    columns: dict[str, list[int]] = {}
-    for position, heading in enumerate(head):
-        if name := field_of(heading):
-            columns.setdefault(name, []).append(position)
-        else:
-            column = f"column {heading!r}"
-            lost.append(NotConverted(column, "is no field of an item", partly=True))
-    if "title" not in columns:
-        lost.append(NotConverted("the file", "has no column for a title, such as Title or Summary"))
-    return columns
 
 
 def _drafted(

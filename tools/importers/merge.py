@@ -69,13 +69,19 @@ def plan(
     of_source = {item["source"]: item for item in items if isinstance(item.get("source"), str)}
     for draft in drafts:
         there = of_source.get(draft.source)
-        if there is None:
-            item, lacks = _new_item(draft, names, problems, ready=ready)
-            made.added.append(item)
-            fate = Fate(item["id"], item["slug"], ADDED, item["status"], lacks)
-        else:
-            fate = _kept(there, draft, problems, made, ready=ready)
-        made.fates.append(fate)
+        if there is not None:
+            made.fates.append(_kept(there, draft, problems, made, ready=ready))
+            continue
+        fields = {key: value for key, value in draft.fields.items() if key != "status"}
+        wanted = str(fields.pop("slug", "")) or slug_of(str(fields["title"]), draft.number)
+        slug = names.slug(wanted)
+        item = {"id": names.id(draft.number or slug), "slug": slug, "status": TODO, **fields}
+        item = {key: item[key] for key in (*_ORDER, *item) if key in item}
+        lacks = _lacks(item, problems)
+        item["status"] = _status(draft, lacks, ready=ready)
+        of_draft = {"source": draft.source, "sourceHash": digest(draft.fields)}
+        made.added.append({**item, **of_draft})
+        made.fates.append(Fate(item["id"], slug, ADDED, item["status"], lacks))
     return made
 
 
@@ -99,18 +105,6 @@ def write(tracker: Path, decide: Callable[[Sequence[Item]], Plan]) -> Plan:
             text = with_changes(file.text, made.changes, made.added)
             if text == file.text or replace_unchanged(tracker, text.encode(), file.digest):
                 return made
-
-
-def _new_item(
-    draft: Draft, names: _Names, problems: Problems, *, ready: bool
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    fields = {key: value for key, value in draft.fields.items() if key != "status"}
-    slug = names.slug(str(fields.pop("slug", "")) or slug_of(str(fields["title"]), draft.number))
-    item = {"id": names.id(draft.number or slug), "slug": slug, "status": TODO, **fields}
-    item = {key: item[key] for key in (*_ORDER, *item) if key in item}
-    lacks = _lacks(item, problems)
-    item["status"] = _status(draft, lacks, ready=ready)
-    return {**item, "source": draft.source, "sourceHash": digest(draft.fields)}, lacks
 
 
 def _status(draft: Draft, lacks: Sequence[str], *, ready: bool) -> str:

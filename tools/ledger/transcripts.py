@@ -44,24 +44,20 @@ def below(folder: Path) -> Iterator[Transcript]:
             at = path.stat().st_mtime
         except (BadFileError, OSError):
             continue
-        name = path.relative_to(folder).as_posix()
-        yield Transcript(name, _cells(text, at))
-
-
-def _cells(text: str, at: float) -> tuple[Any, ...]:
-    stamp = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    used: dict[str, tuple[int, int]] = {}
-    model = "-"
-    for number, message in enumerate(_messages(text)):
-        usage = message["usage"]
-        entered = sum(_count(usage.get(key)) for key in _IN)
-        # A message is written several times while it grows; the last one has its whole use.
-        used[str(message.get("id") or number)] = (entered, _count(usage.get("output_tokens")))
-        model = str(message.get("model") or model)
-    entered, left = (sum(pair[n] for pair in used.values()) for n in (0, 1))
-    verdict = "OK" if entered + left else "EMPTY"
-    plain = "".join(c for c in model if c.isprintable() and c != "|").strip() or "-"
-    return (stamp, "agent", plain, 0, entered, left, verdict)
+        stamp = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        used: dict[str, tuple[int, int]] = {}
+        model = "-"
+        for number, message in enumerate(_messages(text)):
+            usage = message["usage"]
+            entered = sum(_count(usage.get(key)) for key in _IN)
+            # A message is written several times while it grows; the last one has its whole use.
+            used[str(message.get("id") or number)] = (entered, _count(usage.get("output_tokens")))
+            model = str(message.get("model") or model)
+        entered, left = (sum(pair[n] for pair in used.values()) for n in (0, 1))
+        verdict = "OK" if entered + left else "EMPTY"
+        plain = "".join(c for c in model if c.isprintable() and c != "|").strip() or "-"
+        cells = (stamp, "agent", plain, 0, entered, left, verdict)
+        yield Transcript(path.relative_to(folder).as_posix(), cells)
 
 
 def _messages(text: str) -> Iterator[dict[str, Any]]:

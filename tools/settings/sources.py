@@ -219,6 +219,8 @@ def _read_source_file(path: Path, found: Found) -> bool:
 
 
 def _source_entries(path: Path, document: Mapping[str, Any], found: Found) -> Iterator[Entry]:
+    from difflib import get_close_matches
+
     nested = document.get("backend")
     backend = nested if isinstance(nested, dict) else document
     given = document.get("limits")
@@ -226,21 +228,15 @@ def _source_entries(path: Path, document: Mapping[str, Any], found: Found) -> It
     if not isinstance(limits, dict):
         found.problems.append(f"{path}: limits must be an object")
         limits = {}
-    found.problems.extend(f"{path}: {slip}" for slip in _slips(limits))
+    for key in limits:  # their writer relies on a name that can only be a misspelt ceiling
+        name = f"limits.{key}"
+        close = get_close_matches(name.lower(), KINDS, n=1, cutoff=0.9)
+        if name not in KINDS and close:
+            problem = f"{path}: {name} is no known key; did you mean {close[0]}?"
+            found.problems.append(problem)
     values = [(name, key, backend[key]) for key, name in _SOURCE_KEYS.items() if key in backend]
     values += [(f"limits.{key}", f"limits.{key}", limits[key]) for key in limits]
     values += [(STATE_DIR, key, document[key]) for key in _STATE_NAMES if key in document]
     for name, key, raw in values:
         if name in KINDS:
             yield Entry(name, raw, f"{path}: {key}", path.parent)
-
-
-def _slips(limits: Mapping[str, Any]) -> Iterator[str]:
-    """Yields names that can only be misspelt ceilings: their writer relies on them."""
-    from difflib import get_close_matches
-
-    for key in limits:
-        name = f"limits.{key}"
-        close = get_close_matches(name.lower(), KINDS, n=1, cutoff=0.9)
-        if name not in KINDS and close:
-            yield f"{name} is no known key; did you mean {close[0]}?"
