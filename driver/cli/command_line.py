@@ -48,43 +48,31 @@ def run_cycle(args: argparse.Namespace, run_wave: cycle.RunWave) -> int:
 
 def _program(args: argparse.Namespace, run_wave: cycle.RunWave, job: Job) -> int:
     keep_standard_files()
-    with listening(CancellationToken()) as stop:  # until the report is written, so that it is whole
-        return _reported(args, run_wave, job, stop)
-
-
-def _reported(
-    args: argparse.Namespace, run_wave: cycle.RunWave, job: Job, stop: CancellationToken
-) -> int:
     output = None  # until the file is known to be writable
     lines: tuple[str, ...] = ()
-    try:
-        require_current_folder()
-        check_places(args)
-        output = args.output
-        if args.demo is not None:
-            report, lines = _demo(args, run_wave, stop)
-        else:
-            report = job(args, run_wave, stop)
-            lines = summary_lines(report)
-    except TidegateError as error:
-        report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
-    if failpoints.active():
-        report = {**report, "failpoints": "active"}
-    code = write_report(report, output)
-    # Last, so that on a terminal they stand below the long report.
-    for line in (*lines, *([str(report["error"])] if report.get("error") else [])):
-        to_stderr().say(line)
+    with listening(CancellationToken()) as stop:  # until the report is written, so that it is whole
+        try:
+            require_current_folder()
+            check_places(args)
+            output = args.output
+            if args.demo is not None:
+                from driver.cli import demo  # noqa: PLC0415 - only the demo needs its files
+
+                folder = demo.make(Path(args.demo) if args.demo else None)
+                report = _cycle_report(demo.arguments(args, folder), run_wave, stop)
+                lines = demo.farewell(folder, report)
+            else:
+                report = job(args, run_wave, stop)
+                lines = summary_lines(report)
+        except TidegateError as error:
+            report = {"success": False, "error": str(error), "exit_code": int(error.exit_code)}
+        if failpoints.active():
+            report = {**report, "failpoints": "active"}
+        code = write_report(report, output)
+        # Last, so that on a terminal they stand below the long report.
+        for line in (*lines, *([str(report["error"])] if report.get("error") else [])):
+            to_stderr().say(line)
     return code
-
-
-def _demo(
-    args: argparse.Namespace, run_wave: cycle.RunWave, stop: CancellationToken
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    from driver.cli import demo  # noqa: PLC0415 - only the demo needs its files
-
-    folder = demo.make(Path(args.demo) if args.demo else None)
-    report = _cycle_report(demo.arguments(args, folder), run_wave, stop)
-    return report, demo.farewell(folder, report)
 
 
 def _manifest_report(
@@ -111,27 +99,17 @@ def _manifest_report(
     if args.dry_run:
         return {**describe_dry_run(request.driver, request.manifest, plan.items), "exit_code": 0}
     with _asking(args, replace(options, plan=plan)) as options:
-        return _waved(args, run_wave, request, settings, options)
-
-
-def _waved(
-    args: argparse.Namespace,
-    run_wave: cycle.RunWave,
-    request: WaveRequest,
-    settings: Settings,
-    options: WaveOptions,
-) -> dict[str, Any]:
-    prepare_state_dir(settings.state_dir, settings.environ)
-    recording = RecordingWriter(Path(args.record)) if args.record else None
-    report = run_wave(
-        request.driver,
-        request.manifest,
-        state_dir=settings.state_dir,
-        git=_git(args, settings, options.repo),
-        resume_journal=args.resume,
-        options=replace(options, recording=recording),
-    )
-    return kept_beside_run(report, settings.state_dir)
+        prepare_state_dir(settings.state_dir, settings.environ)
+        recording = RecordingWriter(Path(args.record)) if args.record else None
+        report = run_wave(
+            request.driver,
+            request.manifest,
+            state_dir=settings.state_dir,
+            git=_git(args, settings, options.repo),
+            resume_journal=args.resume,
+            options=replace(options, recording=recording),
+        )
+        return kept_beside_run(report, settings.state_dir)
 
 
 @contextmanager

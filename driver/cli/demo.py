@@ -57,7 +57,11 @@ def make(folder: Path | None) -> Path:
     environ = process_environment()
     try:
         _make_repository(home, environ)
-        backlog = _backlog(environ)
+        backlog: dict[str, Any] = json.loads(_read(_FILES / _TRACKER))
+        # On Windows python3 may be a stub that only opens the store.
+        found = os.name != "nt" and shutil.which("python3", path=environ.get("PATH"))
+        for item in backlog["items"]:
+            item["testCmd"] = ["python3" if found else sys.executable, *item["testCmd"][1:]]
         (home / _STATE).mkdir()
         _write(home / _STATE / _TRACKER, json.dumps(backlog, indent=2) + "\n")
         _write(home / _CONFIG, _read(_FILES / _CONFIG))
@@ -140,21 +144,6 @@ def _make_repository(home: Path, environ: Mapping[str, str]) -> None:
         ("push", "-q", "-u", "origin", _BRANCH),
     ):
         run_git(command, cwd=repo, env=env)
-
-
-def _backlog(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the tracker, with test commands that use a Python of this machine."""
-    backlog: dict[str, Any] = json.loads(_read(_FILES / _TRACKER))
-    python = _python(environ)
-    for item in backlog["items"]:
-        item["testCmd"] = [python, *item["testCmd"][1:]]
-    return backlog
-
-
-def _python(environ: Mapping[str, str]) -> str:
-    # On Windows python3 may be a stub that only opens the store.
-    found = os.name != "nt" and shutil.which("python3", path=environ.get("PATH"))
-    return "python3" if found else sys.executable
 
 
 def _record(path: Path, items: list[dict[str, Any]]) -> None:

@@ -47,7 +47,12 @@ def _gh(settings: Settings, repository: Repository, *, network: bool) -> CheckRe
     program = shutil.which(GH, path=settings.environ.get("PATH"))
     if program is None:
         return failed(NAME, "gh is not installed", "install it, or set [ship] pr_command")
-    name = _repository_name(settings, repository)
+    try:
+        remote = find_remote(repository, settings.environ, settings.ship.remote)
+    except TidegateError:  # the check of the remote reports it
+        remote = None
+    url, address = (remote.url, remote.address) if remote else ("", "")
+    name = names_of(url, address, settings.environ.get("GH_REPO", ""))[0]
     if not name:
         detail = "the remote's address names no repository of a forge"
         return failed(NAME, detail, "set GH_REPO to HOST/OWNER/NAME, or [ship] pr_command")
@@ -60,12 +65,3 @@ def _gh(settings: Settings, repository: Repository, *, network: bool) -> CheckRe
         return failed(NAME, f"gh is not logged in to {host}", remedy)
     tried = "" if network else ", not asked (--network asks it)"
     return passed(NAME, f"made by {program} at {name}{tried}")
-
-
-def _repository_name(settings: Settings, repository: Repository) -> str:
-    try:
-        remote = find_remote(repository, settings.environ, settings.ship.remote)
-    except TidegateError:  # the check of the remote reports it
-        remote = None
-    url, address = (remote.url, remote.address) if remote else ("", "")
-    return names_of(url, address, settings.environ.get("GH_REPO", ""))[0]

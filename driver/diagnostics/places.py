@@ -110,22 +110,18 @@ def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:
     if places.workspaces is not None:
         yield check_disk("disk.workspaces", places.workspaces)
     if places.repository is not None:
-        if copied := places.settings.workspace.copy:
-            yield check_copied(places.repository.top, copied)
+        settings, top, ship = places.settings, places.repository.top, places.settings.ship
+        if settings.workspace.copy:
+            yield check_copied(top, settings.workspace.copy)
         yield check_history(places.repository)
-        yield check_remote(places.settings, places.repository, network=network)
-        yield from _wave_checks(places.settings, places.repository.top, network=network)
-        yield from check_pull_requests(places.settings, places.repository, network=network)
+        yield check_remote(settings, places.repository, network=network)
+        survey = RepositoryInfo(settings.environ)
+        # Where the branch is not here, the check asks the remote for it.
+        if ship.target and (network or survey.has_branch(top, ship.target)):
+            yield from target_checks(top, survey, ship, ship.target)
+        yield from shipping_checks(top, survey, ship, Shipping(ship.mode))
+        yield from check_pull_requests(settings, places.repository, network=network)
     yield check_identity(places.settings)
-
-
-def _wave_checks(settings: Settings, top: Path, *, network: bool) -> Iterator[CheckResult]:
-    """Runs the checks of a wave's own pre-flight that concern its repository."""
-    survey, ship = RepositoryInfo(settings.environ), settings.ship
-    # Where the branch is not here, the check asks the remote for it.
-    if ship.target and (network or survey.has_branch(top, ship.target)):
-        yield from target_checks(top, survey, ship, ship.target)
-    yield from shipping_checks(top, survey, ship, Shipping(ship.mode))
 
 
 def check_state(places: Places) -> CheckResult:

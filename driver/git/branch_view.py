@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from driver.git.ancestry import is_in_history
-from driver.git.command import text, user_environment
+from driver.git.command import GitError, text, user_environment
 from driver.git.private_reader import PrivateDir
 from driver.git.push_result import PushResult
 from driver.git.remote import Remote, fetch_head, head_of
-from driver.git.repository import Repository, checked_out_in, commit_at, git_in, move_ahead
+from driver.git.repository import Repository, commit_at, fast_forward, git_in
 
 HEADS = "refs/heads/"
 REMOTE_HEADS = "refs/remotes/"
@@ -93,9 +93,26 @@ class BranchView:
 
     def checked_out_in(self, branch: str) -> Path | None:
         """The top of the checkout or worktree that a branch is checked out in; None for none."""
-        return checked_out_in(self.repository, branch, self.environ)
+        asked = ("for-each-ref", "--format=%(worktreepath)", HEADS + branch)
+        found = git_in(self.repository, self.environ, *asked, accept=(0, 1))
+        top = text(found.stdout).strip()
+        return Path(top) if top else None
 
     def move_ahead(self, branch: str, commit: str) -> str:
         """Fast-forward a branch here to `commit`, its checkout too; "" when done or when there is
         no such branch, else why not."""
-        return move_ahead(self.repository, branch, commit, self.environ)
+        here = self.tip(branch)
+        if not here or here == commit:
+            return ""
+        if not self._is_here_in(here, commit):
+            return f"{branch} went another way here, so it cannot be moved ahead to {commit[:12]}"
+        where = self.checked_out_in(branch)
+        if where is not None and where.exists() and where.samefile(self.repository.top):
+            return fast_forward(self.repository, commit, self.environ)
+        if where is not None:
+            return (
+                f"{branch} is checked out in {where}: run git merge --ff-only {commit[:12]} there"
+            )
+        move = ("update-ref", HEADS + branch, commit, here)
+        done = git_in(self.repository, self.environ, *move, accept=(0, 1, 128))
+        return "" if done.ok else GitError(done.argv, done.exit_code, done.stderr).args[0]

@@ -30,26 +30,21 @@ class Commit:
 
 def import_stream(ref: str, parent: str, specs: Sequence[CommitSpec]) -> bytes:
     """The input for a chain of commits on `parent`; git prints the id and a tree line of each."""
-    commands = [
-        _commit_command(ref, spec, parent if number == 0 else "")
-        for number, spec in enumerate(specs)
-    ]
-    return b"".join((b"feature done\n", *commands, b"done\n"))
-
-
-def _commit_command(ref: str, spec: CommitSpec, parent: str) -> bytes:
-    person = f"{_name(spec.author_name)} <{_name(spec.author_email)}> {spec.date}"
-    message = raw(spec.message)
-    lines = [
-        raw(f"commit {ref}\nmark :1\nauthor {person}\ncommitter {person}\n"),
-        b"data %d\n%s\n" % (len(message), message),
-        raw(f"from {parent}\n") if parent else b"",
-    ]
-    # Deletions first: a file may give way to a folder of its name, and the reverse.
-    for change in sorted(spec.changes, key=lambda change: not change.deleted):
-        verb = "D" if change.deleted else f"M {change.mode} {change.blob}"
-        lines.append(raw(verb) + b" " + c_quoted(change.path) + b"\n")
-    return b"".join((*lines, b'\nget-mark :1\nls :1 ""\n'))
+    lines = [b"feature done\n"]
+    for number, spec in enumerate(specs):
+        person = f"{_name(spec.author_name)} <{_name(spec.author_email)}> {spec.date}"
+        message = raw(spec.message)
+        lines += [
+            raw(f"commit {ref}\nmark :1\nauthor {person}\ncommitter {person}\n"),
+            b"data %d\n%s\n" % (len(message), message),
+            raw(f"from {parent}\n") if number == 0 and parent else b"",
+        ]
+        # Deletions first: a file may give way to a folder of its name, and the reverse.
+        for change in sorted(spec.changes, key=lambda change: not change.deleted):
+            verb = "D" if change.deleted else f"M {change.mode} {change.blob}"
+            lines.append(raw(verb) + b" " + c_quoted(change.path) + b"\n")
+        lines.append(b'\nget-mark :1\nls :1 ""\n')
+    return b"".join((*lines, b"done\n"))
 
 
 def _name(text: str) -> str:

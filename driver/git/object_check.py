@@ -18,7 +18,14 @@ _FANOUT = 1024
 
 def misnamed(printed: bytes) -> tuple[str, ...]:
     """The names of objects with another content, or that are missing."""
-    return tuple(one.name for one in read_objects(printed) if one.name != _named(one))
+    wrong = []
+    for one in read_objects(printed):
+        whole = hashlib.new("sha256" if len(one.name) == 64 else "sha1", usedforsecurity=False)
+        whole.update(f"{one.kind} {len(one.body)}\0".encode())
+        whole.update(one.body)
+        if not one.kind or one.name != whole.hexdigest():
+            wrong.append(one.name)
+    return tuple(wrong)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +68,6 @@ class Recent:
         """The contents of those of the objects that are still kept."""
         known = {name: body for one in tuple(self._kept) for name, body in one.items()}
         return {name: known[name] for name in names if name in known}
-
-
-def _named(one: GitObject) -> str:
-    """The name that its content has; "" for one that is missing."""
-    if not one.kind:
-        return ""
-    whole = hashlib.new("sha256" if len(one.name) == 64 else "sha1", usedforsecurity=False)
-    whole.update(f"{one.kind} {len(one.body)}\0".encode())
-    whole.update(one.body)
-    return whole.hexdigest()
 
 
 def names_in_index(index: bytes, width: int) -> tuple[str, ...]:

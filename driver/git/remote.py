@@ -56,34 +56,29 @@ def find_remote(
     Raises InputError when `name` is not configured.
     """
     settings = configured(repo, environ)
-    chosen = _choose(repo, settings, name)
-    if chosen is None:
-        return None
-    url = text(git_in(repo, environ, "remote", "get-url", "--push", chosen).stdout).splitlines()[0]
-    if ":" not in url.split("/", 1)[0] and not url.startswith(("/", "~")):
-        url = str(repo.top / url)  # as seen from the user's checkout, where we do not push from
-    frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
-    address = dict(settings)[f"remote.{chosen}.url"]
-    return Remote(chosen, url, frozen, processes or Processes(), address)
-
-
-def _choose(repo: Repository, settings: Sequence[tuple[str, str]], name: str | None) -> str | None:
+    last = dict(settings)
     there = {key[len("remote.") : -len(".url")]: None for key, _ in settings
              if key.startswith("remote.") and key.endswith(".url")}  # fmt: skip
-    if name is not None:
-        if name not in there:
-            known = ", ".join(there) or "none"
-            raise InputError(f"{repo.top} has no remote named {name} (it has: {known})")
-        return name
-    last = dict(settings)
+    if name is not None and name not in there:
+        known = ", ".join(there) or "none"
+        raise InputError(f"{repo.top} has no remote named {name} (it has: {known})")
     wanted = (
+        name,
         last.get(f"branch.{repo.branch}.pushremote"),
         last.get("remote.pushdefault"),
         last.get(f"branch.{repo.branch}.remote"),
         "origin",
         next(iter(there)) if len(there) == 1 else None,
     )
-    return next((one for one in wanted if one in there), None)
+    chosen = next((one for one in wanted if one in there), None)
+    if chosen is None:
+        return None
+    url = text(git_in(repo, environ, "remote", "get-url", "--push", chosen).stdout).splitlines()[0]
+    if ":" not in url.split("/", 1)[0] and not url.startswith(("/", "~")):
+        url = str(repo.top / url)  # as seen from the user's checkout, where we do not push from
+    frozen = tuple((key, value) for key, value in settings if _FROZEN.fullmatch(key))
+    address = last[f"remote.{chosen}.url"]
+    return Remote(chosen, url, frozen, processes or Processes(), address)
 
 
 def refs_on(

@@ -58,7 +58,17 @@ def open_repository(path: Path, environ: Mapping[str, str]) -> Repository:
     if not path.is_dir():
         raise InputError(f"{path} is not a folder: name a folder inside a git repository")
     git_version(path, environ)
-    found = _without_head(path, user_environment(environ))
+    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--absolute-git-dir",
+             "--git-common-dir", "--show-object-format", "--is-shallow-repository")  # fmt: skip
+    done = run_git(asked, cwd=path, env=user_environment(environ), accept=(0, 128))
+    if not done.ok:
+        raise _refusal(path, done.argv, done.stderr)
+    lines = text(done.stdout).splitlines()
+    if len(lines) != 5:
+        raise InputError(f"the path of the repository at {path} has a line break: rename it")
+    top, git_dir, common_dir = (Path(line) for line in lines[:3])
+    objects = common_dir / "objects"
+    found = Repository(top, git_dir, common_dir, "", None, lines[3], lines[4] == "true", objects)
     head = commit_at(found, "HEAD^{commit}", environ)
     if not head:
         raise InputError(f"{found.top} has no commit yet: make one first")
@@ -133,21 +143,6 @@ def git_version(cwd: Path, environ: Mapping[str, str]) -> str:
     return version
 
 
-def _without_head(path: Path, env: Mapping[str, str]) -> Repository:
-    """The checkout that `path` lies in, its head not yet known."""
-    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--absolute-git-dir",
-             "--git-common-dir", "--show-object-format", "--is-shallow-repository")  # fmt: skip
-    done = run_git(asked, cwd=path, env=env, accept=(0, 128))
-    if not done.ok:
-        raise _refusal(path, done.argv, done.stderr)
-    lines = text(done.stdout).splitlines()
-    if len(lines) != 5:
-        raise InputError(f"the path of the repository at {path} has a line break: rename it")
-    top, git_dir, common_dir = (Path(line) for line in lines[:3])
-    objects = common_dir / "objects"
-    return Repository(top, git_dir, common_dir, "", None, lines[3], lines[4] == "true", objects)
-
-
 def _refusal(path: Path, argv: Sequence[str], stderr: bytes) -> Exception:
     if b"dubious ownership" in stderr or b"unsafe repository" in stderr:
         return CannotRunError(
@@ -203,31 +198,6 @@ def fast_forward(repo: Repository, commit: str, environ: Mapping[str, str]) -> s
     env, accepted = user_environment(environ), (0, 1, 2, 128)
     done = run_git(merge, cwd=repo.top, env=env, timeout_s=BULK_TIMEOUT_S, accept=accepted)
     return "" if done.ok else GitError(done.argv, done.exit_code, done.stderr).args[0]
-
-
-def move_ahead(repo: Repository, branch: str, commit: str, environ: Mapping[str, str]) -> str:
-    """Move a branch ahead to `commit`, with the checkout where it is checked out; "" when done or
-    when there is no such branch, else why not. Nothing but a fast-forward is ever done."""
-    here = tip_of(repo, branch, environ)
-    if not here or here == commit:
-        return ""
-    if not is_ancestor(repo, here, commit, environ):
-        return f"{branch} went another way here, so it cannot be moved ahead to {commit[:12]}"
-    where = checked_out_in(repo, branch, environ)
-    if where is not None and where.exists() and where.samefile(repo.top):
-        return fast_forward(repo, commit, environ)
-    if where is not None:
-        return f"{branch} is checked out in {where}: run git merge --ff-only {commit[:12]} there"
-    move = ("update-ref", f"refs/heads/{branch}", commit, here)
-    done = git_in(repo, environ, *move, accept=(0, 1, 128))
-    return "" if done.ok else GitError(done.argv, done.exit_code, done.stderr).args[0]
-
-
-def checked_out_in(repo: Repository, branch: str, environ: Mapping[str, str]) -> Path | None:
-    """The top of the checkout or linked worktree that a branch is checked out in; None for none."""
-    asked = ("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
-    top = text(git_in(repo, environ, *asked, accept=(0, 1)).stdout).strip()
-    return Path(top) if top else None
 
 
 def lay_git_dir(

@@ -44,27 +44,18 @@ class Signer:
     ) -> tuple[Commit, ...]:
         """A chain of signed commits with these trees on `parent`. Raises GitError."""
         made: list[Commit] = []
-        for spec, tree in zip(specs, trees, strict=True):
-            parent = self._one(git_dir, [parent] if parent else [], spec, tree, timeout_s)
-            made.append(Commit(parent, tree))
-        return tuple(made)
-
-    def _one(
-        self,
-        git_dir: Path,
-        parents: Sequence[str],
-        spec: CommitSpec,
-        tree: str,
-        timeout_s: float,
-    ) -> str:
-        person = {"NAME": spec.author_name, "EMAIL": spec.author_email, "DATE": f"@{spec.date}"}
         unprompted = {name: v for name, v in self.environ.items() if name not in _PROMPTS}
         env = frozen_environment(unprompted, git_dir, self.config)
-        env |= {f"GIT_{role}_{k}": v for role in ("AUTHOR", "COMMITTER") for k, v in person.items()}
-        at = (word for parent in parents for word in ("-p", parent))
-        made = (f"--git-dir={git_dir}", "commit-tree", f"-S{self.key}", *at, tree)
-        done = run_git(made, cwd=git_dir, env=env, stdin=raw(spec.message), timeout_s=timeout_s)
-        return text(done.stdout).strip()
+        for spec, tree in zip(specs, trees, strict=True):
+            for role in ("AUTHOR", "COMMITTER"):
+                env |= {f"GIT_{role}_NAME": spec.author_name, f"GIT_{role}_DATE": f"@{spec.date}"}
+                env[f"GIT_{role}_EMAIL"] = spec.author_email
+            at = ("-p", parent) if parent else ()
+            argv = (f"--git-dir={git_dir}", "commit-tree", f"-S{self.key}", *at, tree)
+            done = run_git(argv, cwd=git_dir, env=env, stdin=raw(spec.message), timeout_s=timeout_s)
+            parent = text(done.stdout).strip()
+            made.append(Commit(parent, tree))
+        return tuple(made)
 
 
 def signer_of(repo: Repository, environ: Mapping[str, str], sign: str) -> Signer | None:

@@ -97,7 +97,10 @@ class CloneContext(GitContext):
         made = CloneWorkspace(self, top, index, work_dir, owned)
         if self._starts_dirty:
             # Before the start tree is taken: that takes longer than the tick of any clock here.
-            made.started_ns = _file_system_time(index.with_suffix(".tick"))
+            tick = index.with_suffix(".tick")
+            tick.write_bytes(b"")  # its time is the file system's own time now
+            made.started_ns = newest_ns(tick.stat())
+            tick.unlink()
             made.start = self.git.collect(top, index, ())
             shutil.copyfile(index, top / ".git" / "index")
         return made
@@ -226,11 +229,3 @@ def _all_or_nothing(path: Path) -> Iterator[None]:
         if isinstance(trouble, OSError):
             raise WorkspaceError(f"the workspace {path} was not made: {trouble}") from trouble
         raise
-
-
-def _file_system_time(probe: Path) -> int:
-    """The time that the file system of `probe` gives a file changed now, in ns."""
-    probe.write_bytes(b"")
-    now = newest_ns(probe.stat())
-    probe.unlink()
-    return now
