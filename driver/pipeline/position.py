@@ -16,7 +16,12 @@ MAX_NAMED = 20
 def next_step(pipeline: Pipeline, receipts: Sequence[PhaseReceipt]) -> int:
     """The number, from 0, of the first step that is not done; as many as there are steps when all
     of them are. A gate, a review or a shipment that was skipped is not done."""
-    done = {one.phase for one in receipts if one.status == COMPLETED or _is_spared(one)}
+    spared = (AGENT, SETUP)
+    done = {
+        one.phase
+        for one in receipts
+        if one.status == COMPLETED or (one.status == SKIPPED and one.kind in spared)
+    }
     steps = pipeline.steps
     return next((n for n, phase in enumerate(steps) if phase.name not in done), len(steps))
 
@@ -28,10 +33,6 @@ def is_finished(phase: Phase, receipts: Sequence[PhaseReceipt], tree: str | None
         one.recalled and one.status == COMPLETED and (one.phase, one.output) == (phase.name, tree)
         for one in receipts
     )
-
-
-def _is_spared(one: PhaseReceipt) -> bool:
-    return one.status == SKIPPED and one.kind in (AGENT, SETUP)
 
 
 def before(pipeline: Pipeline, name: str) -> int | None:

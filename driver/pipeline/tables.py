@@ -134,7 +134,9 @@ def _backend(raw: object, found: list[str]) -> BackendSettings | None:
         return None
     values: dict[str, Any] = {}
     known = {
-        k.removeprefix("backend."): v for k, v in settings_schema.KINDS.items() if _of_backend(k)
+        k.removeprefix("backend."): v
+        for k, v in settings_schema.KINDS.items()
+        if k.startswith("backend.")
     }
     for key in raw:
         if key not in known:
@@ -146,10 +148,6 @@ def _backend(raw: object, found: list[str]) -> BackendSettings | None:
             found += [f"backend.{key} must be {known[key].says}"] if shown and private else []
             found += [f"backend.{problem}" for problem in shown if not private]
     return None if found else BackendSettings(**values)
-
-
-def _of_backend(name: str) -> bool:
-    return name.startswith("backend.")
 
 
 def _alone(values: Mapping[str, Any]) -> Iterator[str]:

@@ -109,16 +109,13 @@ def _set_up(run: PipelineRun, phase: Phase) -> Judgement | None:
 
 def _ask_agent(run: PipelineRun, phase: Phase) -> Judgement | None:
     if not run.item.attempts:
-        return _implement(run, phase) if phase.edits else Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
+        if not phase.edits:
+            return Judgement(Verdict.NO_CHANGE, NOTHING_DONE)
+        run.work(phase, phase.name, phase_prompt(run.item, phase), BUILDER)
+        return run.mended()
     if run.gates and (ended := run.green()) is not None:
         return ended
     return _read(run, phase) if phase.reads_only else _further(run, phase)
-
-
-def _implement(run: PipelineRun, phase: Phase) -> Judgement | None:
-    prompt = phase_prompt(run.item, phase)
-    run.work(phase, phase.name, prompt, BUILDER)
-    return run.mended()
 
 
 def _further(run: PipelineRun, phase: Phase) -> Judgement | None:

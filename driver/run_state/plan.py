@@ -23,7 +23,7 @@ SHIP_MODES = ("branch", "current")
 
 @dataclass(frozen=True)
 class WaveOptions:
-    """What a command line may ask for beyond `run_wave`'s own parameters. Changes of `own_paths`
+    """The options of a command line beyond `run_wave`'s own parameters. Changes of `own_paths`
     while the wave runs are nobody's fault: people edit the tracker at any time. `withdrawn` says,
     by id, why the user wants items of these ids no more. `survey` is what the caller has found out
     already, and `plan` the plan that it has checked. Steps before `from_phase` are taken as done;

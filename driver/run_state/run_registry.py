@@ -30,8 +30,8 @@ RECORD = "run.json"
 
 
 def run_mark(run_dir: Path, wave_id: str) -> str:
-    """What the processes of a wave have in `RUN_VARIABLE`; a wave of the same name that belongs to
-    another state folder has another one, so neither takes the other's for its own."""
+    """The value of `RUN_VARIABLE` in the processes of a wave. A wave of the same name in another
+    state folder has another one, so neither takes the other's processes for its own."""
     return f"{wave_id}@{digest(str(run_dir.resolve()))[:12]}"
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from driver.agents.attempt import work_patch
@@ -45,6 +44,7 @@ def conclude(
     if reason == REFUSED and any(is_done(item, shipping=shipments is not None) for item in items):
         exit_code = None  # the backend did serve, so this is no place where nothing can run
     ceiling = wave.spending.ceiling_at_the_end()
+    all_gates = (wave.gates, *([wave.reviewer.gates] if wave.reviewer else []))
     return WaveReport(
         wave_id=wave.wave_id,
         items=tuple(items),
@@ -60,8 +60,11 @@ def conclude(
         abort_exit=exit_code,
         journal_error=wave.recorder.problem or wave.spending.problem,
         resumed=resumed,
-        bases=tuple(_bases(wave)),
-        parked_until=wave.gates.parked_until or _reviewer_parked_until(wave),
+        bases=tuple(
+            Base(str(one.repository.top), one.base, one.repository.branch)
+            for one in wave.repositories.values()
+        ),
+        parked_until=next(filter(None, (gates.parked_until for gates in all_gates)), None),
         provider=wave.driver.provider_load(),
     )
 
@@ -77,70 +80,42 @@ def with_requests(report: WaveReport, wave: Wave, proposed: tuple[Proposed, ...]
     return replace(report, abort_reason=word, error=str(cause), abort_exit=code)
 
 
-def _reviewer_parked_until(wave: Wave) -> str | None:
-    return wave.reviewer.gates.parked_until if wave.reviewer else None
-
-
-def _bases(wave: Wave) -> Iterator[Base]:
-    for one in wave.repositories.values():
-        yield Base(str(one.repository.top), one.base, one.repository.branch)
-
-
 def _item_report(item: ItemRun, outcome: ItemOutcome, shipment: Shipment | None) -> ItemReport:
-    left_out = {o.slug: o for o in shipment.evicted} if shipment else {}
-    outcome = left_out.get(item.slug, _with_runs(outcome, shipment))
-    shipped = dict(shipment.commits).get(item.slug) if shipment else None
+    shipment = shipment or Shipment("")
+    evicted = {one.slug: one for one in shipment.evicted}
+    shipped = dict(shipment.commits).get(item.slug)
+    if runs := dict(shipment.batch_runs).get(item.slug):
+        outcome = replace(outcome, batch_runs=runs)
+    outcome = evicted.get(item.slug, outcome)
     try:
-        _record_end(item, outcome, shipment, item.slug in left_out)
+        if shipped:
+            tip = shipment.tip or shipped
+            item.wave.recorder.shipped(item.key, outcome, shipped, shipment.branch, tip)
+        elif item.slug in evicted:
+            item.settle(outcome)
     except LeasedElsewhereError as lost:
         reason = f"{lost}; so it does with commit {shipped}"
         shipped, outcome = None, replace(outcome, verdict=Verdict.LEASED_ELSEWHERE, reason=reason)
     commit = shipped or outcome.shipped_as
     patch = work_patch(item)
     if commit:
-        _drop_copies(patch)
+        with contextlib.suppress(OSError):  # a copy of what is shipped is no loss
+            for copy in (patch, *patch.parent.glob(STEPS)):
+                copy.unlink(missing_ok=True)
+    verified = outcome.verdict is Verdict.VERIFIED
+    error = shipment.detail or shipment.error if verified and outcome.publish else None
+    warning = shipment.warning if commit else None
+    if verified and not outcome.publish:
+        warning = "proven, not shipped: its pipeline has no publish phase, or the user skipped it"
     return ItemReport(
         planned=item.planned,
         outcome=outcome,
         commit=commit,
-        ship_error=None if commit else _ship_error(outcome, shipment),
-        ship_warning=_warning(outcome, shipment, commit),
+        ship_error=None if commit else error,
+        ship_warning=warning,
         saved_work=str(patch) if patch.exists() else None,
-        published=dict(shipment.trees).get(item.slug) if shipment else None,
+        published=dict(shipment.trees).get(item.slug),
     )
-
-
-def _drop_copies(patch: Path) -> None:
-    with contextlib.suppress(OSError):  # a copy of what is shipped is no loss
-        for copy in (patch, *patch.parent.glob(STEPS)):
-            copy.unlink(missing_ok=True)
-
-
-def _ship_error(outcome: ItemOutcome, shipment: Shipment | None) -> str | None:
-    is_to_ship = outcome.verdict is Verdict.VERIFIED and outcome.publish
-    return shipment.detail or shipment.error if shipment and is_to_ship else None
-
-
-def _warning(outcome: ItemOutcome, shipment: Shipment | None, commit: str | None) -> str | None:
-    if outcome.verdict is Verdict.VERIFIED and not outcome.publish:
-        return "proven, not shipped: its pipeline has no publish phase, or a person skipped it"
-    return shipment.warning if shipment and commit else None
-
-
-def _with_runs(outcome: ItemOutcome, shipment: Shipment | None) -> ItemOutcome:
-    runs = dict(shipment.batch_runs).get(outcome.slug) if shipment else None
-    return replace(outcome, batch_runs=runs) if runs else outcome
-
-
-def _record_end(
-    item: ItemRun, outcome: ItemOutcome, shipment: Shipment | None, evicted: bool
-) -> None:
-    commit = dict(shipment.commits).get(item.slug) if shipment else None
-    if shipment is not None and commit:
-        tip = shipment.tip or commit
-        item.wave.recorder.shipped(item.key, outcome, commit, shipment.branch, tip)
-    elif evicted:
-        item.settle(outcome)
 
 
 def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, ExitCode | None]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from driver.backend_api.driver import ROLE_VERIFY, AgentDriver
 from driver.domain.work_item import Manifest
-from driver.git.private_git import Repository
 from driver.limits.admission import Admission, check_before_start, halt_command
 from driver.limits.spending import Spending
 from driver.limits.spending import opened as spending_of
@@ -52,33 +51,30 @@ def first_lines(wave: Wave) -> Iterator[str]:
         model = f" ({wave.reviewer.model})" if wave.reviewer.model else ""
         yield f"what needs a review is read by backend {wave.reviewer.driver.name}{model}"
     yield f"prompts and outputs of agents and tests: {wave.run_dir}"
-    yield from (_base_line(one.repository) for one in wave.repositories.values())
-
-
-def _base_line(repository: Repository) -> str:
-    where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
-    depth = ", a shallow clone" if repository.shallow else ""
-    return f"{repository.top}: builds on {where} at {repository.head[:12]}{depth}"
+    for repository in (context.repository for context in wave.repositories.values()):
+        where = f"branch {repository.branch}" if repository.branch else "a detached HEAD"
+        depth = ", a shallow clone" if repository.shallow else ""
+        yield f"{repository.top}: builds on {where} at {repository.head[:12]}{depth}"
 
 
 @contextlib.contextmanager
 def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
     """The wave with everything it needs made, and all of it removed afterwards."""
-    plan, wave_id = checked_plan(request, manifest), manifest.wave_id
+    plan, wave_id, stop = checked_plan(request, manifest), manifest.wave_id, request.options.stop
     reviewing, by_phase = reviewing_driver(plan), phase_drivers(plan.items, plan.settings)
     drivers = (request.driver, *filter(None, [reviewing]), *by_phase.values())
-    gates = _open_gates(request, plan.settings)
-    _check_gates(request, gates, plan.settings)
-    side = _side_processes(request, plan, drivers)
+    gates = _admitted(request, plan.settings)
+    side = SideProcesses.ending_with(stop, drivers, plan.settings.limits.halt_push_s)
     with contextlib.ExitStack() as cleanup:
         with _trouble_told():
             run_dir = cleanup.enter_context(_run_dir(request.state_dir, wave_id))
             state_dir = request.state_dir or run_dir / _TEMPORARY_STATE
             api = _open_store(request, state_dir, cleanup)
             log = _open_log(request, plan, wave_id, api, cleanup)
-            kept = api if request.state_dir else None
-            spending = cleanup.enter_context(_spending(kept, wave_id, gates, plan, drivers))
-            opener = _opener(request, plan, side, run_mark(run_dir, wave_id))
+            books = _spending(request, wave_id, api, gates, plan, drivers)
+            spending = cleanup.enter_context(books)
+            mark, ours = run_mark(run_dir, wave_id), _own_paths(request)
+            opener = RepositoryOpener(plan.items, plan.settings, side, mark, ours, plan.target)
             contexts = opener.open(cleanup)
         wave = Wave(
             wave_id=wave_id,
@@ -104,17 +100,6 @@ def opened(request: WaveRequest, manifest: Manifest) -> Iterator[Wave]:
         yield wave
 
 
-def _side_processes(
-    request: WaveRequest, plan: Plan, drivers: Sequence[AgentDriver]
-) -> SideProcesses:
-    patience_s = plan.settings.limits.halt_push_s
-    return SideProcesses.ending_with(request.options.stop, drivers, patience_s)
-
-
-def _opener(request: WaveRequest, plan: Plan, side: SideProcesses, mark: str) -> RepositoryOpener:
-    return RepositoryOpener(plan.items, plan.settings, side, mark, _own_paths(request), plan.target)
-
-
 def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
     folders = [one.folder for one in wave.repositories.values()]
     # From this note the next run learns what to clear up if this one dies.
@@ -125,10 +110,13 @@ def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
     _announce(wave)
 
 
-def _check_gates(request: WaveRequest, gates: Admission, settings: Settings) -> None:
+def _admitted(request: WaveRequest, settings: Settings) -> Admission:
+    """The gates of the wave, asked once before anything is made."""
+    gates = _open_gates(request, settings)
     gates.check()
     if request.state_dir is not None:
         check_before_start(request.state_dir, settings)
+    return gates
 
 
 @contextlib.contextmanager
@@ -164,6 +152,7 @@ def _phase_backends(
 
 
 def _open_store(request: WaveRequest, state_dir: Path, cleanup: contextlib.ExitStack) -> StateAPI:
+    """The store of the wave; raises CannotRunError if it lacks what an anchor names."""
     api = cleanup.enter_context(StateAPI(state_dir / STATE_DB_FILENAME))
     if request.state_dir is not None:
         check_kept(api.store, request.state_dir)
@@ -171,14 +160,21 @@ def _open_store(request: WaveRequest, state_dir: Path, cleanup: contextlib.ExitS
 
 
 def _spending(
-    api: StateAPI | None, wave_id: str, gates: Admission, plan: Plan, drivers: Sequence[AgentDriver]
+    request: WaveRequest,
+    wave_id: str,
+    api: StateAPI,
+    gates: Admission,
+    plan: Plan,
+    drivers: Sequence[AgentDriver],
 ) -> contextlib.AbstractContextManager[Spending]:
+    """The wave's ledger; without a state folder nothing is kept and no ceiling is asked."""
     settings = plan.settings
     phases = [phase for planned in plan.items for phase in planned.pipeline.phases]
     backends = [settings.backend, *(phase.backend for phase in phases if phase.backend)]
     own = [phase.timeout_s for phase in phases if phase.timeout_s]
     longest_s = max([*own, *(backend.timeout_s for backend in backends)])
-    return spending_of(api, wave_id, gates, settings, drivers, longest_s)
+    kept = api if request.state_dir else None
+    return spending_of(kept, wave_id, gates, settings, drivers, longest_s)
 
 
 def _open_log(

@@ -102,6 +102,7 @@ def is_done(item: ItemReport, *, shipping: bool) -> bool:
 
 def to_json(report: WaveReport) -> dict[str, Any]:
     """The dict that `run_wave` returns."""
+    shipped = [item.planned.slug for item in report.items if item.commit]
     return {
         "wave_id": report.wave_id,
         "preflight_ok": report.preflight_ok,
@@ -111,7 +112,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "parked_until": report.parked_until,
         "provider": _provider(report.provider),
         "built": [_built(item, report.review_mode) for item in report.items],
-        "shipped": None if report.shipments is None else _shipped_slugs(report.items),
+        "shipped": None if report.shipments is None else shipped,
         "shipped_repos": [_shipped_repo(s, report.proposed) for s in report.shipments or ()],
         "pull_requests": [proposed.to_json() for proposed in report.proposed],
         "branch": _only(shipment.branch for shipment in report.shipments or ()),
@@ -142,10 +143,6 @@ def _provider(load: ProviderLoad | None) -> dict[str, Any] | None:
 def _resume_stats(items: Sequence[ItemReport]) -> dict[str, int]:
     resumed = sum(item.outcome.resumed for item in items)
     return {"skipped_from_journal": resumed, "rebuilt": len(items) - resumed}
-
-
-def _shipped_slugs(items: Iterable[ItemReport]) -> list[str]:
-    return [item.planned.slug for item in items if item.commit]
 
 
 def _only(values: Iterable[str | None]) -> str | None:
@@ -242,20 +239,17 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
 def _test(test: TestRun | None) -> dict[str, Any] | None:
     if test is None:
         return None
-    told = test.to_json()
+    fields = test.to_json()
     return {
-        key: told[key] for key in ("kind", "command", "exit", "durationS", "tree", "outputFile")
+        key: fields[key] for key in ("kind", "command", "exit", "durationS", "tree", "outputFile")
     }
 
 
 def _tokens(report: WaveReport) -> dict[str, Any]:
-    told = {"ledgered": report.spending is not None, "recorded": report.recorded}
-    return {**token_totals(_uses(report)), **told}
-
-
-def _uses(report: WaveReport) -> Sequence[tuple[str, Usage]]:
-    """Phase and usage of every dispatch; from the items if no ledger was kept."""
-    return report.uses if report.uses is not None else uses_of(i.outcome for i in report.items)
+    """Tokens by phase; from the items if no ledger was kept."""
+    uses = report.uses if report.uses is not None else uses_of(i.outcome for i in report.items)
+    kept = {"ledgered": report.spending is not None, "recorded": report.recorded}
+    return {**token_totals(uses), **kept}
 
 
 def _shipped_repo(shipment: Shipment, proposed: Sequence[Proposed]) -> dict[str, Any]:
