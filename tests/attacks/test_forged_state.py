@@ -71,17 +71,19 @@ def test_a_forged_journal_entry_has_to_pass_all_that_other_work_has(folder: Path
     receipts = built(first)["a"]["attempts"][0]["evidence"]["receipts"]
     tree = next(run["tree"] for run in receipts if run["purpose"] == "proof")
     entry.write_text(json.dumps(forged | {"verdict": "verified", "tree": tree}))
-    driver = ScriptedDriver({"a": writes(calc__py="def twice(x): return 1\n")})
-    report = run_wave(
-        driver,
-        {"wave_id": "w1", "items": [cheating]},
-        state_dir=scene.state,
-        git={"expectTopLevel": str(scene.repo.path), "mode": "branch"},
-        options=scene.options(),
-        resume_journal=True,
-    )
-    assert verdicts(report) == {"a": "failed"}
-    assert len(driver.requests) == 1
+    # The forged work is proven like any other; the next run builds anew.
+    for verdict, asked in (("refused", 0), ("failed", 1)):
+        driver = ScriptedDriver({"a": writes(calc__py="def twice(x): return 1\n")})
+        report = run_wave(
+            driver,
+            {"wave_id": "w1", "items": [cheating]},
+            state_dir=scene.state,
+            git={"expectTopLevel": str(scene.repo.path), "mode": "branch"},
+            options=scene.options(),
+            resume_journal=True,
+        )
+        assert (verdicts(report), len(driver.requests)) == ({"a": verdict}, asked)
+        assert report["shipped"] == []
 
 
 def _fewer_tests(agent: Agent) -> None:
