@@ -127,7 +127,6 @@ def calculate_window_bounds(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns its exit code."""
     import argparse
 
     from tools.program import program

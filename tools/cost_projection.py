@@ -189,7 +189,6 @@ def load_config_file(path: str | Path | None = None) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns its exit code."""
     import argparse
 
     from tools.program import program

@@ -153,10 +153,10 @@ def harvest(root: str | Path | None = None, state_dir: str | Path | None = None)
     folder = _folder(state_dir)
     seen, _ = load_harvest_state(folder)
     added = 0
-    for found in transcripts.below(transcripts.root(root)):
-        if found.name not in seen:
-            append_ledger_line(*found.cells, state_dir=folder)
-            seen.add(found.name)
+    for name, cells in transcripts.below(transcripts.root(root)):
+        if name not in seen:
+            append_ledger_line(*cells, state_dir=folder)
+            seen.add(name)
             added += 1
     if added:
         save_harvest_state(seen, state_dir=folder)
@@ -196,7 +196,6 @@ def now() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns its exit code."""
     import argparse
 
     from tools.program import program

@@ -20,7 +20,6 @@ OLDER_THAN_DAYS = 14.0
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     from driver.cli.flags import Parser
 
     parser = Parser(prog="gc.py", description="Remove what finished and dead runs left.")

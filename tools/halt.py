@@ -83,7 +83,6 @@ def resolve_state_dir(config: Mapping[str, Any] | None = None) -> Path:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns its exit code."""
     import argparse
 
     from tools.program import program

@@ -23,7 +23,6 @@ KINDS = ("github", "gitlab", "cron", "systemd")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     from driver.cli.flags import Parser
 
     parser = Parser(prog="init.py", description="Make what a project needs to start.")
@@ -35,7 +34,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code."""
     from tools.program import program
 
     return program(build_parser(), _run, argv)

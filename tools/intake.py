@@ -23,7 +23,6 @@ KINDS = ("github", "markdown", "csv")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     from driver.cli.flags import Parser
 
     parser = Parser(prog="intake.py", description="Bring work from elsewhere into the tracker.")

@@ -61,7 +61,6 @@ def clear_status(state_dir: str | Path | None = None) -> bool:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line; returns its exit code."""
     import argparse
 
     parser = argparse.ArgumentParser(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     from driver.cli.flags import Parser
 
     parser = Parser(prog="recover.py", description="Bring back work that was not shipped.")
@@ -44,7 +43,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code."""
     from tools.program import program
 
     return program(build_parser(), _run, argv)

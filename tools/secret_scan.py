@@ -104,7 +104,6 @@ def is_binary_file(path: str | Path) -> bool:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     from driver.cli.flags import Parser
 
     parser = Parser(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     from driver.cli.flags import Parser
 
     parser = Parser(prog="verify_state.py", description="Check the database of a state folder.")
@@ -36,7 +35,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns the exit code."""
     from tools.program import program
 
     return program(build_parser(), _run, argv)

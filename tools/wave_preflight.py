@@ -176,7 +176,6 @@ def _overlaps(items: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, st
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     from driver.cli.flags import Parser
 
     parser = Parser(prog="wave_preflight.py", description="Is the project ready for a wave?")

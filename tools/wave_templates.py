@@ -97,7 +97,6 @@ def validate_presets() -> dict[str, list[str]]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The command line."""
     from driver.cli.flags import Parser
 
     parser = Parser(prog="wave_templates.py", description="Manifests to begin with.")

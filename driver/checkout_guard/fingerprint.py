@@ -118,24 +118,24 @@ class CheckoutWatch:
             parts[WORKTREE + tree.name] = self._digest(tree / "gitdir", tree / "commondir")
         index = self._repo.git_dir / "index"
         parts["index"] = self._known("index", _signature(index), self._index_digest)
-        parts |= {f"{FILE}{path}": self._digest(self._repo.top / path) for path in self._touched()}
+        # Marked before git looks: what changes meanwhile is seen the next time.
+        mark, now = self._changes.mark(), self._touched_now
+        touched = now() if mark is None else self._known("touched", mark, now)
+        parts |= {f"{FILE}{path}": self._digest(self._repo.top / path) for path in touched}
         return CheckoutFingerprint(parts)
 
     def _config(self) -> dict[str, str]:
+        """The configuration of the repository and the user's own, which counts in each one."""
         own = (self._repo.common_dir / "config", self._repo.git_dir / "config.worktree")
-        found: dict[str, str] = {}
-        for path in (*own, *self._everywhere()):
-            keys = self._known(f"keys {path}", _signature(path), lambda p=path: self._keys(p))  # type: ignore[misc]
-            found |= keys if path in own else _of_every_repository(keys)
-        return found
-
-    def _everywhere(self) -> tuple[Path, ...]:
-        """The user's own git configuration, which counts in each repository."""
         home = self._environ.get("HOME", "")
         settings = self._environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
         named = self._environ.get("GIT_CONFIG_GLOBAL")
-        paths = [named] if named else [f"{home}/.gitconfig", f"{settings}/git/config"]
-        return tuple(path for path in map(Path, paths) if path.is_file())
+        users = [named] if named else [f"{home}/.gitconfig", f"{settings}/git/config"]
+        found: dict[str, str] = {}
+        for path in (*own, *(path for path in map(Path, users) if path.is_file())):
+            keys = self._known(f"keys {path}", _signature(path), lambda p=path: self._keys(p))  # type: ignore[misc]
+            found |= keys if path in own else _of_every_repository(keys)
+        return found
 
     def _keys(self, path: Path) -> dict[str, str]:
         env = user_environment(self._environ)
@@ -173,13 +173,6 @@ class CheckoutWatch:
             with contextlib.suppress(FileNotFoundError):
                 shutil.copy2(own / name, self._scratch / name)
         return _digest_of(self._git("ls-files", "-z", "-v", "-s"))
-
-    def _touched(self) -> list[str]:
-        # Marked before git looks: what changes meanwhile is seen the next time.
-        mark = self._changes.mark()
-        if mark is None:
-            return self._touched_now()
-        return self._known("touched", mark, self._touched_now)
 
     def _touched_now(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):

@@ -68,17 +68,15 @@ class ProcessTree(ABC):
             return math.inf
         left, ending = self._limit_at - now, Ending.TIMED_OUT
         if (silence_s := self.command.silence_s) is not None:
-            left, ending = min((left, ending), (silence_s - self._quiet_s(now), Ending.SILENT))
+            # By our own clock: the files' one jumps when a machine wakes from its sleep.
+            printed = self._streams.last_written()
+            if printed != self._printed:
+                self._printed, self._printed_at = printed, now
+            quiet_s = now - self._printed_at
+            left, ending = min((left, ending), (silence_s - quiet_s, Ending.SILENT))
         if left <= 0:
             self._over_limit = ending
         return left
-
-    def _quiet_s(self, now: float) -> float:
-        # By our own clock: the files' one jumps when a machine wakes from its sleep.
-        printed = self._streams.last_written()
-        if printed != self._printed:
-            self._printed, self._printed_at = printed, now
-        return now - self._printed_at
 
     def end(self) -> None:
         """Order the end; a second call orders it at once. Safe in a signal handler."""

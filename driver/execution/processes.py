@@ -92,17 +92,13 @@ def capture(
             out, err = child.communicate(stdin, timeout=timeout_s)
         except subprocess.TimeoutExpired:
             _kill_group(child.pid)
-            out, err = _drained(child)
+            try:
+                out, err = child.communicate(timeout=DRAIN_S)
+            except subprocess.TimeoutExpired as late:
+                # A helper of the helper, such as git's file watcher, may hold the pipes open.
+                out, err = late.output or b"", late.stderr or b""
             return Captured(tuple(argv), child.wait(), out, err, timed_out=True)
     return Captured(tuple(argv), child.returncode, out, err)
-
-
-def _drained(child: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    # A helper of the helper, such as git's file watcher, may hold the pipes open for ever.
-    try:
-        return child.communicate(timeout=DRAIN_S)
-    except subprocess.TimeoutExpired as late:
-        return late.output or b"", late.stderr or b""
 
 
 def shell_argv(command: str) -> tuple[str, ...]:

@@ -95,23 +95,19 @@ def _check_events(
 
     query = f"SELECT {COLUMNS}, hash FROM events WHERE id > ? ORDER BY id LIMIT ?"
     for rows in blocks(connection, query, size=_BLOCK):
-        found.extend(filter(None, [_check_link(row, last) for row in rows]))
+        for row in rows:
+            stream, version, link = row[3], row[6], row[7]
+            before, before_link = last.get(stream, (0, START))
+            last[stream] = (version, link)
+            if version != before + 1:
+                found.append(Problem("gap", stream, version, f"it follows event {before}"))
+            elif row_hash(before_link, row[1:7]) != link:
+                found.append(Problem("link", stream, version, "it is not what was written"))
         for row, payload in decode_rows(rows, unreadable):
             if fold := folds.get(row[3]):
                 replay(replayed[row[3]], fold, row, payload)
         yield from found
         found.clear()
-
-
-def _check_link(row: Row, last: dict[str, tuple[int, bytes]]) -> Problem | None:
-    stream, version, link = row[3], row[6], row[7]
-    before, before_link = last.get(stream, (0, START))
-    last[stream] = (version, link)
-    if version != before + 1:
-        return Problem("gap", stream, version, f"it follows event {before}")
-    if row_hash(before_link, row[1:7]) != link:
-        return Problem("link", stream, version, "it is not what was written")
-    return None
 
 
 def _check_items(

@@ -51,7 +51,14 @@ class StagedFile:
         try:
             with _disk_trouble(path):
                 make_folder(path.parent)
-                self._write()
+                mode = _mode_of(path)
+                with self._fresh.open("xb") as stream:
+                    if mode is not None:
+                        self._fresh.chmod(mode)
+                    failpoint("file.write", lambda n: os.write(stream.fileno(), body[:n]))
+                    stream.write(body)
+                    stream.flush()
+                    os.fsync(stream.fileno())
         except BaseException:
             self.drop()
             raise
@@ -86,16 +93,6 @@ class StagedFile:
         """Remove it unless it was swapped in."""
         with suppress(OSError):
             self._fresh.unlink()
-
-    def _write(self) -> None:
-        mode = _mode_of(self.path)
-        with self._fresh.open("xb") as stream:
-            if mode is not None:
-                self._fresh.chmod(mode)
-            failpoint("file.write", lambda n: os.write(stream.fileno(), self.body[:n]))
-            stream.write(self.body)
-            stream.flush()
-            os.fsync(stream.fileno())
 
 
 def write_json_atomic(path: Path, obj: Any, indent: int | None = 2) -> None:

@@ -107,9 +107,15 @@ def load_entries(state_dir: Path) -> tuple[dict[Key, dict[str, Any]], tuple[Path
     entries: dict[Key, dict[str, Any]] = {}
     unreadable: list[Path] = []
     for path in sorted(folder / name for name in names if name.endswith(".json")):
-        found = _read_entries(path)
-        if not found:
+        together = path.name.startswith(_TOGETHER)
+        try:
+            held = read_json(path, _MAX_BYTES_TOGETHER if together else _MAX_BYTES)
+        except BadFileError:
+            held = None
+        found = held if isinstance(held, list) and together else [held]
+        if not found or not all(map(_is_entry, found)):
             unreadable.append(path)
+            continue
         for entry in found:
             key = (entry.get("repo"), entry["slug"])
             if key not in entries or entries[key]["timestamp"] <= entry["timestamp"]:
@@ -129,16 +135,6 @@ def entries_about(
     names = dict.fromkeys((repo, path, None))
     found = [entries[name, slug] for name in names if (name, slug) in entries]
     return sorted(found, key=lambda entry: float(entry["timestamp"]), reverse=True)
-
-
-def _read_entries(path: Path) -> list[dict[str, Any]]:
-    together = path.name.startswith(_TOGETHER)
-    try:
-        found = read_json(path, _MAX_BYTES_TOGETHER if together else _MAX_BYTES)
-    except BadFileError:
-        return []
-    entries = found if isinstance(found, list) and together else [found]
-    return entries if all(map(_is_entry, entries)) else []
 
 
 def _is_entry(entry: object) -> bool:

@@ -110,10 +110,7 @@ def _buildlog(sections: Iterable[Sequence[str]]) -> str:
 
 
 def _dated(wave: View) -> list[str]:
-    return [wave["started"] or "", str(wave["wave_id"]), "\n".join(_wave(wave))]
-
-
-def _wave(wave: View) -> list[str]:
+    """The section of a wave, after the wave's start and id."""
     items = wave["items"]
     shipped = f"{len(wave['shipped'])} of {len(items)} items shipped"
     ended = f"ended {wave['finished']}" if wave["finished"] else "not ended"
@@ -131,7 +128,7 @@ def _wave(wave: View) -> list[str]:
         lines.append(f"- {_line(item['slug'])}: {_verdict(item)}{commit}")
         for attempt in reversed(item["attempts"]):
             lines.append(f"  - attempt {attempt.get('number') or '?'}: {_verdict(attempt)}")
-    return lines
+    return [wave["started"] or "", str(wave["wave_id"]), "\n".join(lines)]
 
 
 def _verdict(judged: View) -> str:

@@ -49,7 +49,16 @@ def reconcile_stores(mine: HasStore, theirs: HasStore) -> ReconcileReport:
         ours, others = pasts.get(names.TRACKER, ((), ()))
         if adopted.get(names.TRACKER):
             _settle_items(mine.store, merge_events(ours, others))
-    return ReconcileReport({s: n for s, n in adopted.items() if n}, _conflicts(ours, others))
+    known = {event.uid for event in others}
+    both = _items([event for event in ours if event.uid in known])
+    left, right = _items(ours), _items(others)
+    conflicts = (
+        conflict
+        for name in left
+        if name in right
+        for conflict in merge_item(name, both.get(name), left[name], right[name]).conflicts
+    )
+    return ReconcileReport({s: n for s, n in adopted.items() if n}, tuple(conflicts))
 
 
 def merge_events(left: Sequence[Event], right: Sequence[Event]) -> tuple[Event, ...]:
@@ -108,18 +117,6 @@ def _settle_items(store: EventStore, merged: Sequence[Event]) -> None:
         if gone:
             removed = {"id": name, "fields": gone}
             store.append(names.TRACKER, names.ITEM_FIELDS_REMOVED, removed, "reconcile")
-
-
-def _conflicts(ours: Sequence[Event], theirs: Sequence[Event]) -> tuple[MergeConflict, ...]:
-    known = {event.uid for event in theirs}
-    both = _items([event for event in ours if event.uid in known])
-    left, right = _items(ours), _items(theirs)
-    return tuple(
-        conflict
-        for name in left
-        if name in right
-        for conflict in merge_item(name, both.get(name), left[name], right[name]).conflicts
-    )
 
 
 def _items(events: Sequence[Event]) -> Items:

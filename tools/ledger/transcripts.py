@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,6 @@ VARIABLE = "AESOP_TEMP_ROOT"
 _IN = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """A transcript; `cells` are the first seven columns of its row."""
-
-    name: str
-    cells: tuple[Any, ...]
-
-
 def root(named: str | Path | None) -> Path:
     """The folder to search: `named`, else the environment's. Raises InputError without either."""
     found = str(named or process_environment().get(VARIABLE) or "")
@@ -36,8 +27,9 @@ def root(named: str | Path | None) -> Path:
     return Path(found)
 
 
-def below(folder: Path) -> Iterator[Transcript]:
-    """Every transcript below a folder, by name; unreadable ones are left for the next time."""
+def below(folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Name and first seven columns of each transcript below a folder, sorted; unreadable ones are
+    left for the next time."""
     for path in sorted(folder.glob("**/tasks/*.output")):
         try:
             text = read_text(path)
@@ -57,7 +49,7 @@ def below(folder: Path) -> Iterator[Transcript]:
         verdict = "OK" if entered + left else "EMPTY"
         plain = "".join(c for c in model if c.isprintable() and c != "|").strip() or "-"
         cells = (stamp, "agent", plain, 0, entered, left, verdict)
-        yield Transcript(path.relative_to(folder).as_posix(), cells)
+        yield path.relative_to(folder).as_posix(), cells
 
 
 def _messages(text: str) -> Iterator[dict[str, Any]]:
