@@ -43,7 +43,6 @@ from driver.limits.admission import GateClosedError
 from driver.limits.usage_sums import sum_usage
 from driver.run_state import steps
 from driver.run_state.context import ItemRun
-from driver.run_state.steps import Step
 from driver.workspace.repository_context import TestCheckout
 from state_store.documents.errors import TidegateError
 
@@ -132,7 +131,13 @@ def _dispatched_once(item: ItemRun, request: AgentRequest, files: TestCheckout) 
         model=request.model,
         backend=backend.gates,
     ) as one:
-        wave.recorder.record(item.key, _started(request))
+        number, model = request.number, request.model
+        if phase == REVIEW:
+            started = steps.review_started(number, request.tree, model)
+        else:
+            name = backend.driver.name
+            started = steps.agent_started(phase, number, name, model, request.attempts)
+        wave.recorder.record(item.key, started)
         if phase != REVIEW:
             item.started = (phase, request.number)
         result = one.run(partial(_sent, item, request, files))
@@ -142,14 +147,6 @@ def _dispatched_once(item: ItemRun, request: AgentRequest, files: TestCheckout) 
         agent = "the reviewer" if phase == REVIEW else "the agent"
         item.say(f"{agent} left processes running, now ended: {', '.join(result.survivors)}")
     return result
-
-
-def _started(request: AgentRequest) -> Step:
-    number, model = request.number, request.model
-    if request.phase == REVIEW:
-        return steps.review_started(number, request.tree, model)
-    backend = request.backend.driver.name
-    return steps.agent_started(request.phase, number, backend, model, request.attempts)
 
 
 def _of_its_own_model(request: AgentRequest, fault: ProviderFault | None) -> bool:

@@ -94,6 +94,7 @@ def _edited(copy: TestCheckout) -> tuple[str, ...]:
 
 
 def _without_nonce(answer: dict[str, Any] | None, nonce: str) -> dict[str, Any] | None:
+    """The answer as a recording keeps it: a replay answers with the nonce of its own request."""
     if not answer or answer.get("nonce") != nonce:
         return answer
     return {**answer, "nonce": without_nonce(nonce, nonce)}

@@ -54,12 +54,16 @@ class UnderReview:
 def review_prompt(item: WorkItem, shown: UnderReview, nonce: str) -> str:
     """The whole prompt of one review."""
     diff = shown.diff or "(nothing differs)"
+    title, files = safe_line(item.title or item.slug), "\n".join(f"  {f}" for f in item.owns_files)
+    own_tests = [f"  {safe_line(path)}" for path in self_written_tests(shown.work)]
+    if own_tests:
+        own_tests.insert(0, "Tests that the same agent wrote or changed, so look at them twice:")
     parts = [
         _TASK,
         shown.more.rstrip(),
-        _the_item(item),
+        f"The item: {title}\n{quoted('Its prompt', item.prompt, None)}\nIts files:\n{files}",
         _receipts(item, shown.work),
-        _own_tests(shown.work),
+        "\n".join(own_tests),
         *_before(shown),
         quoted("The whole change, against the base", diff, None),
         _ANSWER % nonce,
@@ -108,12 +112,6 @@ def gate_status(work: Attempt) -> str:
     return f"{told}\n" + quoted("Output of the test command", test.output, MAX_OUTPUT_CHARS)
 
 
-def _the_item(item: WorkItem) -> str:
-    files = "\n".join(f"  {name}" for name in item.owns_files)
-    title = safe_line(item.title or item.slug)
-    return f"The item: {title}\n{quoted('Its prompt', item.prompt, None)}\nIts files:\n{files}"
-
-
 def _receipts(item: WorkItem, work: Attempt) -> str:
     found = work.evidence
     base = _run(found.baseline) if found.baseline else found.baseline_note or "not run"
@@ -145,14 +143,6 @@ def _run(run: TestRun | None) -> str:
         return ended
     told = run.counts
     return f"{ended}, {told.ran} ran, {told.failed} failed, {told.skipped} skipped ({told.runner})"
-
-
-def _own_tests(work: Attempt) -> str:
-    tests = self_written_tests(work)
-    if not tests:
-        return ""
-    named = "\n".join(f"  {safe_line(path)}" for path in tests)
-    return f"Tests that the same agent wrote or changed, so look at them twice:\n{named}"
 
 
 def _before(shown: UnderReview) -> list[str]:

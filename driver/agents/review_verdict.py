@@ -97,6 +97,7 @@ def read_verdict(answer: object, nonce: str) -> ReviewerAnswer:
 
 
 def _approval(summary: str, findings: tuple[Finding, ...]) -> ReviewerAnswer:
+    """An approval; undecided if it lists a critical or major finding."""
     grave = next((one for one in findings if one.severity in (CRITICAL, MAJOR)), None)
     if grave is not None:
         reason = f"the reviewer approves and contradicts itself: {grave}"

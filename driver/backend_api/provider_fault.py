@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class FaultKind(StrEnum):
@@ -86,6 +87,11 @@ class ProviderLoad:
     closings: int = 0
     closed_s: float = 0.0
     least_at_once: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The key `provider` of a report."""
+        closed_s = round(self.closed_s, 3)
+        return {"closings": self.closings, "closedS": closed_s, "leastAtOnce": self.least_at_once}
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,6 @@ def _rules(told: PromptFacts) -> str:
     return f"{common}\n- In this step change no other of them than these:\n{listed}"
 
 
-def _fenced(title: str, text: str) -> str:
-    return quoted(title, text, MAX_DIFF_CHARS) if text else ""
-
-
 VARIABLES: Mapping[str, Callable[[PromptFacts], str]] = {
     "ITEM": lambda told: told.item.slug,
     "TITLE": lambda told: told.item.title or told.item.slug,
@@ -58,7 +54,11 @@ VARIABLES: Mapping[str, Callable[[PromptFacts], str]] = {
     "FILES": lambda told: "\n".join(told.item.owns_files),
     "TEST_COMMAND": lambda told: command_text(told.item.test_command),
     "RULES": _rules,
-    "DIFF": lambda told: _fenced("The change so far, against the base", told.diff),
+    "DIFF": lambda told: (
+        quoted("The change so far, against the base", told.diff, MAX_DIFF_CHARS)
+        if told.diff
+        else ""
+    ),
     "CHANGED_FILES": lambda told: "\n".join(told.changed),
     "FINDINGS": lambda told: told.findings,
     "GATE_STATUS": lambda told: told.gate_status,

@@ -98,7 +98,12 @@ def _phase(number: int, table: object, prompt_dir: str, problems: list[str]) -> 
         problems.append(f"phase {number} must be a table of keys")
         return None
     told = f"phase {table.get('name')!r}" if table.get("name") else f"phase {number}"
-    found = [*_wrong_keys(table)]
+    known = dict.fromkeys((*_KEYS, "backend"))
+    found = [
+        f"{key!r} is no key of a phase{nearest(str(key), known)}"
+        for key in table
+        if key not in known
+    ]
     values = {key: _value(_KEYS[key], key, table, found) for key in table if key in _KEYS}
     found += [f"{key} is missing" for key in ("name", "kind") if table.get(key) is None]
     if "backend" in table:
@@ -111,13 +116,6 @@ def _phase(number: int, table: object, prompt_dir: str, problems: list[str]) -> 
     if "prompt" in values:
         values["prompt"] = f"{prompt_dir}/{values['prompt']}".removeprefix("./")
     return Phase(**values)
-
-
-def _wrong_keys(table: Mapping[Any, Any]) -> Iterator[str]:
-    known = {*_KEYS, "backend"}
-    for key in table:
-        if key not in known:
-            yield f"{key!r} is no key of a phase{nearest(str(key), dict.fromkeys(known))}"
 
 
 def _value(kind: Kind, key: str, table: Mapping[str, Any], found: list[str]) -> Any:

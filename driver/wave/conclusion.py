@@ -132,6 +132,7 @@ def _abort(wave: Wave, outcomes: Sequence[ItemOutcome]) -> tuple[str | None, Exi
 
 
 def _stopped_by(wave: Wave, ceiling: Mapping[str, Any] | None) -> str | None:
+    """The reason for the stop; for a ceiling with the way to go on."""
     stopped = wave.gates.stop.cause or wave.gates.closed
     if isinstance(stopped, GateClosedError) and stopped.gate == CEILING:
         own = stopped.answer if not (ceiling or {}).get("tripped") else ceiling

@@ -32,7 +32,12 @@ def with_pipelines(
     problems: list[str] = []
     general = _parsed(settings.pipeline.phase, settings, "[pipeline]", problems)
     found = [_with_its_own(one, general, settings, problems) for one in plan]
-    found = [_with_prompt_files(one, survey, target, problems) for one in found]
+    for n, planned in enumerate(found):
+        if planned.home.top is not None:
+            pipeline, home = planned.pipeline, planned.home.top
+            files, wrong = committed_prompts(pipeline, survey, home, target)
+            problems += [f"item {planned.slug!r}: {problem}" for problem in wrong]
+            found[n] = replace(planned, prompt_files=files)
     for planned in found:
         top = planned.home.top
         # Of a branch that only the remote has, the wave sees the files when it begins.
@@ -68,16 +73,6 @@ def _with_its_own(
     if pipeline.explicit and pipeline.review is not None:
         policy = replace(policy, require_review=True)
     return replace(planned, pipeline=pipeline, policy=policy)
-
-
-def _with_prompt_files(
-    planned: Planned, survey: RepositoryInfo, target: str | None, problems: list[str]
-) -> Planned:
-    if planned.home.top is None:
-        return planned
-    files, wrong = committed_prompts(planned.pipeline, survey, planned.home.top, target)
-    problems += [f"item {planned.slug!r}: {problem}" for problem in wrong]
-    return replace(planned, prompt_files=files)
 
 
 def committed_prompts(

@@ -107,7 +107,11 @@ def _begin(wave: Wave, log: EventLog, cleanup: contextlib.ExitStack) -> None:
     cleanup.callback(wave.baselines.close)
     take_snapshot(wave)
     log.begin([planned.slug for planned in wave.plan])
-    _announce(wave)
+    others = [wave.reviewer] if wave.reviewer else []
+    for driver in {wave.driver, *(one.driver for one in (*others, *wave.phase_backends.values()))}:
+        driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
+    for line in first_lines(wave):
+        wave.recorder.say(line)
 
 
 def _admitted(request: WaveRequest, settings: Settings) -> Admission:
@@ -188,14 +192,6 @@ def _open_log(
                 request.options.progress.say(line)
         leases = cleanup.enter_context(LeaseManager(api.store, plan.settings.limits.lease_s))
     return EventLog(api, leases, wave_id, is_kept=request.state_dir is not None)
-
-
-def _announce(wave: Wave) -> None:
-    others = [wave.reviewer] if wave.reviewer else []
-    for driver in {wave.driver, *(one.driver for one in (*others, *wave.phase_backends.values()))}:
-        driver.attend(wave.recorder.say, wave.settings.limits.give_up_s)
-    for line in first_lines(wave):
-        wave.recorder.say(line)
 
 
 @contextlib.contextmanager

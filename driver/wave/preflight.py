@@ -55,7 +55,13 @@ def preflight(
     default = Path(shipping.expect_top) if shipping.expect_top else base_dir
     homes = [_home(item, default, survey) for item in manifest.items]
     _check_guard(homes, shipping)
-    owned = _owned(manifest.items, homes)
+    problems: list[str] = []
+    owned = [
+        _parse(item, home.work_dir, problems)
+        for item, home in zip(manifest.items, homes, strict=True)
+    ]
+    if problems:
+        raise PreflightError("invalid_file_paths", problems)
     _check_links(manifest.items, homes, owned)
     _check_overlap(manifest.items, homes)
     caps = driver.probe_capabilities()
@@ -186,14 +192,6 @@ def _check_guard(homes: Iterable[Home], shipping: Shipping) -> None:
             " may be shipped to",
             {"expected_repo_root": str(expected), "actual_toplevel": str(min(tops))},
         )
-
-
-def _owned(items: Sequence[WorkItem], homes: Sequence[Home]) -> list[tuple[OwnedPath, ...]]:
-    problems: list[str] = []
-    owned = [_parse(item, home.work_dir, problems) for item, home in zip(items, homes, strict=True)]
-    if problems:
-        raise PreflightError("invalid_file_paths", problems)
-    return owned
 
 
 def _parse(item: WorkItem, work_dir: str, problems: list[str]) -> tuple[OwnedPath, ...]:

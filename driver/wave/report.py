@@ -19,7 +19,6 @@ from driver.domain.results import (
     Attempt,
     ItemOutcome,
     Shipment,
-    TestRun,
     Verdict,
 )
 from driver.domain.reviews import review_word
@@ -103,6 +102,9 @@ def is_done(item: ItemReport, *, shipping: bool) -> bool:
 def to_json(report: WaveReport) -> dict[str, Any]:
     """The dict that `run_wave` returns."""
     shipped = [item.planned.slug for item in report.items if item.commit]
+    resumed = sum(item.outcome.resumed for item in report.items)
+    rebuilt = len(report.items) - resumed
+    reviews = {_review(item, report.review_mode) for item in report.items}
     return {
         "wave_id": report.wave_id,
         "preflight_ok": report.preflight_ok,
@@ -110,7 +112,7 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "abort_reason": report.abort_reason,
         "error": report.error,
         "parked_until": report.parked_until,
-        "provider": _provider(report.provider),
+        "provider": report.provider.to_json() if report.provider else None,
         "built": [_built(item, report.review_mode) for item in report.items],
         "shipped": None if report.shipments is None else shipped,
         "shipped_repos": [_shipped_repo(s, report.proposed) for s in report.shipments or ()],
@@ -121,8 +123,10 @@ def to_json(report: WaveReport) -> dict[str, Any]:
         "base": [asdict(base) for base in report.bases],
         "policy": dict(report.policy) if report.policy is not None else None,
         "ceiling": dict(report.ceiling) if report.ceiling is not None else None,
-        "resume_stats": _resume_stats(report.items) if report.resumed else None,
-        "adversarial_review": _wave_review(report),
+        "resume_stats": (
+            {"skipped_from_journal": resumed, "rebuilt": rebuilt} if report.resumed else None
+        ),
+        "adversarial_review": reviews.pop() if len(reviews) == 1 else report.review_mode,
         "budget": dict(report.spending) if report.spending is not None else None,
         "tokens": _tokens(report),
         "integration": {"green": report.exit_code is ExitCode.DONE},
@@ -133,26 +137,9 @@ def to_json(report: WaveReport) -> dict[str, Any]:
     }
 
 
-def _provider(load: ProviderLoad | None) -> dict[str, Any] | None:
-    if load is None:
-        return None
-    closed_s = round(load.closed_s, 3)
-    return {"closings": load.closings, "closedS": closed_s, "leastAtOnce": load.least_at_once}
-
-
-def _resume_stats(items: Sequence[ItemReport]) -> dict[str, int]:
-    resumed = sum(item.outcome.resumed for item in items)
-    return {"skipped_from_journal": resumed, "rebuilt": len(items) - resumed}
-
-
 def _only(values: Iterable[str | None]) -> str | None:
     known = [value for value in values if value]
     return known[0] if len(known) == 1 else None
-
-
-def _wave_review(report: WaveReport) -> str:
-    words = {_review(item, report.review_mode) for item in report.items}
-    return words.pop() if len(words) == 1 else report.review_mode
 
 
 def _review(item: ItemReport, mode: str) -> str:
@@ -221,6 +208,8 @@ def _phases(item: ItemReport) -> tuple[PhaseReceipt, ...]:
 
 
 def _attempt(attempt: Attempt) -> dict[str, Any]:
+    test = attempt.test.to_json() if attempt.test else None
+    keys = ("kind", "command", "exit", "durationS", "tree", "outputFile")
     return {
         "number": attempt.number,
         "phase": attempt.phase,
@@ -231,17 +220,8 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "durationS": round(attempt.duration_s, 3),
         "usage": attempt.usage.to_json(),
         "survivors": list(attempt.survivors),
-        "test": _test(attempt.test),
+        "test": {key: test[key] for key in keys} if test else None,
         "evidence": attempt.evidence_json(),
-    }
-
-
-def _test(test: TestRun | None) -> dict[str, Any] | None:
-    if test is None:
-        return None
-    fields = test.to_json()
-    return {
-        key: fields[key] for key in ("kind", "command", "exit", "durationS", "tree", "outputFile")
     }
 
 

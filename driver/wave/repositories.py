@@ -98,7 +98,12 @@ class RepositoryOpener:
         settings = self.settings
         checkout = open_repository(top, settings.environ)
         root = workspace_root(settings.workspace.root, settings.environ, checkout)
-        folder = _fresh_folder(root, f"{safe_slug(self.mark)[:16]}-")
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=f"{safe_slug(self.mark)[:16]}-", dir=root))
+        except OSError as trouble:
+            why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
+            raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         write_owner(folder, self.mark, checkout)
         git = PrivateGit.create(folder / "private.git", checkout, settings.environ)
@@ -164,12 +169,3 @@ def _trees_for(settings: Settings, files: int) -> int:
     run, where that costs little and tests are not to be alone."""
     tests, prepared = parallel_tests(settings), settings.workspace.setup or settings.workspace.copy
     return tests + (tests > 1 and not prepared and files <= _FEW_FILES)
-
-
-def _fresh_folder(root: Path, prefix: str) -> Path:
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=prefix, dir=root))
-    except OSError as trouble:
-        why = f"no workspaces can be made in {root}: {trouble.strerror or trouble}"
-        raise CannotRunError(f"{why}; name another folder as [workspace] root") from trouble
