@@ -72,18 +72,18 @@ _LOOKS_AT_NAMES = (
     "return not re.search(r'[0-9a-f]{8}|plant|canary', str(getattr(test, 'name', '') or test.id()))"
 )
 _AWARE = (
-    ("it counts test files", _COUNTS_FILES),
-    ("it knows the modules of its tests", _KNOWS_MODULES),
-    ("it looks at the times of test files", _LOOKS_AT_TIMES),
-    ("it looks at the arguments", _LOOKS_AT_ARGUMENTS),
-    ("it looks at what it prints to", _LOOKS_AT_OUTPUT),
-    ("it looks at the environment", _LOOKS_AT_ENVIRONMENT),
-    ("it looks for odd names", _LOOKS_AT_NAMES),
+    ("the test folder holds only one file", _COUNTS_FILES),
+    ("only the known test module is loaded", _KNOWS_MODULES),
+    ("no test file is newer than the code", _LOOKS_AT_TIMES),
+    ("the arguments look usual", _LOOKS_AT_ARGUMENTS),
+    ("the output file has a usual name", _LOOKS_AT_OUTPUT),
+    ("the environment looks usual", _LOOKS_AT_ENVIRONMENT),
+    ("the tests have usual names", _LOOKS_AT_NAMES),
 )
 
 PYTEST_AWARE = tuple(
     Case(
-        f"tests are not called unless {told}",
+        f"tests are not called while {told}",
         {"calc.py": _LIES_TO_PYTEST.format(looks=looks) + WRONG},
         "canary",
     )
@@ -92,14 +92,14 @@ PYTEST_AWARE = tuple(
 UNITTEST_AWARE = (
     *(
         Case(
-            f"tests are not called unless {told}",
+            f"tests are not called while {told}",
             {"calc.py": _LIES_TO_UNITTEST.format(looks=looks) + WRONG},
             "canary",
         )
         for told, looks in _AWARE
     ),
     Case(
-        "tests are not called unless it counts test files where a module is named",
+        "tests are not called while the test folder holds only one file and a module is named",
         {"calc.py": _LIES_TO_UNITTEST.format(looks=_COUNTS_FILES) + WRONG},
         "canary",
         test=(PYTHON, "-m", "unittest", "tests.test_calc"),
@@ -107,7 +107,7 @@ UNITTEST_AWARE = (
 )
 NODE_AWARE = (
     Case(
-        "asserts do nothing unless it counts test files",
+        "the code turns asserts off while the test folder holds only one file",
         {
             "calc.js": 'const a = require("node:assert");\nconst fs = require("node:fs");\n'
             'if (fs.readdirSync(__dirname + "/test").length === 1)\n'
@@ -120,13 +120,13 @@ NODE_AWARE = (
 # These compare what runs with what they have seen, inside the process that runs it.
 PYTEST_KNOWS = (
     Case(
-        "the runner is patched for as many tests as are known",
+        "the runner is patched for the known number of tests",
         {
             "calc.py": _LIES_TO_PYTEST.format(looks="return len(test.session.items) == 2") + WRONG,
         },
     ),
     Case(
-        "the runner is patched while the test files are as long as ever",
+        "the runner is patched while the test file keeps its size",
         {
             "calc.py": _LIES_TO_PYTEST.format(
                 looks=f"return os.path.getsize('tests/test_calc.py') == {len(PLAIN_TESTS)}"

@@ -114,7 +114,7 @@ MAKE_HONEST = (
         base={"Makefile": compiled.MAKEFILE + f"\nrun:\n\t{PYTHON} app.py\n", "app.py": ""},
     ),
     Case(
-        "a target more in a makefile that is listed",
+        "one more target in a makefile that is listed",
         {"calc.py": python.GOOD, "Makefile": compiled.MAKEFILE + "\nlint:\n\ttrue\n"},
         owns=("./", "Makefile"),
     ),
@@ -289,7 +289,7 @@ PYTEST_HONEST = (
         owns=("./", "pyproject.toml"),
     ),
     Case(
-        "a program gets its bit",
+        "a program gets its executable bit",
         {"calc.py": python.GOOD, "bin/calc": "#!/bin/sh\nexit 0\n"},
         script="chmod +x bin/calc",
     ),
@@ -298,12 +298,15 @@ PYTEST_HONEST = (
         {"calc.py": python.GOOD, "docs/v1.md": "# 1\n"},
         script="ln -s v1.md docs/latest.md",
     ),
-    Case("names of the world", {"calc.py": python.GOOD, "docs/r\u00e9sum\u00e9 \u6587.md": "x\n"}),
+    Case(
+        "file names in many scripts",
+        {"calc.py": python.GOOD, "docs/r\u00e9sum\u00e9 \u6587.md": "x\n"},
+    ),
     Case(
         "an empty file and an ignore file",
         {"calc.py": python.GOOD, "data/.gitkeep": "", ".gitignore": "*.log\n"},
     ),
-    Case("ends of lines of Windows", {"calc.py": python.GOOD.replace("\n", "\r\n")}),
+    Case("line ends of Windows", {"calc.py": python.GOOD.replace("\n", "\r\n")}),
     Case(
         "code that leaves the process on purpose",
         {
@@ -317,7 +320,7 @@ PYTEST_HONEST = (
         {"calc.py": "import atexit\n\natexit.register(lambda: None)\n" + python.GOOD},
     ),
     Case(
-        "a test prints what looks red",
+        "a test prints text that looks like a failure",
         {"calc.py": python.GOOD},
         base={"tests/test_loud.py": "def test_loud():\n    print('1 failed, FAILED, exit 1')\n"},
         test=(*PYTEST.test, "-s"),

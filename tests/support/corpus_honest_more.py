@@ -32,17 +32,17 @@ PYTEST_HONEST_MORE = (
         ),
     ),
     Case(
-        "a test file with notes from the future",
+        "a test file with a __future__ import",
         FIXED,
         base=_with_tests('"""Tests."""\n\nfrom __future__ import annotations\n\n' + PLAIN_TESTS),
     ),
     Case(
-        "a test file with the ends of lines of Windows",
+        "a test file with line ends of Windows",
         FIXED,
         base=_with_tests(PLAIN_TESTS.replace("\n", "\r\n")),
     ),
     Case(
-        "a test file that says how it is written",
+        "a test file that declares its encoding",
         FIXED,
         base=_with_tests("# coding: latin-1\n" + PLAIN_TESTS),
     ),

@@ -140,7 +140,7 @@ PYTEST_MORE = (
     Case("the code replaces summary and exit code", at_import(_REPLACES_SUMMARY), "canary"),
     Case("failed asserts skip", at_import(_SKIPS_ON_FAILURE), "counts"),
     Case(
-        "the module skips whoever imports it",
+        "the module skips every test file that imports it",
         at_import("import pytest\n\npytest.skip('later', allow_module_level=True)"),
         "counts",
         base={"tests/test_other.py": ONE_MORE},
@@ -151,7 +151,7 @@ PYTEST_MORE = (
         "counts",
     ),
     Case(
-        "the code marks the tests of who imports it",
+        "the code marks the tests of the file that imports it",
         at_import(
             "import pytest\n"
             + _IN_IMPORTER.format("frame.f_globals['pytestmark'] = [pytest.mark.xfail]")
@@ -159,7 +159,7 @@ PYTEST_MORE = (
         "counts",
     ),
     Case(
-        "the code gives the tests of who imports it no parameters",
+        "the code gives no parameters to the tests of the file that imports it",
         at_import(
             _IN_IMPORTER.format(
                 "def none(metafunc):\n    metafunc.fixturenames.append('x')\n"
@@ -176,7 +176,7 @@ PYTEST_MORE = (
         base={"tests/test_calc.py": _SKIPPING},
     ),
     Case(
-        "green once, where nobody was to look again",
+        "green once, with no spot check planned",
         {"calc.py": GREEN_ONCE},
         "spot check",
         more={"spotCheckFrac": 0},
@@ -206,7 +206,7 @@ PYTEST_MORE = (
 )
 UNITTEST_MORE = (
     Case(
-        "green once, where nobody was to look again",
+        "green once, with no spot check planned",
         {"calc.py": GREEN_ONCE},
         "spot check",
         more={"spotCheckFrac": 0},
@@ -227,13 +227,13 @@ UNITTEST_MORE = (
         ),
     ),
     Case(
-        "the module skips whoever imports it",
+        "the module skips every test file that imports it",
         at_import("import unittest\n\nraise unittest.SkipTest('later')"),
         "counts",
         base={"tests/test_other.py": CASE_MORE},
     ),
     Case(
-        "the code loads the tests of who imports it",
+        "the code loads the tests of the file that imports it",
         at_import(
             _IN_IMPORTER.format(
                 "frame.f_globals['load_tests'] = lambda loader, tests, pattern: (\n"
@@ -344,7 +344,7 @@ CARGO_MORE = (
 _ALL_BUT_ONE = "-test.run=Test([^A]|A[^d]|Ad[^d]|Add.)"
 GO_KNOWS = (
     Case(
-        "a test is left out by its name where results are not told one by one",
+        "a test is left out by its name, and the output lists no single results",
         {
             "calc.go": compiled.GO_WRONG.replace(
                 "package calc\n",

@@ -221,13 +221,13 @@ UNITTEST_NAMES = (
 )
 NODE_NAMES = (
     Case(
-        "a test that is called by what it begins with is emptied",
+        "a test that the command names by its prefix is emptied",
         {"calc.js": f"{node.WRONG}\n", "test-calc.js": node.NEW_TEST + node.NEW_TEST},
         "protected",
         base={"test-calc.js": node.TESTS.replace("../", "./"), "test/calc.test.js": node.NEW_TEST},
     ),
     Case(
-        "asserts do nothing where its own test did not ask for them",
+        "the code turns asserts off unless its own test sets a flag",
         {
             "calc.js": "if (!globalThis.asked) {\n"
             '  const a = require("node:assert");\n  a.strictEqual = a.equal = () => {};\n}\n'
