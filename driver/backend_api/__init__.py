@@ -1,1 +1,1 @@
-"""The contract of a backend, with its faults, throttle, models and usage."""
+"""The contract of backends: operations, faults, throttle, models and usage."""

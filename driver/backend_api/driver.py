@@ -1,8 +1,7 @@
 """The contract of a backend: five operations and the data they exchange. No I/O.
 
-A backend written elsewhere needs the five abstract operations only. The concrete methods below
-them have defaults that fall back to those five, so time limits, cancelling and readiness are
-extras that a backend may add.
+A backend outside this repository only has to implement the five abstract methods. The other methods
+have defaults, so time limits, cancelling and readiness are optional.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ EFFORT_NORMAL = "normal"
 EFFORT_THOROUGH = "thorough"
 EFFORT_LEVELS = (EFFORT_QUICK, EFFORT_NORMAL, EFFORT_THOROUGH)
 
-# The reason why a dispatch gave no usable work; "" when it did. Only COULD_NOT_RUN and CANCELLED
-# are not the agent's fault, so only they never cost a repair round.
+# The reason why a dispatch gave no usable work; "" if it gave some. Only COULD_NOT_RUN and
+# CANCELLED are not the agent's fault, so only they never cost a repair round.
 FAILURE_NONE = ""
 FAILURE_AGENT = "agent_failed"
 FAILURE_TIMED_OUT = "timed_out"
@@ -45,8 +44,8 @@ FAILURE_CANCELLED = "cancelled"
 
 @dataclass(frozen=True)
 class DriverCapabilities:
-    """The honest abilities of a backend; the tier decides how much of its work is checked again.
-    A backend that `replays` reports recorded usage and spends nothing."""
+    """The abilities of a backend. The tier decides how much of its work is checked again. A backend
+    that `replays` reports recorded usage and spends nothing."""
 
     name: str
     parallel_dispatch: bool = False
@@ -83,10 +82,10 @@ class DriverCapabilities:
 
 @dataclass(frozen=True)
 class Usage:
-    """The billed use of a dispatch. None means unknown, which is never the same as zero.
+    """The billed use of a dispatch. None means unknown, never zero.
 
     `undivided_tokens` is the total of a backend that does not separate input from output.
-    `least_tokens` and `least_usd` are the known part of a use whose whole is unknown.
+    `least_tokens` and `least_usd` are the known part of an unknown total.
     """
 
     input_tokens: int | None = None
@@ -98,14 +97,14 @@ class Usage:
 
     @property
     def total_tokens(self) -> int | None:
-        """Input plus output, or None when either is unknown."""
+        """Input plus output; None if either is unknown."""
         if self.input_tokens is None or self.output_tokens is None:
             return self.undivided_tokens
         return self.input_tokens + self.output_tokens
 
     @property
     def known_tokens(self) -> int:
-        """The total, or its known part."""
+        """The total tokens, or their known part."""
         if (total := self.total_tokens) is not None:
             return total
         return max(self.least_tokens, (self.input_tokens or 0) + (self.output_tokens or 0))
@@ -116,7 +115,7 @@ class Usage:
         return self.least_usd if self.cost_usd is None else self.cost_usd
 
     def to_json(self) -> dict[str, Any]:
-        """The shape in reports, journal and events; null is unknown."""
+        """The JSON form in reports, journal and events; null is unknown."""
         return {
             "inputTokens": self.input_tokens,
             "outputTokens": self.output_tokens,
@@ -126,14 +125,14 @@ class Usage:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Usage:
-        """A usage read back. Raises KeyError for a missing key."""
+        """The usage in its JSON form. Raises KeyError for a missing key."""
         known = ("inputTokens", "outputTokens", "costUsd", "totalTokens")
         return cls(*(record[name] for name in known))
 
 
 @dataclass
 class WorkerRequest:
-    """The request of a dispatch. `owned_files` are relative to `workdir`, the agent's own folder.
+    """The request of a dispatch. `owned_files` are relative to `workdir`, the agent's folder.
 
     `scratch` is a folder outside the workspace for the files of this dispatch (full output, usage
     file). `environment` are variables for the agent, such as TIDEGATE_ITEM. `timeout_s` is the time
@@ -158,8 +157,8 @@ class WorkerRequest:
 class WorkerResult:
     """The backend's report of a dispatch. `ok` never means that tests passed.
 
-    `fault` is set if there is no work because the provider gave no answer. `survivors` are the
-    processes, as `COMMAND (PID)`, that the agent left running.
+    `fault` is set if the provider gave no answer. `survivors` are the processes, as `COMMAND
+    (PID)`, that the agent left running.
     """
 
     worker_id: str
@@ -191,10 +190,9 @@ class WorkerStatus:
 
 @dataclass
 class CommandResult:
-    """The end of a command. `could_not_run` and `timed_out` are not a red test.
+    """The result of a command. `could_not_run` and `timed_out` are not a red test.
 
-    `survivors` are the processes, as `COMMAND (PID)`, that still ran when it ended by itself, and
-    that were ended then.
+    `survivors` are the processes, as `COMMAND (PID)`, that outlived a command and were then killed.
     """
 
     exit_code: int
@@ -209,14 +207,14 @@ class CommandResult:
 
     @property
     def ok(self) -> bool:
-        """True only for exit code 0 of a command that ran to its end."""
+        """True if the command ran to its end with exit code 0."""
         ended_early = self.timed_out or self.cancelled or bool(self.could_not_run)
         return self.exit_code == 0 and not ended_early
 
 
 @dataclass(frozen=True)
 class CommandLimits:
-    """Bounds on one test or set-up command; `environment` is the child's whole environment."""
+    """Limits of one test or set-up command. `environment` is the child's whole environment."""
 
     timeout_s: float | None = None
     environment: Mapping[str, str] | None = None
@@ -224,13 +222,14 @@ class CommandLimits:
 
 
 class AgentDriver(ABC):
-    """A backend. One that is written elsewhere needs the five abstract operations only."""
+    """A backend. A backend outside this repository only has to implement the five abstract
+    methods."""
 
     name: str = "abstract"
 
     @abstractmethod
     def probe_capabilities(self) -> DriverCapabilities:
-        """Describe the abilities of this backend, without contacting anything."""
+        """The abilities of this backend. Does not use the network."""
 
     @abstractmethod
     def dispatch_worker(self, request: WorkerRequest) -> WorkerResult:
@@ -248,14 +247,14 @@ class AgentDriver(ABC):
 
     @abstractmethod
     def resolve_model(self, role: str) -> str:
-        """The model this backend uses for a role of `MODEL_ROLES`."""
+        """The model for a role of `MODEL_ROLES`."""
 
     def get_tokens_spent(self) -> int | None:
-        """Tokens of all dispatches so far; None when this backend does not know."""
+        """Tokens of all dispatches so far; None if unknown."""
         return None
 
     def reports_cost(self) -> bool:
-        """True if this backend reports the cost of each dispatch in USD, whatever its model."""
+        """True if this backend reports the cost of each dispatch in USD, for every model."""
         return False
 
     def describe(self) -> str:
@@ -263,36 +262,36 @@ class AgentDriver(ABC):
         return self.probe_capabilities().summary()
 
     def run_bounded(self, command: Any, cwd: str, limits: CommandLimits) -> CommandResult:
-        """Run a command under `limits`; a backend that knows no limits just runs it."""
+        """Run a command under `limits`. A backend without limits ignores them."""
         del limits
         return self.run_command(command, cwd=cwd)
 
     def command_line(self) -> tuple[str, ...]:
-        """The program that a dispatch starts, for people; empty when it starts none."""
+        """The program that a dispatch starts, for people; empty if there is none."""
         return ()
 
     def readiness_problems(self) -> tuple[str, ...]:
-        """The problems that keep this backend from running here, a sentence each."""
+        """The problems that keep this backend from running here, each as a sentence."""
         return ()
 
     def examine(self) -> tuple[CheckResult, ...]:
-        """Examine this backend without spending anything: program, login, endpoint.
+        """Check program, login and endpoint without spending anything.
 
-        By default its readiness problems. Names are single words such as "program" and "login".
+        The default reports the readiness problems. Names are single words such as "program".
         """
         problems = self.readiness_problems()
         found = tuple(failed_as("ready", problem) for problem in problems)
         return found or (passed("ready", self.describe()),)
 
     def attend(self, say: Callable[[str], None], give_up_s: float) -> None:
-        """Begin a wave: call `say` when the provider stops taking calls and when it takes them
-        again. After `give_up_s` seconds without any, answer with a fault of kind GIVEN_UP."""
+        """Begin a wave: call `say` when the provider stops or resumes taking calls. After
+        `give_up_s` seconds without calls, every answer is a fault of kind GIVEN_UP."""
         del say, give_up_s
 
     def provider_load(self) -> ProviderLoad | None:
-        """The provider's load since `attend`; None when this backend does not know."""
+        """The provider's load since `attend`; None if unknown."""
         return None
 
     def cancel(self) -> None:
-        """End every running dispatch and command soon, and start no further one."""
+        """End all running dispatches and commands soon, and start no more."""
         return

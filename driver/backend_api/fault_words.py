@@ -1,6 +1,6 @@
-"""Classifies a provider's error by its HTTP status and its words. Pure.
+"""Classifies a provider's error by its HTTP status and its text. Pure.
 
-One table serves agent CLIs and HTTP servers. The CLIs' error texts are read by `fault_in`.
+One table serves agent CLIs and HTTP servers. `fault_in` reads the error texts of CLIs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from driver.backend_api.throttle import DEFAULT_CAP_S
 from driver.backend_api.usage_limits import resets_at, says_used_up
 
 MESSAGE_CHARACTERS = 500
-SOON_S = DEFAULT_CAP_S  # a plan that works again by then is waited for like any other rate limit
+SOON_S = DEFAULT_CAP_S  # a plan that works again this soon counts as a rate limit
 
 _OF_STATUS = {
     401: FaultKind.BAD_KEY,
@@ -26,7 +26,7 @@ _OF_STATUS = {
     501: FaultKind.BAD_REQUEST,
 }
 
-# Searched in this order: the faults that no waiting cures come first.
+# Searched in this order. Faults that waiting does not cure come first.
 _WORDS = (
     (FaultKind.USAGE_LIMIT, r"usage_limit_reached|usage limit"),
     (
@@ -71,16 +71,16 @@ _WORDS = (
     (FaultKind.BAD_REQUEST, r"invalid_request|context (?:length|window|size)"),
 )
 _TABLE = tuple((kind, re.compile(words, re.IGNORECASE | re.DOTALL)) for kind, words in _WORDS)
-# The statuses whose words say more than the status does, with the number of rows that are searched:
-# a 400 may mean anything, and a 429 quotes a link to the page of keys.
+# Statuses whose text says more than the status, with the number of table rows to search: a 400
+# may mean anything, and a 429 quotes a link to the page of keys.
 _ROWS = {None: len(_TABLE), 400: 4, 403: 4, 404: 4, 422: 4, 429: 2}
 
-# Of a bad request these mean the address; any other is the prompt's fault, such as its length.
+# These faults of a bad request come from the address, all others from the prompt.
 _WRONG_ADDRESS = (404, 407, 501)
 
 
 def fault_kind(status: int | None, words: str) -> FaultKind | None:
-    """The fault that a status means with the words next to it; None where neither names one."""
+    """The fault in an HTTP status and its text; None if neither names a fault."""
     for kind, pattern in _TABLE[: _ROWS.get(status, 0)]:
         if pattern.search(words):
             return kind
@@ -97,14 +97,14 @@ def fault_in(
     status: int | None = None,
     retry_after_s: float | None = None,
 ) -> ProviderFault | None:
-    """The fault in the error text of an agent CLI; None where the agent itself failed.
+    """The fault in the error text of an agent CLI; None if the agent itself failed.
 
-    `now` is the time of reading, with its zone. A prompt that the provider refuses, such as one
-    that is too long, is no fault of the provider.
+    `now` is the time of reading, with its zone. A refused prompt, such as a prompt that is too
+    long, is not a fault of the provider.
     """
     if (used_up := used_up_in(text, now, status=status)) is not None:
         return used_up
-    # A CLI reports 408 after it waited in vain itself; a server sends it at once.
+    # A CLI reports 408 after it has waited itself; a server sends it at once.
     kind = FaultKind.SILENT if status == 408 else fault_kind(status, text)
     if kind is None or (kind is FaultKind.BAD_REQUEST and status not in _WRONG_ADDRESS):
         return None
@@ -112,7 +112,7 @@ def fault_in(
 
 
 def used_up_in(text: str, now: datetime, *, status: int | None = None) -> ProviderFault | None:
-    """The fault of a run whose plan is used up; a rate limit when it works again soon."""
+    """The fault of a used-up plan; a rate limit if the plan works again soon."""
     if not says_used_up(text):
         return None
     message, when = text.strip()[:MESSAGE_CHARACTERS], resets_at(text, now)

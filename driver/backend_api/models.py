@@ -1,8 +1,8 @@
-"""The table of model names by role and of public prices, as they were on `AS_OF`.
+"""Model names by role and public prices, as of `AS_OF`.
 
 Prices are list prices in USD per 1M tokens, without cache writes, batches or priority. They are
-used only where a backend does not report its cost. A model that is not here has an unknown price,
-which is never zero.
+used only if a backend does not report its cost. The price of any other model is unknown, never
+zero.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per 1M tokens; a `cached` of None is unknown.
+    """USD per 1M tokens. `cached` is None if unknown.
 
-    A request with more than `long_over` input tokens costs the two factors times as much.
+    If a request has more than `long_over` input tokens, its prices are multiplied by the factors.
     """
 
     input: float
@@ -35,7 +35,7 @@ class Price:
 
 
 def own_prices(given: Mapping[str, TokenPrice]) -> dict[str, Price]:
-    """The user's prices, from their settings."""
+    """The prices in the user's settings."""
     return {model: Price(one.input, one.output, one.cached) for model, one in given.items()}
 
 
@@ -67,12 +67,12 @@ PRICES: Mapping[str, Price] = MappingProxyType(
     }
 )
 
-# These models refuse any temperature but their own, so none is sent to them.
+# These models refuse every temperature except their default.
 _FIXED_TEMPERATURE = ("gpt-5", "gpt-6", "o1", "o3", "o4")
 
 
 def takes_temperature(model: str) -> bool:
-    """False for models known to refuse a temperature; others get one, and the server decides."""
+    """False if the model is known to refuse a temperature."""
     return not model.rpartition("/")[2].startswith(_FIXED_TEMPERATURE)
 
 
@@ -84,10 +84,10 @@ def cost_of(
     cached_tokens: int = 0,
     one_request: bool = False,
 ) -> float | None:
-    """The cost of `usage` in USD, or None when the model's price or the use is unknown.
+    """The cost of `usage` in USD; None if the model's price or the use is unknown.
 
-    `usage.input_tokens` includes the `cached_tokens` read from a cache. With `one_request` the
-    price of long requests may apply; a sum over many requests is priced as short ones.
+    `usage.input_tokens` includes the `cached_tokens`. The price of long requests applies only with
+    `one_request`: a sum over many requests is priced as short requests.
     """
     price = overrides.get(model) or PRICES.get(model)
     if price is None or usage.input_tokens is None or usage.output_tokens is None:

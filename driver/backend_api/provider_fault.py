@@ -1,7 +1,7 @@
-"""Faults: reasons why a provider or its CLI gave no answer, the same for every backend. No I/O.
+"""Faults: reasons why a provider or its CLI gave no answer, for all backends. No I/O.
 
 A fault is never an error in the agent's work, so it never costs a repair round. The caller decides
-what follows: wait, try again, park the wave or stop.
+to wait, try again, park the wave or stop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class FaultKind(StrEnum):
-    """The reason of a fault."""
+    """The kind of a fault."""
 
     BAD_KEY = "bad_key"
     BAD_REQUEST = "bad_request"
@@ -28,7 +28,7 @@ class FaultKind(StrEnum):
     GIVEN_UP = "given_up"
 
 
-# Another try of the same request may work; for all other kinds it only costs money or time.
+# The same request may work later. For all other kinds another try only costs money or time.
 TRANSIENT = frozenset(
     {
         FaultKind.RATE_LIMITED,
@@ -39,7 +39,7 @@ TRANSIENT = frozenset(
     }
 )
 
-# The whole backend is of no use for now: the request of any other item meets the same fault.
+# The requests of all other items meet the same fault, so the backend is closed.
 LASTING = frozenset(
     {
         FaultKind.BAD_KEY,
@@ -56,10 +56,10 @@ PARKING = frozenset({FaultKind.USAGE_LIMIT, FaultKind.GIVEN_UP})
 
 @dataclass(frozen=True, slots=True)
 class ProviderFault:
-    """A fault with its message for people.
+    """A fault and its message for people.
 
-    `status` is the HTTP status, if any. `retry_after_s` is the provider's own request, in seconds
-    from now. `resets_at` is when a used-up plan works again, in seconds since the epoch.
+    `status` is the HTTP status, if any. `retry_after_s` is the wait that the provider asks for.
+    `resets_at` is the time at which a used-up plan works again, in seconds since the epoch.
     """
 
     kind: FaultKind
@@ -70,19 +70,19 @@ class ProviderFault:
 
     @property
     def transient(self) -> bool:
-        """True when the same request may work a little later."""
+        """True if the same request may work a little later."""
         return self.kind in TRANSIENT
 
     @property
     def lasting(self) -> bool:
-        """True when no other item of this wave would fare better."""
+        """True if every other item of this wave would meet the same fault."""
         return self.kind in LASTING
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderLoad:
-    """The load of a provider: how often and how long (in seconds) its gate was closed, and how few
-    calls it let through at once after that; None when that was never limited."""
+    """The load of a provider: the number and total seconds of the gate's closings, and the lowest
+    limit of calls at once; None if calls were never limited."""
 
     closings: int = 0
     closed_s: float = 0.0
@@ -96,8 +96,8 @@ class ProviderLoad:
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """A gate at one moment: when it opens (None: it is open), how many faults in a row closed it,
-    and how many calls it lets through at once when open."""
+    """The state of a gate: its opening time (None if open), the faults in a row that closed it, and
+    the limit of calls at once."""
 
     closed_until: float | None
     strikes: int
@@ -105,7 +105,7 @@ class GateState:
 
 
 class GateLog:
-    """The history of a gate: its messages for people and its load. Not thread safe."""
+    """The messages and the load of a gate. Not thread safe."""
 
     def __init__(self) -> None:
         self._closings, self._closed_s, self._least = 0, 0.0, math.inf
@@ -113,8 +113,7 @@ class GateLog:
         self._strikes = 0
 
     def line(self, state: GateState, now: float, fault: ProviderFault | None = None) -> str:
-        """The message about the gate's change to `state`, which `fault` may have caused; "" for
-        none."""
+        """The message about the gate's change to `state`, which `fault` may have caused, or ""."""
         worse, self._strikes = state.strikes > self._strikes, state.strikes
         if state.closed_until is None:
             return "" if self._closed_at is None else self._opened(state.limit, now)
@@ -126,7 +125,7 @@ class GateLog:
         return f"{fault.kind}, so no call to the provider for {away_s:.0f} s: {fault.message}"
 
     def load(self, now: float) -> ProviderLoad:
-        """The sum so far."""
+        """The load so far."""
         closed_s = self._closed_s + (0.0 if self._closed_at is None else now - self._closed_at)
         least = None if self._least == math.inf else int(self._least)
         return ProviderLoad(self._closings, closed_s, least)

@@ -1,8 +1,8 @@
 """The gate before a provider, shared by all worker threads of a backend.
 
-After a transient fault no call starts for a while; then one call goes as a probe and the others
-wait for its outcome. `Gate` decides and knows no threads; `Throttle` waits. The caller defines what
-a fault is.
+After a transient fault no call starts for a while. Then one call starts as a probe, and the other
+calls wait for its outcome. `Gate` decides, without threads; `Throttle` waits. The caller defines
+faults.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from driver.backend_api.provider_fault import GateLog, GateState, ProviderFault,
 
 FIRST_S = 1.0
 DEFAULT_CAP_S = 120.0
-_SPREAD = 0.1  # of the time a provider asks for, so that rejected runs do not return together
+_SPREAD = 0.1  # of the requested wait, so that rejected runs do not return together
 
 
 def backoff_s(strikes: int, chance: float, cap_s: float = DEFAULT_CAP_S) -> float:
-    """Seconds after the `strikes`-th fault in a row (from 1): doubled each time, half of it chance.
+    """Seconds to wait after `strikes` faults in a row: doubled each time, half of it random.
 
     `chance` is a random number in 0..1.
     """
@@ -34,32 +34,31 @@ def backoff_s(strikes: int, chance: float, cap_s: float = DEFAULT_CAP_S) -> floa
 def stay_away_s(
     strikes: int, retry_after_s: float | None, chance: float, cap_s: float = DEFAULT_CAP_S
 ) -> float:
-    """Seconds that the provider asked for, else the back-off; never more than `cap_s`."""
+    """The wait that the provider asked for, or else the back-off; at most `cap_s` seconds."""
     if retry_after_s is None or retry_after_s <= 0:
         return backoff_s(strikes, chance, cap_s)
     return min(cap_s, retry_after_s * (1 + _SPREAD * chance))
 
 
-RAMP_S = 10.0  # after an outage, the limit of calls rises by one this often
-POLL_S = 0.1  # how late a cancelled wait may end
+RAMP_S = 10.0  # after an outage the limit of calls rises by 1 in this time
+POLL_S = 0.1  # the longest delay of a cancelled wait
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pass:
-    """The right to make one call, from `started` on."""
+    """The permission for one call, since `started`."""
 
     started: float
 
 
 class Gate:
-    """Decides when a call may start. Not thread safe; times are seconds of one clock.
+    """Decides when a call may start. Not thread safe. Times are seconds of one clock.
 
-    An open gate lets up to `limit` calls run (without limit until the first fault). A closed gate
-    lets none start until its time is over, and then only one, the probe. A fault of the probe
-    closes the gate for longer; anything else opens it with a lowered limit, which rises with every
-    success and with time.
+    An open gate lets up to `limit` calls run, without limit until the first fault. A closed gate
+    starts no call until its time is over, and then one probe. A fault of the probe closes the gate
+    for longer. Any other end opens it with a lower limit, which rises with time and successes.
     """
 
     def __init__(self, *, cap_s: float, probe_s: float, chance: Callable[[], float]) -> None:
@@ -74,7 +73,7 @@ class Gate:
         self._raised_at = 0.0
 
     def wait_s(self, now: float) -> float:
-        """0 when a call may start now, else when to ask again (infinite: after the next end)."""
+        """0 if a call may start now, else the seconds to wait (infinite: until a call ends)."""
         if self._probe is not None and now - self._probe.started >= self._probe_s:
             self._open(now)
         if self._closed_until is None and now - self._raised_at >= RAMP_S:
@@ -87,7 +86,7 @@ class Gate:
 
     @property
     def closed_since(self) -> float | None:
-        """The time since which no call got through; None when the last one did."""
+        """The start of the present outage; None if the last call got through."""
         return self._closed_since
 
     @property
@@ -97,18 +96,18 @@ class Gate:
 
     @property
     def state(self) -> GateState:
-        """The gate as its log sees it."""
+        """The present state, for the log."""
         return GateState(self._closed_until, self._strikes, self._limit)
 
     @property
     def closed_until(self) -> float:
-        """The time before which no call starts, whatever running calls come to."""
+        """The earliest time at which a call can start."""
         if self._closed_until is None or self._probe is not None:
             return -math.inf
         return self._closed_until
 
     def start(self, now: float) -> Pass:
-        """Begin a call, which `wait_s` has just allowed."""
+        """Begin a call that `wait_s` allowed."""
         started = Pass(now)
         self._running += 1
         if self._closed_until is not None:
@@ -116,7 +115,7 @@ class Gate:
         return started
 
     def answered(self, started: Pass, now: float) -> None:
-        """End a call that got through, whatever its answer was."""
+        """End a call that reached the provider, with any answer."""
         self._running -= 1
         if started is self._probe:
             self._open(now)
@@ -128,7 +127,7 @@ class Gate:
         together, closed = self._running, self._closed_until
         self._running -= 1
         if closed is not None and started is not self._probe:
-            # It started before the gate closed, so its fault says nothing new about the outage.
+            # This call started before the gate closed, so its fault is no news.
             asked = min(self._cap_s, fault.retry_after_s or 0.0)
             self._closed_until = max(closed, now + asked)
             return
@@ -142,7 +141,7 @@ class Gate:
             self._closed_since = now
 
     def broke(self, started: Pass) -> None:
-        """End a call by an error of our own, which says nothing about the provider."""
+        """End a call that failed by an error of ours, which says nothing about the provider."""
         self._running -= 1
         if started is self._probe:
             self._probe = None
@@ -159,7 +158,7 @@ class Gate:
 
 
 class Throttle:
-    """Calls a provider through one gate; safe to use from many threads."""
+    """Calls a provider through one gate. Thread safe."""
 
     def __init__(
         self,
@@ -171,22 +170,22 @@ class Throttle:
         wait: Callable[[threading.Condition, float], object] = threading.Condition.wait,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`retries` further tries of each call; no wait after a fault is longer than `cap_s`.
+        """Each call has `retries` more tries. No wait after a fault is longer than `cap_s`.
 
-        `probe_s`: long calls (an agent's whole session) prove the provider well if they have not
-        failed after this many seconds.
+        A probe, such as an agent's session, counts as a success after `probe_s` seconds without a
+        fault.
         """
         self._retries = retries
         self._clock, self._sleep = clock, wait
         self._gate = Gate(cap_s=cap_s, probe_s=probe_s, chance=chance)
         self._changed = threading.Condition()
         self._log, self._lines = GateLog(), list[str]()
-        self._say: Callable[[str], object] = str  # until a wave attends
+        self._say: Callable[[str], object] = str  # does nothing until `attend`
         self._give_up_s, self._attended = math.inf, -math.inf
 
     def attend(self, say: Callable[[str], None], give_up_s: float) -> None:
-        """Begin a wave: report closing and opening to `say`, restart the load, and give up the
-        provider once the gate has been closed for `give_up_s` seconds from now on."""
+        """Begin a wave: report closings and openings to `say`, restart the load, and give up once
+        the gate has been closed for `give_up_s` seconds."""
         with self._changed:
             self._log = GateLog()
             self._say, self._give_up_s, self._attended = say, give_up_s, self._clock()
@@ -201,7 +200,7 @@ class Throttle:
 
     @property
     def given_up(self) -> bool:
-        """True once the gate has been closed for so long that waiting is of no use."""
+        """True if the gate has been closed for `give_up_s` seconds."""
         with self._changed:
             since = self._gate.closed_since
             away_s = 0.0 if since is None else self._clock() - max(since, self._attended)
@@ -215,10 +214,10 @@ class Throttle:
         *,
         until: float | None = None,
     ) -> T | None:
-        """The first answer without a transient fault, else the last one.
+        """The first answer without a transient fault, or else the last answer.
 
-        No try starts after `cancelled` is set, if it could not start before `until` (seconds of
-        the clock), or once the provider is given up. None if there was no try at all.
+        No try starts after `cancelled` is set, after `until` (seconds of the clock), or after the
+        provider is given up. None if there was no try.
         """
         answer: T | None = None
         for _ in range(self._retries + 1):
@@ -280,5 +279,5 @@ class Throttle:
     def _report(self) -> None:
         with self._changed:
             lines, self._lines = self._lines, []
-        for line in lines:  # without the lock, since `say` may be slow
+        for line in lines:  # without the lock, because `say` may be slow
             self._say(line)

@@ -1,4 +1,4 @@
-"""The tries of a dispatch: the request of each, their common use, and the answer that counts."""
+"""The tries of a dispatch: their requests, their total use and the final answer."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from driver.backend_api.driver import Usage, WorkerRequest, WorkerResult
 from driver.backend_api.provider_fault import FaultKind, ProviderFault
 from driver.backend_api.usage import total_of
 
-# A stalled agent has taken long already, so it is started only once more.
+# A stalled agent has already taken long, so it is started only once more.
 _TRIES_WHEN_SILENT = 2
 
 
 class Tries:
-    """The tries of one running dispatch; used by one thread."""
+    """The tries of one running dispatch. Not thread safe."""
 
     def __init__(self, request: WorkerRequest) -> None:
         self.result: WorkerResult | None = None
@@ -28,7 +28,8 @@ class Tries:
         return self._request.timeout_s
 
     def next_request(self) -> WorkerRequest:
-        """The request of the next try; after the first, each has its own folder below `scratch`."""
+        """The request of the next try. Every try after the first has its own folder in
+        `scratch`."""
         self._begun += 1
         scratch = self._request.scratch
         if self._begun == 1 or scratch is None:
@@ -36,13 +37,13 @@ class Tries:
         return replace(self._request, scratch=scratch / f"try-{self._begun}")
 
     def add(self, result: WorkerResult) -> None:
-        """End a try: its answer counts from now on, with the use of all tries."""
+        """End a try. Its answer replaces the last answer; the use of all tries is added up."""
         if self.result is not None:
             result.usage = total_of((self.result.usage, result.usage))
         self.result = result
 
     def fault_to_wait_for(self, result: WorkerResult) -> ProviderFault | None:
-        """The fault of this try, None if another try is not worth it."""
+        """The fault of this try; None if no other try should follow."""
         fault = result.fault
         if fault is not None and fault.kind is FaultKind.SILENT:
             self._silent += 1
@@ -52,7 +53,7 @@ class Tries:
 
 
 class TokenMeter:
-    """Adds up the use of dispatches; safe to use from many threads."""
+    """Adds up the use of dispatches. Thread safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +61,7 @@ class TokenMeter:
         self._unmetered = 0
 
     def add(self, usage: Usage) -> None:
-        """Count one dispatch; unknown use is counted as a dispatch, never as zero tokens."""
+        """Count one dispatch. Unknown use counts as unmetered, never as zero tokens."""
         with self._lock:
             if usage.total_tokens is None:
                 self._unmetered += 1
@@ -69,12 +70,12 @@ class TokenMeter:
 
     @property
     def known(self) -> int | None:
-        """Tokens of the metered dispatches, None when there was none."""
+        """Tokens of the metered dispatches; None if there was none."""
         with self._lock:
             return self._known
 
     @property
     def unmetered(self) -> int:
-        """The number of dispatches of unknown use."""
+        """The number of dispatches with unknown use."""
         with self._lock:
             return self._unmetered

@@ -12,11 +12,11 @@ from state_store.documents import strict_json
 
 MAX_USAGE_BYTES = 65_536
 NOTHING_SPENT = Usage(0, 0, 0.0)
-_MOST = 10**12  # no use is so large, and sums of longer numbers cannot be stored
+_MOST = 10**12  # larger than any real use; sums of longer numbers cannot be stored
 
 
 class BadUsageError(ValueError):
-    """A reported use that cannot be believed; `known` is its credible part."""
+    """A reported use is not credible; `known` is its credible part."""
 
     def __init__(self, why: str, known: Usage) -> None:
         self.known = known
@@ -26,8 +26,8 @@ class BadUsageError(ValueError):
 def parse_usage(content: bytes) -> Usage:
     """Usage from `{"input_tokens": n, "output_tokens": n, "cost_usd": x}`; null is unknown.
 
-    Raises ValueError saying what is wrong, also for bad JSON and bad UTF-8, and BadUsageError if a
-    part of it can be believed.
+    Raises ValueError with the reason, also for bad JSON and bad UTF-8, and BadUsageError if a part
+    is credible.
     """
     if len(content) > MAX_USAGE_BYTES:
         raise ValueError(f"it is larger than {MAX_USAGE_BYTES} bytes")
@@ -38,7 +38,7 @@ def parse_usage(content: bytes) -> Usage:
 
 
 def usage_from(record: Mapping[str, Any]) -> Usage:
-    """Usage from a decoded object. Raises BadUsageError naming the keys that are wrong."""
+    """Usage from a decoded object. Raises BadUsageError with the wrong keys."""
     known: dict[str, Any] = {}
     wrong = []
     for key, read in (("input_tokens", count), ("output_tokens", count), ("cost_usd", amount)):
@@ -52,8 +52,8 @@ def usage_from(record: Mapping[str, Any]) -> Usage:
 
 
 def count(record: Mapping[str, Any], key: str) -> int | None:
-    """A non-negative whole number, or None when absent. Raises ValueError for anything else, also
-    for a number too large to be a use."""
+    """A non-negative whole number; None if absent. Raises ValueError for anything else and for
+    numbers that are too large."""
     value = record.get(key)
     if value is None:
         return None
@@ -65,7 +65,7 @@ def count(record: Mapping[str, Any], key: str) -> int | None:
 
 
 def amount(record: Mapping[str, Any], key: str) -> float | None:
-    """A non-negative finite number, or None when absent. Raises ValueError for anything else."""
+    """A non-negative finite number; None if absent. Raises ValueError for anything else."""
     value = record.get(key)
     if value is None:
         return None
@@ -77,10 +77,10 @@ def amount(record: Mapping[str, Any], key: str) -> float | None:
 
 
 def total_of(uses: Iterable[Usage]) -> Usage:
-    """The sum of all uses. A number that is unknown in one use is unknown in the sum, and what is
-    known of it is the least that it was."""
+    """The sum of all uses. If a number is unknown in one use, its sum is unknown, and the sum of
+    its known parts is the lower bound."""
     parts = [use for use in uses if use != NOTHING_SPENT]
-    if len(parts) < 2:  # a part of unknown cost stays as it is beside parts that cost nothing
+    if len(parts) < 2:  # a part of unknown cost is not changed by parts without cost
         return parts[0] if parts else NOTHING_SPENT
     costs = [use.cost_usd for use in parts if use.cost_usd is not None]
     whole = Usage(
@@ -94,7 +94,7 @@ def total_of(uses: Iterable[Usage]) -> Usage:
 
 
 def with_least(whole: Usage, parts: Iterable[Usage]) -> Usage:
-    """`whole` with a lower bound, from the known `parts`, for each sum in it that is unknown."""
+    """`whole` with a lower bound, from the known `parts`, for each unknown sum."""
     known = list(parts)
     tokens = sum(one.known_tokens for one in known) if whole.total_tokens is None else 0
     usd = math.fsum(one.known_usd for one in known) if whole.cost_usd is None else 0.0

@@ -1,7 +1,7 @@
-"""Recognises an agent CLI's sentence that a plan is used up, and when it works again. Pure.
+"""Recognises an agent CLI's message that a plan is used up, and its reset time. Pure.
 
-The wordings are those of Claude Code (1.0 to 2.1), Codex and Gemini. All change them often, so they
-are matched loosely, and only in messages of errors.
+The messages are those of Claude Code (1.0 to 2.1), Codex and Gemini. They change often, so they are
+matched loosely, and only in error messages.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ _HALF_A_YEAR = timedelta(days=183)
 
 
 def says_used_up(text: str) -> bool:
-    """True when an error's text says that the plan's allowance is used up."""
+    """True if an error text says that the plan's allowance is used up."""
     return _LIMIT.search(_plain(text)) is not None
 
 
 def is_nothing_but_used_up(text: str) -> bool:
-    """True when a text that is not marked as an error is that sentence and no more."""
+    """True if a text without error mark is only that message."""
     found = _LIMIT.search(_plain(text))
     return found is not None and found.start() < 20 and len(text) < 200 and "\n" not in text.strip()
 
 
 def resets_at(text: str, now: datetime) -> float | None:
-    """The time at which the plan works again, in seconds since the epoch; None if not given.
+    """The reset time of the plan, in seconds since the epoch; None if not given.
 
-    `now` carries the zone in which a bare time of day is meant.
+    A time of day without a zone is in the zone of `now`.
     """
     try:
         return _moment_in(_plain(text), now)
-    except (ValueError, OverflowError):  # a day or a number of days that no calendar has
+    except (ValueError, OverflowError):  # a day outside the calendar
         return None
 
 
@@ -96,7 +96,7 @@ def _from_clock(clock: re.Match[str], now: datetime) -> float | None:
         when = when.replace(year=year, month=month, day=int(clock["day"]))
         if not clock["year"] and when < here - _HALF_A_YEAR:
             when = when.replace(year=when.year + 1)
-    elif when < here - _JUST_PAST:  # a message may be read a little after the time it names
+    elif when < here - _JUST_PAST:  # a message may be read a little after its reset time
         when += timedelta(days=1)
     return when.timestamp()
 
@@ -104,5 +104,5 @@ def _from_clock(clock: re.Match[str], now: datetime) -> float | None:
 def _zone(name: str | None, default: tzinfo | None) -> tzinfo | None:
     try:
         return ZoneInfo(name) if name else default
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # Windows brings no list of zones
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # Windows has no list of zones
         return default

@@ -1,4 +1,4 @@
-"""Checks every configured backend by its own `examine`, without spending a token."""
+"""Checks every configured backend with its `examine`, without spending tokens."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 
 
 def secrets_of(settings: Settings) -> set[str]:
-    """Returns the values of the environment that no line may show."""
+    """Returns the secret values of the environment, which no line may show."""
     backends = [one for one in (settings.backend, settings.review_backend) if one is not None]
     keys = {one.api_key_env for one in backends}
     return {v for name, v in settings.environ.items() if name in keys or _SECRET.search(name)}
 
 
 def check_backends(settings: Settings) -> Iterator[CheckResult]:
-    """Checks the main backend, then the reviewer's own one if there is one. Raises nothing."""
+    """Checks the main backend, then the reviewer's backend if it is another. Raises nothing."""
     main, environ = settings.backend, settings.environ
     yield from named("backend", _examined(lambda: driver_from(main, environ)))
     for check in named("review.backend", _examined(lambda: review_driver_from(settings))):
@@ -48,7 +48,7 @@ NAME = "pipeline"
 
 
 def check_pipeline(settings: Settings, top: Path | None) -> Iterator[CheckResult]:
-    """Checks the configured pipeline; yields nothing for the classic order. Raises nothing."""
+    """Checks the configured pipeline. Yields nothing for the classic order. Raises nothing."""
     if not settings.pipeline.phase:
         return
     try:

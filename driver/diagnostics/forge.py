@@ -1,6 +1,6 @@
-"""Checks that pull requests can be made if `[ship] pr` asks for them.
+"""Checks that pull requests can be made, if `[ship] pr` is set.
 
-Makes and spends nothing; a log-in is looked up, and tried only if the network is allowed.
+Changes and spends nothing. The log-in is tried only if the network is allowed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tools.settings.load import Settings
 
 NAME = "pull_requests"
 _TIMEOUT_S = 20.0
-# The prefix of tokens that GitHub gives to apps, and so to the jobs of workflows.
+# The prefix of GitHub's tokens for apps, which include workflow jobs.
 _APPS_TOKEN = "ghs_"
 
 
 def check_pull_requests(
     settings: Settings, repository: Repository, *, network: bool
 ) -> Iterator[CheckResult]:
-    """Checks that a pushed branch can become a pull request; yields nothing if none is wanted."""
+    """Checks that a pushed branch can become a pull request. Yields nothing if `pr` is off."""
     if settings.ship.pr == NONE:
         return
     environ = settings.environ
@@ -32,14 +32,14 @@ def check_pull_requests(
         program = settings.ship.pr_command[0]
         found = shutil.which(program, path=environ.get("PATH"))
         remedy = "install it, or correct [ship] pr_command"
-        missing = failed(NAME, f"{program} is not there", remedy)
+        missing = failed(NAME, f"{program} was not found", remedy)
         yield passed(NAME, f"made by {found}") if found else missing
         return
     yield _gh(settings, repository, network=network)
     token = environ.get("GH_TOKEN") or environ.get("GITHUB_TOKEN") or ""
     if environ.get("GITHUB_ACTIONS") == "true" and token.startswith(_APPS_TOKEN):
-        detail = "GitHub starts no checks on what a workflow's built-in token made"
-        remedy = "if GH_TOKEN is that one, give it a token of an app or a bot account"
+        detail = "GitHub runs no checks on pull requests made with a workflow's built-in token"
+        remedy = "if GH_TOKEN is that token, replace it by the token of an app or a bot account"
         yield warned(f"{NAME}.token", detail, remedy)
 
 
@@ -49,7 +49,7 @@ def _gh(settings: Settings, repository: Repository, *, network: bool) -> CheckRe
         return failed(NAME, "gh is not installed", "install it, or set [ship] pr_command")
     try:
         remote = find_remote(repository, settings.environ, settings.ship.remote)
-    except TidegateError:  # the check of the remote reports it
+    except TidegateError:  # the remote check reports this error
         remote = None
     url, address = (remote.url, remote.address) if remote else ("", "")
     name = names_of(url, address, settings.environ.get("GH_REPO", ""))[0]
@@ -63,5 +63,5 @@ def _gh(settings: Settings, repository: Repository, *, network: bool) -> CheckRe
     if not done.ok:
         remedy = f"gh auth login --hostname {host}, or set GH_TOKEN"
         return failed(NAME, f"gh is not logged in to {host}", remedy)
-    tried = "" if network else ", not asked (--network asks it)"
+    tried = "" if network else ", not contacted (--network contacts it)"
     return passed(NAME, f"made by {program} at {name}{tried}")

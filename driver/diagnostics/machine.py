@@ -36,12 +36,12 @@ def check_git(environ: Mapping[str, str], folder: Path) -> CheckResult:
 
 
 def check_sandbox(environ: Mapping[str, str], avoid: Iterable[Path]) -> CheckResult:
-    """Checks which level of sandbox this machine allows."""
+    """Checks the level of sandbox that this machine allows."""
     return judge_sandbox(look(environ, avoid))
 
 
 def judge_sandbox(facts: Facts) -> CheckResult:
-    """Passes any sandbox that separates files, and warns of less."""
+    """Passes any sandbox that separates files, and warns of a weaker level."""
     level = choose(facts)
     if level == BWRAP:
         return passed("sandbox", f"{level} ({facts.bwrap})")
@@ -55,22 +55,22 @@ def judge_sandbox(facts: Facts) -> CheckResult:
         remedy = _USER_NAMESPACES
     else:
         remedy = _INSTALL_BWRAP
-    return warned("sandbox", f"{detail}: nothing keeps an agent from other files", remedy)
+    return warned("sandbox", f"{detail}: agents can reach all your files", remedy)
 
 
 def check_cores(wanted: int | None) -> CheckResult:
-    """Checks that the machine has a core for each test that runs at once."""
+    """Checks that the machine has a core for each test that runs in parallel."""
     ours = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return judge_cores(ours or 1, wanted)
 
 
 def judge_cores(cores: int, wanted: int | None) -> CheckResult:
-    """Warns if more tests than cores run at once: they are slower, and some time out."""
+    """Warns if more tests than cores run in parallel: they are slower, and some time out."""
     detail = f"{cores} for tests"
     if wanted is None or wanted <= cores:
         return passed("cores", detail)
     remedy = f"set [limits] max_parallel_tests to {cores}"
-    return warned("cores", f"{detail}, of which {wanted} are to run at once", remedy)
+    return warned("cores", f"{detail}, but {wanted} tests are to run in parallel", remedy)
 
 
 def check_clock(state_dir: Path) -> CheckResult:
@@ -83,7 +83,7 @@ def check_clock(state_dir: Path) -> CheckResult:
 
 
 def judge_clock(now_s: float, newest_s: float | None) -> CheckResult:
-    """Fails a wrong clock: daily ceilings, leases and the order of events depend on it."""
+    """Fails a wrong clock, because daily ceilings, leases and the order of events need it."""
     remedy = "set the clock of this machine (on Linux: timedatectl set-ntp true)"
     shown = _shown(now_s)
     if now_s < NO_CLOCK_BEFORE:
@@ -101,7 +101,7 @@ def _shown(at_s: float) -> str:
 
 
 def check_disk(name: str, path: Path) -> CheckResult:
-    """Checks the free space where `path` is or will be."""
+    """Checks the free space at `path`, which may not exist yet."""
     there = nearest_folder(path)
     try:
         free, files = shutil.disk_usage(there).free, None

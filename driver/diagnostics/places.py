@@ -1,6 +1,6 @@
 """Checks the repository, the remote, the state folder and the workspaces of a run.
 
-Changes nothing; a temporary file without a name shows if a folder can be written.
+Changes nothing. It tests a folder by writing a temporary file without a name.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ REMOTE_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders of a run. `top` is None outside a repository, `repository` if it cannot be
-    used, `workspaces` if their folder is unknown."""
+    """The folders of a run. `top` is None outside a repository, `repository` is None if it is not
+    usable, `workspaces` is None if the folder is unknown."""
 
     settings: Settings
     top: Path | None = None
@@ -55,13 +55,13 @@ class Places:
 
     @property
     def written_by_agents(self) -> tuple[Path, ...]:
-        """Folders whose programs are not trusted: the workspaces and the repository."""
+        """The folders with untrusted programs: the workspaces and the repository."""
         return tuple(path for path in (self.top, self.workspaces) if path is not None)
 
 
 def repository_named(repo: str | None, environ: Mapping[str, str]) -> Path | None:
-    """Returns the checkout of `repo`, or of the current folder. Raises InputError for a `repo` that
-    is in none."""
+    """Returns the checkout of `repo`, or of the current folder. Raises InputError if `repo` is in
+    no repository."""
     if repo is None:
         return repository_in_sight((Path.cwd(),))
     top = toplevel_of(Path(repo), environ) if Path(repo).is_dir() else None
@@ -71,12 +71,12 @@ def repository_named(repo: str | None, environ: Mapping[str, str]) -> Path | Non
 
 
 def repository_at(top: Path, settings: Settings) -> tuple[Repository | None, CheckResult]:
-    """Opens the repository like a run; None with a failed check if that cannot be done."""
+    """Opens the repository as a run does; None with a failed check if that fails."""
     try:
         repository = open_repository(top, settings.environ)
         check_usable(repository, settings.environ)
     except GitError as error:
-        return None, failed("repository", str(error), "run git status there, and mend what it says")
+        return None, failed("repository", str(error), "run git status there for the cause")
     except TidegateError as error:
         return None, failed_as("repository", error)
     at = f"{repository.top} at {repository.head[:12]}"
@@ -87,7 +87,7 @@ def repository_at(top: Path, settings: Settings) -> tuple[Repository | None, Che
 
 
 def workspaces_of(settings: Settings, repository: Repository) -> tuple[Path | None, CheckResult]:
-    """Returns the folder of the workspaces, and the check that it can be written."""
+    """Returns the folder of the workspaces, and the check that it is writable."""
     try:
         root = workspace_root(settings.workspace.root, settings.environ, repository)
     except InputError as error:
@@ -101,7 +101,7 @@ def workspaces_of(settings: Settings, repository: Repository) -> tuple[Path | No
 
 
 def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:
-    """Runs the checks that need no backend; `network` allows them to ask the remote."""
+    """Runs the checks that need no backend. `network` allows them to contact the remote."""
     yield check_state(places)
     yield check_database(places.state_dir)
     yield check_halt(places.state_dir)
@@ -116,7 +116,7 @@ def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:
         yield check_history(places.repository)
         yield check_remote(settings, places.repository, network=network)
         survey = RepositoryInfo(settings.environ)
-        # Where the branch is not here, the check asks the remote for it.
+        # If the branch is not here, the check asks the remote for it.
         if ship.target and (network or survey.has_branch(top, ship.target)):
             yield from target_checks(top, survey, ship, ship.target)
         yield from shipping_checks(top, survey, ship, Shipping(ship.mode))
@@ -125,7 +125,7 @@ def check_places(places: Places, *, network: bool) -> Iterator[CheckResult]:
 
 
 def check_state(places: Places) -> CheckResult:
-    """Checks that the state folder can be written and lies in no workspace."""
+    """Checks that the state folder is writable and lies in no workspace."""
     state, root = places.state_dir, places.workspaces
     remedy = "name another folder with --state-dir or state_dir"
     try:
@@ -138,12 +138,12 @@ def check_state(places: Places) -> CheckResult:
         return failed("state", f"{state} lies in {root}, where agents work", remedy)
     if root is not None and root.resolve().is_relative_to(state):
         detail = f"agents work in {root}, inside of it"
-        return warned("state", detail, "set [workspace] root to a folder elsewhere")
-    return passed("state", str(state) if state.exists() else f"{state}, not made yet")
+        return warned("state", detail, "set [workspace] root to another folder")
+    return passed("state", str(state) if state.exists() else f"{state}, not created yet")
 
 
 def why_not_writable(folder: Path) -> str:
-    """Returns why `folder` cannot be written or made; "" if it can."""
+    """Returns the reason why `folder` is not writable, or ""."""
     there = nearest_folder(folder)
     if there != folder.absolute() and folder.exists():
         return f"{folder} is not a folder"
@@ -155,9 +155,9 @@ def why_not_writable(folder: Path) -> str:
 
 
 def check_database(state_dir: Path) -> CheckResult:
-    """Checks that a run can open the database; `tools/verify_state.py` reads all of it."""
+    """Checks that a run can open the database. `tools/verify_state.py` reads all of it."""
     database = state_dir / STATE_DB_FILENAME
-    detail = str(database) if database.exists() else "not made yet"
+    detail = str(database) if database.exists() else "not created yet"
     return tried("database", lambda: look(database), detail)
 
 
@@ -171,10 +171,10 @@ def check_halt(state_dir: Path) -> CheckResult:
 
 
 def check_tracker(path: Path) -> CheckResult:
-    """Checks the default tracker and the items to do in it."""
+    """Checks the default tracker and its items to do."""
     if not path.exists():
         made = typed("python", TOOLS / "init.py")
-        return warned("tracker", f"{path} is not there", f"{made} makes one, or name yours")
+        return warned("tracker", f"{path} does not exist", f"{made} creates it, or name yours")
     try:
         items = read_tracker_file(path).entries
     except InputError as error:
@@ -184,7 +184,7 @@ def check_tracker(path: Path) -> CheckResult:
     problems = [*tracker_problems(items), *(p for item in todo for p in validate_item(item))]
     if not problems:
         return passed("tracker", detail)
-    return warned("tracker", f"{detail}; {problems[0]}", f"{len(problems)} such: run a dry run")
+    return warned("tracker", f"{detail}; {problems[0]}", f"{len(problems)} in all: see a dry run")
 
 
 def check_copied(top: Path, paths: Sequence[str]) -> CheckResult:
@@ -192,32 +192,32 @@ def check_copied(top: Path, paths: Sequence[str]) -> CheckResult:
     gone = [path for path in paths if not (top / path).exists()]
     if not gone:
         return passed("copy", ", ".join(paths))
-    remedy = "make it, or take it out of [workspace] copy"
+    remedy = "create it, or remove it from [workspace] copy"
     return failed("copy", f"not in {top}: {', '.join(gone)}", remedy)
 
 
 def check_history(repository: Repository) -> CheckResult:
-    """Checks that the history is whole; comparisons of branches need it."""
+    """Checks that the history is complete, because comparisons of branches need it."""
     if not repository.shallow:
         return passed("history", "whole")
     remedy = "git fetch --unshallow; in CI, check out with fetch-depth: 0"
-    return warned("history", "a shallow clone: what came before is not there", remedy)
+    return warned("history", "a shallow clone, which lacks older commits", remedy)
 
 
 def check_remote(settings: Settings, repository: Repository, *, network: bool) -> CheckResult:
-    """Checks the remote for wave branches; with `network`, that it answers without a prompt."""
+    """Checks the remote for wave branches. With `network`, it must answer without a prompt."""
     try:
         remote = find_remote(repository, settings.environ, settings.ship.remote)
     except InputError as error:
         return failed("remote", str(error), "correct [ship] remote, or git remote add it")
     except (GitError, CannotRunError) as error:
-        return failed("remote", str(error), "mend the remotes that git config --list shows")
+        return failed("remote", str(error), "correct the remotes that git config --list shows")
     if remote is None:
         return passed("remote", "none: wave branches stay in this repository")
     if not network:
-        return passed("remote", f"{_shown(remote)}, not asked (--network asks it)")
+        return passed("remote", f"{_shown(remote)}, not contacted (--network contacts it)")
     problem = why_unreachable(remote, repository, settings.environ, REMOTE_TIMEOUT_S)
-    remedy = "log in so that git needs no prompt there, or mend the address"
+    remedy = "log in so that git needs no prompt there, or correct the address"
     detail = f"{_shown(remote)} does not answer: {problem}"
     return failed("remote", detail, remedy) if problem else passed("remote", _shown(remote))
 
@@ -227,6 +227,6 @@ def _shown(remote: Remote) -> str:
 
 
 def check_identity(settings: Settings) -> CheckResult:
-    """Reports the author of commits, which is never the user: git needs to know no name."""
+    """Reports the author of commits. It is never the user, so git needs no user name."""
     ship = settings.ship
     return passed("identity", f"commits are by {ship.bot_name} <{ship.bot_email}>")

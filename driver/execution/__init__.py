@@ -1,1 +1,1 @@
-"""The only door to other programs and to threads."""
+"""Starts all other programs and all threads."""

@@ -18,7 +18,7 @@ from state_store.documents.errors import ExitCode, StoppedByPolicyError
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-SIGNAL_GRACE_S = 1.6  # the user who pressed Ctrl-C is waiting
+SIGNAL_GRACE_S = 1.6  # short, because the user pressed Ctrl-C and waits
 
 
 class InterruptedWaveError(StoppedByPolicyError):
@@ -35,7 +35,8 @@ def exit_code_of(signal_number: int) -> ExitCode:
 
 
 class CancellationToken:
-    """Ends a wave. The first signal sets it, or a gate closes it; a signal comes first as cause."""
+    """Ends a wave. The first signal or a closed gate sets it. After both, the signal is the
+    cause."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
@@ -47,7 +48,7 @@ class CancellationToken:
 
     @property
     def is_set(self) -> bool:
-        """True once the wave is to end."""
+        """True after a signal or a closed gate."""
         return self.signal_number is not None or self._closed is not None
 
     @property
@@ -59,23 +60,23 @@ class CancellationToken:
 
     @property
     def grace_s(self) -> float:
-        """Seconds that running work may take to end. After half of them it is ended by force."""
+        """Seconds that running work may take to end. It is killed after half of them."""
         return SIGNAL_GRACE_S if self.signal_number is not None else self._grace_s
 
     def on_set(self, callback: Callable[[], None], *, only_by_signal: bool = False) -> None:
-        """Have `callback` called when the token is set; at once if it already is."""
+        """Call `callback` when the token is set, or now if it is set already."""
         self._callbacks.append((callback, only_by_signal))
         if self.signal_number is not None or (self._closed is not None and not only_by_signal):
             callback()
 
     def on_set_patiently(self, callback: Callable[[], None], patience_s: float) -> None:
-        """The same for work that may still end by itself: a signal calls `callback` at once, a
-        closed token after `patience_s` seconds, by `check_deadlines`."""
+        """Like `on_set`, for work that may still end by itself. A signal calls `callback` at once.
+        After a closed gate, `check_deadlines` calls it when `patience_s` seconds have passed."""
         self._patient.append((callback, patience_s))
         self.on_set(callback, only_by_signal=True)
 
     def check_deadlines(self) -> None:
-        """Run the callbacks whose patience is over by now."""
+        """Run the callbacks whose `patience_s` has passed."""
         if self._closed is None:
             return
         waited_s = time.monotonic() - self._closed_at
@@ -91,20 +92,20 @@ class CancellationToken:
             self.force()
 
     def close(self, why: StoppedByPolicyError, grace_s: float) -> None:
-        """End the wave for another reason than a signal. Only the first call counts."""
+        """End the wave because a gate closed. Only the first call counts."""
         if self._closed is None:
             self._grace_s, self._closed_at = grace_s, time.monotonic()
             self._closed = why
             self.force()
 
     def force(self) -> None:
-        """Run the callbacks again: work that was asked to end is then ended without any grace."""
+        """Run the callbacks a second time, which kills running work at once."""
         for callback, only_by_signal in tuple(self._callbacks):
             if self.signal_number is not None or not only_by_signal:
                 callback()
 
     def check(self) -> None:
-        """Raise the cause once the wave is to end."""
+        """Raise the cause if the token is set."""
         if (cause := self.cause) is not None:
             raise cause.with_traceback(None)  # one object, raised by many threads
 
@@ -114,8 +115,7 @@ def listening(stop: CancellationToken) -> Iterator[CancellationToken]:
     """Route the ending signals into `stop`; a second signal ends this process at once.
 
     A signal that was ignored when this process started, by `nohup` say, stays ignored. Ending at
-    once is safe: every running tree has a supervisor that ends it then, and all state is written
-    atomically.
+    once is safe: the supervisors then kill their trees, and all state is written atomically.
     """
 
     def handle(number: int, _frame: FrameType | None) -> None:

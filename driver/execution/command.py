@@ -1,4 +1,4 @@
-"""Commands and their ends as frozen data, with messages that explain them. No I/O.
+"""Commands and their results as frozen data, with error messages. No I/O.
 
 Also defines the environment of a child. `driver.execution.processes` runs commands.
 """
@@ -21,8 +21,8 @@ _PASSED_ON_WINDOWS = (
     *("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP"),
     *("USERPROFILE", "APPDATA", "LOCALAPPDATA"),
 )
-# With one of these, git in a child works on another repository than the one it stands in. The last
-# one makes a program of ours die on purpose, and is meant for this process only.
+# These variables make git in a child work on another repository than its current folder.
+# TIDEGATE_FAIL arms failure points, which are meant for this process only.
 _NEVER_PASSED = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR"),
     *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES"),
@@ -33,14 +33,14 @@ _NEVER_PASSED = (
 
 
 class Ending(StrEnum):
-    """The ways in which a run ends; only EXITED has an exit code."""
+    """How a run ended; only EXITED has an exit code."""
 
     EXITED = "exited"
     TIMED_OUT = "timed_out"
     SILENT = "silent"
     CANCELLED = "cancelled"
     COULD_NOT_START = "could_not_start"
-    LOST = "lost"  # the supervisor vanished, so nothing is known
+    LOST = "lost"  # the supervisor vanished, so the result is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Command:
     """A command to run. A shell runs a string `argv` (`shell_argv`).
 
     `env` is the complete environment. `output` is a path prefix: the whole text stays in
-    `<output>.out` and `<output>.err`. On time-out, on cancel, or after `silence_s` seconds without
-    output the tree gets `first_signal`, and KILL after `grace_s` more seconds. `keep_bytes` of each
-    stream are returned, half head and half tail. The streams are files: a command that opens
+    `<output>.out` and `<output>.err`. The tree gets `first_signal` on time-out, on cancel, and
+    after `silence_s` seconds without output. KILL follows `grace_s` seconds later. `keep_bytes` of
+    each stream are returned, half head and half tail. The streams are files: a command that opens
     `/dev/stdout` to write, not to append, empties it.
     """
 
@@ -68,11 +68,11 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The end of a run. `exit_code` is negative for a signal and None unless `ending` is EXITED.
+    """The result of a run. `exit_code` is negative for a signal, None unless `ending` is EXITED.
 
-    `survivors` counts the processes that outlived the leader (on time-out or cancel: the grace)
-    and had to be killed; `survivors_named` has `COMMAND (PID)` of the first ones. `reason` is a
-    sentence for every ending that has no exit code.
+    `survivors` counts the killed processes that outlived the leader (on time-out or cancel: the
+    grace). `survivors_named` has `COMMAND (PID)` of the first few. `reason` is a sentence if there
+    is no exit code.
     """
 
     ending: Ending
@@ -89,7 +89,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running tree; `pid` is its leader, `last_output_age_s` the time since its last output."""
+    """A running process tree. `pid` is the leader's, `last_output_age_s` the age of its last
+    output."""
 
     name: str
     pid: int
@@ -98,7 +99,7 @@ class Running:
 
 
 def unusable(command: Command) -> str:
-    """The reason why no system could run a command, as a sentence; "" if there is none."""
+    """The fault of a command that is invalid on every system, as a sentence; "" if it is valid."""
     if not command.argv:
         return "the command is empty"
     argv = (command.argv,) if isinstance(command.argv, str) else command.argv
@@ -114,10 +115,10 @@ def unusable(command: Command) -> str:
 
 
 def why_not(program: str, problem: OSError) -> str:
-    """The reason why a program did not start, as a sentence, with a remedy if one is known."""
+    """The reason why a program did not start, as a sentence, with the remedy if known."""
     known = {
         errno.ENOENT: "it was not found; install it or correct the name or PATH",
-        errno.EACCES: "it may not be executed; check its permissions",
+        errno.EACCES: "it is not executable; check its permissions",
         errno.ENOEXEC: "it is not a program for this system; a script needs a #! line",
         errno.E2BIG: "its arguments and environment are too long; pass text on stdin instead",
         errno.EMFILE: "too many files are open here; raise the limit or run fewer at once",
@@ -129,7 +130,7 @@ def why_not(program: str, problem: OSError) -> str:
 
 
 def could_not_run_reason(finished: Finished) -> str:
-    """The reason why a run says nothing about the work, as a sentence; "" when it does."""
+    """The reason why a run proves nothing about the work, as a sentence; "" if it has a result."""
     if finished.ending in (Ending.COULD_NOT_START, Ending.LOST):
         return finished.reason
     if finished.exit_code not in (NOT_FOUND, NOT_EXECUTABLE):
@@ -144,10 +145,11 @@ def child_environment(
     names: Iterable[str] = (),
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The complete environment of a child: a short list and `names` of `parent`, and `extra`.
+    """The complete environment of a child: standard variables and `names` from `parent`, and
+    `extra`.
 
-    A name that ends in `*` is a prefix. Variables that would point git elsewhere are never taken
-    from `parent`; `extra` comes from the engine and passes unchanged.
+    A name that ends in `*` is a prefix. Variables that would point git to another repository are
+    never taken from `parent`. `extra` comes from the engine and passes unchanged.
     """
     wanted = (*_PASSED, *(_PASSED_ON_WINDOWS if os.name == "nt" else ()), *names)
     passes, never = _Names(wanted), _Names(_NEVER_PASSED)
@@ -156,7 +158,7 @@ def child_environment(
 
 
 class _Names:
-    """A set of names given by patterns; fast, because every variable of every child is tested."""
+    """A set of names and prefixes. Fast, because it tests every variable of every child."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         whole, begun = list[str](), list[str]()

@@ -1,12 +1,12 @@
-"""The program that starts supervisors: a fork of it costs a fifth of starting a new Python.
+"""The program that starts supervisors: its fork takes a fifth of the time of a new Python.
 
-`supervised` starts one per owner, with `python -I -S`. It starts the supervisors and reports how
-each ended, because only their parent knows that a supervisor ended by itself. It does not read
-orders: they go from the orchestrator straight to the supervisor.
+`supervised` starts one fork server per owner, with `python -I -S`. It reports how each supervisor
+ended, because only the parent of a process knows that. It does not read orders: the orchestrator
+sends them straight to the supervisor.
 
-stdin, a socket: one byte for each run, which carries the run's own socket and its three streams;
-end-of-file when no more runs will come. To the run's socket, of which it keeps a copy until then:
-`could_not_start ERRNO`, and last `reaped CODE`, what the supervisor ended with.
+stdin is a socket: one byte for each run, which carries the run's own socket and its three streams;
+end-of-file after the last run. The fork server writes to the run's socket, of which it keeps a copy
+until the end: `could_not_start ERRNO`, and last `reaped CODE`, the exit status of the supervisor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import select
 import sys
 import time
-from _collections_abc import Callable  # so does the public module
+from _collections_abc import Callable  # as the public module does
 
 if not __package__:  # run as a file, isolated: import from the checkout, after what Python has
     sys.path.append(os.path.abspath(__file__ + "/../../.."))  # noqa: PTH100
@@ -36,15 +36,15 @@ class Supervisors:
 
     def __init__(self, adopt: Callable[[], bool]) -> None:
         self._adopt = adopt
-        adopt()  # processes of a supervisor that was killed
+        adopt()  # become the parent of the orphans of a killed supervisor
         self._requests = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, 0)
         self._signals = supervisor.wake_on(signal.SIGCHLD, signal.SIGCONT)
-        # Nothing is written here: a supervisor reads the end of `life` when this program is gone.
+        # Nothing is written here: supervisors read end-of-file from `life` when this program ends.
         self._life, self._alive = (end.detach() for end in _socket.socketpair())
         self._channels: dict[int, int] = {}
 
     def serve(self) -> None:
-        """Start supervisors on request, until no more requests can come and all have ended."""
+        """Start supervisors on request, until stdin is closed and all supervisors have ended."""
         sources = [self._signals, 0]
         while 0 in sources or self._channels:
             ready = select.select(sources, [], [])[0]
@@ -55,7 +55,7 @@ class Supervisors:
                 sources.remove(0)
 
     def _take(self) -> bool:
-        """Start one run; False when no more requests come."""
+        """Start one run; False at the end of the requests."""
         room, on_exec = _socket.CMSG_SPACE(GIVEN * FD_SIZE), getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
         try:
             request, attached, _, _ = self._requests.recvmsg(1, room, on_exec)
@@ -86,7 +86,7 @@ class Supervisors:
 
     def _become_supervisor(self, channel: int, streams: list[int]) -> None:
         wake = signal.set_wakeup_fd(-1)
-        for standard in (0, 1, 2):  # the last words of Python go to 2
+        for standard in (0, 1, 2):  # Python prints its last error to 2
             os.dup2(channel, standard, inheritable=False)
         for fd in (channel, wake, self._signals, self._alive, *self._channels.values()):
             os.close(fd)
@@ -96,7 +96,7 @@ class Supervisors:
         os._exit(0)  # nothing to clean up, and the orchestrator waits for this end
 
     def _collect(self) -> None:
-        """Collect dead children, report how supervisors among them ended, and end their orphans."""
+        """Collect dead children, report the end of each supervisor, and kill its orphans."""
         try:
             while (dead := os.waitpid(-1, os.WNOHANG)) != (0, 0):
                 channel = self._channels.pop(dead[0], None)
@@ -114,13 +114,13 @@ class Supervisors:
 
 
 def fds_in(data: bytes) -> list[int]:
-    """The descriptors in the ancillary data of a message."""
+    """The file descriptors in a message's ancillary data."""
     starts = range(0, len(data) - FD_SIZE + 1, FD_SIZE)
     return [int.from_bytes(data[at : at + FD_SIZE], sys.byteorder) for at in starts]
 
 
 def report(channel: int, text: str) -> None:
-    """Write to an orchestrator that may be gone."""
+    """Write to the orchestrator, which may have ended."""
     try:
         os.write(channel, text.encode())
     except ConnectionError:

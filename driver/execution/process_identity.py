@@ -1,7 +1,7 @@
-"""Identifies processes by more than their number, and finds them by a mark in their environment.
+"""Identifies processes beyond their number, and finds them by a variable in their environment.
 
-Reads `/proc` and signals; starts nothing. Without `/proc` a process is known by its number alone
-and none is found by mark: there a tree ends with its supervisor only.
+Reads `/proc` and sends signals; starts nothing. Without `/proc` a process is known by its number
+alone, and no process is found by a variable, so only its supervisor can end a tree.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """The unique identity of a process: number, start in clock ticks, boot, and the PID namespace
-    that the number belongs to, "" where that was not written down."""
+    """The unique identity of a process: number, start in clock ticks, boot and PID namespace. The
+    namespace is "" if it was not recorded."""
 
     pid: int
     started: int | None
@@ -32,7 +32,7 @@ class ProcessIdentity:
 
 
 def identity(pid: int) -> ProcessIdentity | None:
-    """The process with this number, None when there is none."""
+    """The identity of process `pid`; None if there is no such process."""
     if (_PROC / "self").exists():
         try:
             fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b") ")[2].split()
@@ -46,8 +46,7 @@ def identity(pid: int) -> ProcessIdentity | None:
 
 
 def is_alive(recorded: ProcessIdentity) -> bool | None:
-    """True if a recorded process still runs; None if its number is from another container, where it
-    says nothing."""
+    """True if a recorded process still runs; None if it belongs to another container."""
     me = identity(os.getpid())
     if (
         me is not None
@@ -59,24 +58,24 @@ def is_alive(recorded: ProcessIdentity) -> bool | None:
 
 
 def holder_name() -> str:
-    """The name of this process as a holder of leases, by which `is_gone` knows that it ended."""
+    """The name of this process as a holder of leases; `is_gone` reads it."""
     me = identity(os.getpid())
     mark = f"@{me.started or ''}-{me.boot[:_BOOT_CHARS]}-{_pid_namespace()}" if me else ""
     return get_instance_id() + mark
 
 
 def is_gone(holder: str) -> bool:
-    """True if a holder was a process of this machine's present boot and has ended."""
+    """True if the holder was a process of this machine's present boot and has ended."""
     return _lives(holder) is False
 
 
 def is_living(holder: str) -> bool:
-    """True if a holder is a process of this machine that has not ended."""
+    """True if the holder is a running process of this machine."""
     return _lives(holder) is True
 
 
 def _lives(holder: str) -> bool | None:
-    """None if this cannot be known: for another machine, another boot, or another container."""
+    """True if the holder still runs; None if unknown (other machine, boot or container)."""
     instance, _, mark = holder.partition("@")
     host, _, pid = instance.rpartition(":")[0].rpartition(":")
     started, _, rest = mark.partition("-")
@@ -91,8 +90,8 @@ def _lives(holder: str) -> bool | None:
 
 
 def _pid_namespace() -> str:
-    """The PID namespace of this process. Containers have their own, often below one host name and
-    always within one boot. "" where there is only one."""
+    """The PID namespace of this process; "" if the system has no namespaces. Containers have their
+    own, but share the boot and often the host name."""
     try:
         return "".join(filter(str.isdigit, (_PROC / "self" / "ns" / "pid").readlink().name))
     except OSError:
@@ -100,7 +99,7 @@ def _pid_namespace() -> str:
 
 
 def end_marked(variable: str, value: str) -> tuple[int, ...]:
-    """Kill the processes whose environment has `variable` with this value; returns their PIDs."""
+    """Kill the processes with `variable` set to `value`; returns their PIDs."""
     ended = []
     for pid in marked(variable, value):
         with suppress(ProcessLookupError, PermissionError):
@@ -110,7 +109,7 @@ def end_marked(variable: str, value: str) -> tuple[int, ...]:
 
 
 def marked(variable: str, value: str) -> tuple[int, ...]:
-    """The processes, but for this one, whose environment has `variable` with this value."""
+    """The other processes with `variable` set to `value` in their environment."""
     mark, found = f"{variable}={value}".encode(), list[int]()
     for folder in _PROC.glob("[0-9]*"):
         pid = int(folder.name)
@@ -121,7 +120,7 @@ def marked(variable: str, value: str) -> tuple[int, ...]:
 
 
 def users_of(folder: Path) -> tuple[int, ...]:
-    """The processes that work in a folder or below it; none are seen without `/proc`."""
+    """The processes whose current folder is `folder` or below it; empty without `/proc`."""
     found = []
     for process in _PROC.glob("[0-9]*"):
         with suppress(OSError):
@@ -131,7 +130,7 @@ def users_of(folder: Path) -> tuple[int, ...]:
 
 
 def _answers(pid: int) -> bool:
-    if os.name == "nt":  # signal 0 would end the process there
+    if os.name == "nt":  # on Windows signal 0 would end the process
         return True
     try:
         os.kill(pid, 0)

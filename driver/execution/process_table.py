@@ -1,6 +1,6 @@
-"""Lists the processes of this machine, from Linux's /proc or from `ps`, and signals them.
+"""Lists the processes of this machine, from /proc or from `ps`, and signals them.
 
-A signalled process may be gone. The supervisor and its caller decide which processes to end.
+A signalled process may have ended. The supervisor and its caller decide which processes to end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NAME_BYTES = 60
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below `pid`, zombies too; needs Linux's /proc."""
+    """All descendants of `pid`, zombies too; needs Linux's /proc."""
     found = children(pid)
     for child in found:  # grows while it is walked
         found += children(child)
@@ -22,29 +22,29 @@ def descendants(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """The direct children of a process, whichever of its threads started them."""
+    """The direct children of a process, of all its threads."""
     found: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib costs time and memory
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as listing:  # noqa: PTH123
                 found += map(int, listing.read().split())
     except OSError:
-        return found  # it ended while we looked
+        return found  # the process just ended
     return found
 
 
 def is_zombie(pid: int) -> bool:
-    """True for a process that is dead and only waits to be collected, or is gone."""
+    """True if the process is dead, collected by its parent or not."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123
             return stat.read().rpartition(b") ")[2][:1] in (b"Z", b"X")
     except OSError:
-        return os.path.isdir("/proc/self")  # noqa: PTH112 - elsewhere `ps` left zombies out already
+        return os.path.isdir("/proc/self")  # noqa: PTH112 - `ps` lists no zombies
 
 
 def name_of(pid: int) -> bytes:
-    """The start of a process's command line; b"" where this system does not have it."""
-    for source in ("cmdline", "comm"):  # the first is empty where the process wiped it
+    """The start of a process's command line; b"" if the system does not show it."""
+    for source in ("cmdline", "comm"):  # a process can empty its cmdline
         try:
             with open(f"/proc/{pid}/{source}", "rb") as source_file:  # noqa: PTH123
                 name = bytes(source_file.read(NAME_BYTES).replace(b"\0", b" ").strip())
@@ -71,7 +71,7 @@ def process_list() -> list[tuple[int, int, int]]:
 
 
 def listed_members(rows: list[tuple[int, int, int]], root: int, group: int) -> list[int]:
-    """The processes below `root`, those of the process group, and all descendants of these."""
+    """The descendants of `root` and of the members of the process group, and these members."""
     found = {pid for pid, parent, its_group in rows if its_group == group or parent == root}
     while new := {pid for pid, parent, _ in rows if parent in found} - found:
         found |= new
@@ -79,7 +79,7 @@ def listed_members(rows: list[tuple[int, int, int]], root: int, group: int) -> l
 
 
 def group_of(pid: int) -> int | None:
-    """The process group, or None when the process is gone or not ours to ask about."""
+    """The process group of `pid`; None if the process has ended or the system does not tell."""
     try:
         return os.getpgid(pid)
     except OSError:
@@ -87,7 +87,7 @@ def group_of(pid: int) -> int | None:
 
 
 def send(pid: int, number: int) -> None:
-    """Signal a process that may be gone, or may have become another user's."""
+    """Signal a process. It may have ended, or belong to another user by now."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -95,7 +95,7 @@ def send(pid: int, number: int) -> None:
 
 
 def send_group(group: int, number: int) -> None:
-    """Signal a process group that may be gone."""
+    """Signal a process group, which may have ended."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -103,7 +103,7 @@ def send_group(group: int, number: int) -> None:
 
 
 def stop_all(members: Callable[[], list[int]], deadline: float) -> set[int]:
-    """Stop all members until no new one shows up, or `deadline` (monotonic) has passed.
+    """Stop all members until no new member appears or `deadline` (monotonic) has passed.
 
     A fork bomb outruns one sweep of kills; a stopped process cannot fork.
     """

@@ -1,7 +1,7 @@
 """The process tree of a running command: its time limit, its end, and its result.
 
-A subclass starts the tree and reaches it: `supervised`, or the one in `processes` for systems
-without POSIX process control.
+A subclass starts and signals the tree: `supervised`, or `processes` on systems without POSIX
+process control.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from abc import ABC, abstractmethod
 from driver.execution.command import Command, Ending, Finished, Running, why_not
 from driver.execution.streams import Streams, kept_text
 
-# A supervisor needs at most its own kill limit after the grace; past this it is stuck.
+# After the grace a supervisor needs at most its own kill limit. If it takes longer, it is stuck.
 STUCK_AFTER_S = 3.0
 POLL_S = 1.0  # how late a waiting thread may notice that its supervisor is stuck
 
 
 class ProcessTree(ABC):
-    """The process tree of a running command, with its limits and the facts known about it."""
+    """The process tree of a running command, with its limits and known facts."""
 
     def __init__(self, command: Command, streams: Streams, name: str) -> None:
         self.command = command
@@ -42,18 +42,18 @@ class ProcessTree(ABC):
 
     @abstractmethod
     def _wait(self, timeout_s: float) -> bool:
-        """Wait for news; True once it is over."""
+        """Wait for the next event; True after the end of the tree."""
 
     @abstractmethod
     def _ask(self, order: bytes) -> None:
-        """Order the end of the tree, gently (`e`) or at once (`k`); returns without waiting."""
+        """Order the tree to end, with grace (`e`) or at once (`k`). Does not wait."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Make sure that nothing runs any more, and release the resources of this tree."""
+        """Kill whatever still runs, and release the resources of this tree."""
 
     def follow(self) -> None:
-        """Wait for the end, and order it when a limit has passed."""
+        """Wait for the end of the tree, and order it when a limit is reached."""
         while (now := time.monotonic()) < self._give_up_at:
             left = self._left(now)
             if left <= 0:
@@ -63,12 +63,12 @@ class ProcessTree(ABC):
                 break
 
     def _left(self, now: float) -> float:
-        """Seconds until a limit is reached, which is then noted; infinite after that."""
+        """Seconds until the next limit. Records a limit that is reached; infinite after that."""
         if self._over_limit or self._asked:
             return math.inf
         left, ending = self._limit_at - now, Ending.TIMED_OUT
         if (silence_s := self.command.silence_s) is not None:
-            # By our own clock: the files' one jumps when a machine wakes from its sleep.
+            # By the monotonic clock: the clock of the files jumps when a machine wakes from sleep.
             printed = self._streams.last_written()
             if printed != self._printed:
                 self._printed, self._printed_at = printed, now
@@ -79,7 +79,7 @@ class ProcessTree(ABC):
         return left
 
     def end(self) -> None:
-        """Order the end; a second call orders it at once. Safe in a signal handler."""
+        """Order the end of the tree; a second call kills it. Safe in a signal handler."""
         with self._lock:
             if not self._open:
                 return
@@ -89,18 +89,18 @@ class ProcessTree(ABC):
             self._give_up_at = min(self._give_up_at, limit)
 
     def close(self) -> None:
-        """Release the tree, which ends it if it still runs."""
+        """Release the tree, and kill it if it still runs."""
         with self._lock:
             self._open = False
         self._release()
 
     def seen(self) -> Running | None:
-        """This tree for `Processes.running`; None before its leader started and after its end."""
+        """This tree for `Processes.running`; None before its leader starts and after its end."""
         with self._lock:
             if not self._open or "started" not in self.facts:
                 return None
             printed = self._streams.last_written()
-        age = max(0.0, time.time() - printed)  # a wall clock may step back
+        age = max(0.0, time.time() - printed)  # the wall clock may step back
         return Running(self._name, self.facts["started"], self.started, age)
 
     def finished(self) -> Finished:
@@ -142,15 +142,15 @@ class ProcessTree(ABC):
         if self._asked:
             return Ending.CANCELLED, f"cancelled{also}"
         if "ending" in self.facts:
-            return Ending.LOST, "its supervisor was told to end it from elsewhere, or left alone"
+            return Ending.LOST, "another process made its supervisor end it"
         fault = "ended unexpectedly" if "supervisor" in self.facts else "did not start"
         words = f": {self._last_words}" if self._last_words else ""
         return Ending.LOST, f"its supervisor {fault}{words}"
 
 
 def why_not_started(command: Command, problem: OSError) -> str:
-    """The reason why a command did not start, with the program or the missing folder."""
-    # On POSIX a string has become the arguments of a shell before it comes here.
+    """The reason why a command did not start. Names the program or the missing folder."""
+    # On POSIX a string has already become the arguments of a shell.
     program = "cmd.exe" if isinstance(command.argv, str) else command.argv[0]
     if not command.cwd.is_dir():
         return f"cannot start {program}: the folder {command.cwd} does not exist"

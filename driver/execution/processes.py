@@ -1,8 +1,8 @@
-"""Runs other programs; all of them start here or, through the fork server, in `supervised`.
+"""Runs other programs, directly or through `supervised` and the fork server.
 
-`capture` is for short trusted helpers such as git. `Processes.run` is for agents and tests: it
-ends the whole tree on time-out, on cancel and with this process, and never blocks on the output of
-the tree. `supervisor` handles the processes below the leader. Judges no result.
+`capture` is for short trusted helpers such as git. `Processes.run` is for agents and tests: it ends
+the whole tree on time-out, on cancel and with this process, and never blocks on its output.
+`supervisor` handles the processes below the leader. Does not judge results.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DRAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The end of a short, trusted helper program; both streams whole, as bytes."""
+    """The result of a trusted helper program, with the whole of both streams as bytes."""
 
     argv: tuple[str, ...]
     exit_code: int
@@ -76,8 +76,8 @@ def capture(
 ) -> Captured:
     """Run a trusted program such as git and return its output.
 
-    Raises FileNotFoundError when the program is missing. Agents and tests are run by
-    `Processes.run`, which can end a whole tree.
+    Raises FileNotFoundError if the program is missing. For agents and tests use `Processes.run`,
+    which can end a whole tree.
     """
     with subprocess.Popen(
         list(argv),
@@ -102,9 +102,9 @@ def capture(
 
 
 def shell_argv(command: str) -> tuple[str, ...]:
-    """The arguments that run a string in a shell where a pipe fails if any part of it fails.
+    """The arguments that run a string in a shell with `pipefail`.
 
-    Without a shell that knows `pipefail`, `sh` runs it; on Windows `cmd.exe` does.
+    If no shell has `pipefail`, `sh` runs the string; on Windows `cmd.exe` does.
     """
     return (*_shell(), command)
 
@@ -122,10 +122,10 @@ def _shell() -> tuple[str, ...]:
 
 
 class Processes:
-    """The running trees of one owner.
+    """The running process trees of one owner.
 
-    Thread safe; `cancel` and `running` are safe in a signal handler: the only locks they take are
-    re-entrant, one per tree, and no thread waits while holding one. `supervised=False` is for
+    Thread safe. `cancel` and `running` are safe in a signal handler: they take only re-entrant
+    locks, one per tree, and no thread waits while it holds a lock. `supervised=False` is for
     systems without POSIX process control: trees are ended, but survivors are not found.
     """
 
@@ -135,7 +135,7 @@ class Processes:
         self._cancelled = False
 
     def run(self, command: Command, *, name: str = "") -> Finished:
-        """Run a command to its end and return its result; its faults raise nothing."""
+        """Run a command to its end and return its result. Does not raise if the command fails."""
         began = time.monotonic()
         if self._cancelled:
             return _without_exit(Ending.CANCELLED, "cancelled before it was started")
@@ -158,18 +158,18 @@ class Processes:
             return _without_exit(Ending.COULD_NOT_START, why_not_started(command, problem))
 
     def make_ready(self) -> None:
-        """Let the next run start sooner, if there is other work to do until then."""
+        """Start the fork server early, so that the next run starts sooner."""
         if self._fork_server is not None and not self._cancelled:
             self._fork_server.make_ready()
 
     def cancel(self) -> None:
-        """End every running tree and start no further one; a second call gives no grace."""
+        """End every running tree and start no more. A second call kills at once."""
         self._cancelled = True
         for tree in tuple(self._trees.values()):
             tree.end()
 
     def running(self) -> tuple[Running, ...]:
-        """The trees that run at this moment, oldest first."""
+        """The running trees, oldest first."""
         seen = [tree.seen() for tree in tuple(self._trees.values())]
         return tuple(running for running in seen if running is not None)
 
@@ -185,7 +185,7 @@ class Processes:
 
 
 class _Unsupervised(ProcessTree):
-    """A tree whose leader is a child of this process: all that is possible on Windows."""
+    """A tree without supervisor, for Windows: its leader is a child of this process."""
 
     def __init__(self, command: Command, streams: Streams, name: str) -> None:
         super().__init__(command, streams, name)
@@ -210,7 +210,7 @@ class _Unsupervised(ProcessTree):
         return "exit" in self.facts
 
     def _ask(self, order: bytes) -> None:
-        del order  # Windows has no gentle way
+        del order  # Windows can only kill
         if self._child.returncode is None:
             self.facts["ending"] = 1
             _end_tree(self._child.pid)

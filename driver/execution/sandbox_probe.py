@@ -1,6 +1,6 @@
-"""Finds out by which means this machine can confine an agent: the levels and the probe.
+"""Finds the strongest sandbox that this machine can give an agent.
 
-Confines nothing. `look` finds the facts by trying them out; `choose` does no I/O.
+Confines nothing. `look` tries each kind of sandbox; `choose` does no I/O.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SYS_LANDLOCK_CREATE_RULESET = 444
 _LANDLOCK_CREATE_RULESET_VERSION = 1
 _NUMBERED_OTHERWISE = ("alpha", "mips")
 
-# Inside: one file that may be written, one that may not, and a port that may not be reached.
+# In the sandbox: a file that is writable, a file that is not, and a port that is unreachable.
 _PROBE = """
 import socket, sys
 inside, outside, port = sys.argv[1:]
@@ -45,8 +45,8 @@ except OSError:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts of a probe. `bwrap` is the program that passed its trial, "" when none did, and
-    then `bwrap_problem` says why; `landlock_abi` is 0 where the kernel has none."""
+    """The facts of a probe. `bwrap` is a working bwrap, or "" with the reason in `bwrap_problem`.
+    `landlock_abi` is 0 if the kernel has no Landlock."""
 
     bwrap: str = ""
     bwrap_problem: str = ""
@@ -65,8 +65,8 @@ def choose(facts: Facts) -> str:
 
 
 def look(environ: Mapping[str, str], avoid: Iterable[Path] = ()) -> Facts:
-    """Find the facts by running bwrap and asking the kernel. Programs in `avoid`, folders that
-    agents can write, do not count."""
+    """Run bwrap and ask the kernel. Ignores programs in `avoid`, the folders that agents can
+    write."""
     program, problem = "", "it is a program for Linux"
     if sys.platform == "linux":
         program = program_outside(BWRAP, environ.get("PATH", os.defpath), avoid) or ""
@@ -81,7 +81,7 @@ def look(environ: Mapping[str, str], avoid: Iterable[Path] = ()) -> Facts:
 
 
 def program_outside(name: str, path: str, avoid: Iterable[Path]) -> str | None:
-    """The first program of this name on `path` that does not lie in a folder of `avoid`."""
+    """The first program called `name` on `path` that lies in no folder of `avoid`."""
     forbidden = [folder.resolve() for folder in avoid]
     for entry in path.split(os.pathsep):
         found = shutil.which(name, path=entry) if Path(entry).is_absolute() else None
@@ -92,7 +92,7 @@ def program_outside(name: str, path: str, avoid: Iterable[Path]) -> str | None:
 
 
 def bwrap_argv(program: str, writable: Path, inner: Iterable[str]) -> tuple[str, ...]:
-    """`inner` with the whole system read-only, `writable` writable, and no network but its own."""
+    """The command that runs `inner` with only `writable` writable and a network of its own."""
     return (
         *(program, "--unshare-all", "--die-with-parent", "--new-session"),
         *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
@@ -101,7 +101,7 @@ def bwrap_argv(program: str, writable: Path, inner: Iterable[str]) -> tuple[str,
 
 
 def _why_not_confining(program: str, environ: Mapping[str, str]) -> str:
-    """Try bwrap out: "" if its probe could neither write outside nor reach the network."""
+    """The reason why `bwrap` does not confine a probe; "" if it does."""
     with scratch_folder() as folder, socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         writable, outside = folder / "in", folder / "outside"
@@ -122,12 +122,12 @@ def _why_not_confining(program: str, environ: Mapping[str, str]) -> str:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             return "timed out" if done.timed_out else (lines or [f"exit {done.exit_code}"])[-1]
         if outside.exists():
-            return "it let a file outside be written"
+            return "a program in it could write a file outside"
         try:
             server.accept()[0].close()
         except BlockingIOError:
             return ""
-        return "it let the network be reached"
+        return "a program in it could reach the network"
 
 
 def _landlock_abi() -> int:

@@ -1,7 +1,7 @@
-"""The three streams of a run, as files, and the bounded text that is kept of them.
+"""The three streams of a run, as files, and the bounded text kept of each.
 
-They are files, not pipes: the child goes on although nothing reads them, and a grandchild that
-keeps one open cannot block this process. Starts and ends no process.
+Files do not block the child if nothing reads them, and a grandchild that keeps a file open cannot
+block this process. Starts and ends no process.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pathlib import Path
 
 from driver.execution.command import Command
 
-_CONTINUATIONS = bytes(range(0x80, 0xC0))  # every byte of a UTF-8 character but its first
+_CONTINUATIONS = bytes(range(0x80, 0xC0))  # the bytes after the first of a UTF-8 character
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """The open files; the paths are None when only the text in memory will remain."""
+    """The open files. The paths are None if only the text in memory is kept."""
 
     stdin: FileIO
     stdout: FileIO
@@ -32,20 +32,20 @@ class Streams:
     stderr_file: Path | None
 
     def fds(self) -> tuple[int, int, int]:
-        """The descriptors in the order of their numbers in the child."""
+        """The file descriptors of stdin, stdout and stderr."""
         return self.stdin.fileno(), self.stdout.fileno(), self.stderr.fileno()
 
     def last_written(self) -> float:
-        """The time at which an output last grew, in seconds of the wall clock."""
+        """The time of the last output, in seconds of the wall clock."""
         return max(os.fstat(file.fileno()).st_mtime for file in (self.stdout, self.stderr))
 
     def writers(self) -> list[int]:
-        """The processes that have these files as output, where /proc shows them."""
+        """The processes that have these files open as output, if /proc shows them."""
         ours = [os.fstat(file.fileno()) for file in (self.stdout, self.stderr)]
         pids = [path.name for path in Path("/proc").glob("[0-9]*")]
         found = set[int]()
         for pid, number in itertools.product(pids, (1, 2)):
-            with suppress(OSError):  # it ended meanwhile, or is another user's
+            with suppress(OSError):  # the process has ended, or belongs to another user
                 printed = Path(f"/proc/{pid}/fd/{number}").stat()
                 if any(os.path.samestat(printed, file) for file in ours):
                     found.add(int(pid))
@@ -54,7 +54,7 @@ class Streams:
 
 @contextmanager
 def open_streams(command: Command) -> Iterator[Streams]:
-    """The streams for one run of `command`; raises OSError if they cannot be created."""
+    """Create the streams for one run of `command`. Raises OSError."""
     prefix = command.output
     out, err = (None if prefix is None else Path(f"{prefix}{end}") for end in (".out", ".err"))
     with _input(command.stdin) as stdin, _output(out) as stdout, _output(err) as stderr:
@@ -62,14 +62,14 @@ def open_streams(command: Command) -> Iterator[Streams]:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write to the last byte, however little the system takes at once."""
+    """Write all of `data`, in as many steps as the system needs."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
 
 
 def kept_text(stream: FileIO, keep_bytes: int, file: Path | None) -> str:
-    """The whole text when it is at most `keep_bytes` long, else its head and its tail.
+    """The whole text if it has at most `keep_bytes` bytes, else its head and its tail.
 
     Memory is bounded by `keep_bytes` whatever the size of the file.
     """
@@ -84,7 +84,7 @@ def kept_text(stream: FileIO, keep_bytes: int, file: Path | None) -> str:
 def join_cut(head: bytes, tail: bytes, size: int, file: Path | None) -> str:
     """Head and tail of a text of `size` bytes, with a line between them that counts the rest.
 
-    A character that a cut went through is left out rather than shown as damaged.
+    A character that was cut in two is left out.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     shown = decoder.decode(head)
@@ -114,7 +114,7 @@ def _read_at(stream: FileIO, start: int, size: int) -> bytes:
 
 
 def _input(text: bytes) -> FileIO:
-    """A file to read `text` from: a pipe could block when the child does not read."""
+    """A file that holds `text`. A pipe would block if the child does not read."""
     if not text:
         return Path(os.devnull).open("rb", buffering=0)
     stdin = _nameless()
@@ -126,17 +126,17 @@ def _input(text: bytes) -> FileIO:
 def _output(path: Path | None) -> FileIO:
     if path is None:
         file = _nameless()
-        if os.name != "nt":  # two writers with a position each would overwrite one another
+        if os.name != "nt":  # two writers with separate positions would overwrite each other's text
             import fcntl  # noqa: PLC0415 - there is none on Windows
 
             fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
         return file
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # never write through a link that was left there
+    path.unlink(missing_ok=True)  # never write through an old link
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
     return FileIO(os.open(path, flags, 0o600), "r+")
 
 
 def _nameless() -> FileIO:
-    # Nothing to remove afterwards, not even when this process is killed.
+    # A temporary file without a name leaves nothing, even if this process is killed.
     return tempfile.TemporaryFile(buffering=0)

@@ -1,7 +1,7 @@
-"""Process trees below a supervisor, and the fork server that starts the supervisors of one owner.
+"""Supervised process trees, and the fork server that starts the supervisors of one owner.
 
-This is the orchestrator's side of `fork_server` and `supervisor`: orders go out, facts come in. A
-supervisor's facts are believed only after the fork server saw it end by itself.
+This is the orchestrator's side of `fork_server` and `supervisor`: it sends orders and receives
+facts. It believes a supervisor's facts only after the fork server saw the supervisor end by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from driver.execution.process_tree import STUCK_AFTER_S, ProcessTree
 from driver.execution.streams import Streams
 from driver.terminal.safe_text import safe_line
 
-# Generous, because many forks may wait for few processors; a stopped fork server is woken.
+# Generous, because many forks may wait for few processors. A stopped fork server is continued.
 START_LIMIT_S = 30.0
 LEAVE_S = 1.0  # for a fork server to end by itself
 _FACT = re.compile(
@@ -38,20 +38,20 @@ _SURVIVOR = re.compile(rb"survivor (\d{1,10}) (-|(?:[0-9a-f]{2})+)")
 
 
 class ForkServer:
-    """The program that starts the supervisors of one owner, started when it is first needed.
+    """The process that starts the supervisors of one owner. It is started at its first use.
 
-    Thread safe. It ends with this object, with the interpreter, and when the orchestrator is
-    killed. If another process ends it, the next run starts a new one.
+    Thread safe. The fork server ends with this object, with the interpreter, and if the
+    orchestrator is killed. If another process ends it, the next run starts a new fork server.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # no signal handler takes it
+        self._lock = threading.Lock()  # never taken by a signal handler
         self._requests: socket.socket | None = None
         self._wake = _nothing
         self._leave = _nothing
 
     def supervise(self, streams: Streams) -> socket.socket:
-        """Start a supervisor that waits for its order at the socket returned; may raise OSError."""
+        """Start a supervisor; returns the socket for its order. Raises OSError."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -62,17 +62,17 @@ class ForkServer:
         return ours
 
     def make_ready(self) -> None:
-        """Start it already, because it is needed soon."""
+        """Start the fork server before its first use."""
         with self._lock, suppress(OSError):  # the run that needs it reports the error
             if self._requests is None:
                 self._start()
 
     def wake(self) -> None:
-        """Let it continue, in case another process stopped it."""
+        """Continue the fork server, in case another process stopped it."""
         self._wake()
 
     def last_words(self) -> str:
-        """The last line that a failed fork server printed, "" when there is none."""
+        """The last line that a failed fork server printed, or ""."""
         printed = b""
         if self._requests is not None:
             with suppress(OSError):
@@ -84,7 +84,7 @@ class ForkServer:
             if self._requests is None or not _sent(self._requests, fds):
                 self._start()
                 assert self._requests
-                _sent(self._requests, fds)  # if this one is gone too, the run is lost
+                _sent(self._requests, fds)  # if the new fork server has ended too, the run is lost
 
     def _start(self) -> None:
         self._requests = None
@@ -115,14 +115,14 @@ def _program(requests: int) -> subprocess.Popen[bytes]:
 
 
 def _sent(requests: socket.socket, fds: tuple[int, ...]) -> bool:
-    with suppress(ConnectionError, TimeoutError):  # it is gone, or stuck
+    with suppress(ConnectionError, TimeoutError):  # the fork server has ended, or is stuck
         socket.send_fds(requests, [b"r"], fds)
         return True
     return False
 
 
 def _nothing() -> None:
-    """Stands for waking and ending the fork server before it was started."""
+    """Does nothing: wakes and ends a fork server that was not started."""
 
 
 def _leave(requests: socket.socket, child: subprocess.Popen[bytes]) -> None:
@@ -135,14 +135,14 @@ def _leave(requests: socket.socket, child: subprocess.Popen[bytes]) -> None:
 
 @cache
 def _server_environment() -> dict[str, str]:
-    # Else empty, because the tree can read it in /proc. A relocated Python finds its library by it.
+    # A relocated Python finds its library by these. No other variable, as the tree can read /proc.
     library = Path(sys.base_exec_prefix, "lib")
     found = any(library.glob("libpython3*.so*"))
     return {"LD_LIBRARY_PATH": str(library)} if found else {}
 
 
 class Supervised(ProcessTree):
-    """A tree below a supervisor; orders and facts go through one socket."""
+    """A process tree with a supervisor. One socket carries orders and facts."""
 
     def __init__(self, command: Command, streams: Streams, name: str, starter: ForkServer) -> None:
         super().__init__(command, streams, name)
@@ -154,7 +154,7 @@ class Supervised(ProcessTree):
         self._channel.settimeout(START_LIMIT_S)
         self._poll = select.poll()
         self._poll.register(self._channel, select.POLLIN)
-        with suppress(ConnectionError, TimeoutError):  # shows as a run that is lost
+        with suppress(ConnectionError, TimeoutError):  # the run will end as LOST
             self._channel.sendall(_order(command))
 
     def _wait(self, timeout_s: float) -> bool:
@@ -169,7 +169,7 @@ class Supervised(ProcessTree):
                 self._learn(known[1].decode(), int(known[2]))
             elif survivor := _SURVIVOR.fullmatch(line):
                 self.survivors.append(_named(int(survivor[1]), survivor[2]))
-            else:  # the last words of a supervisor that failed
+            else:  # an error message of the supervisor
                 self._last_words = line.decode("utf-8", "replace").strip()
         self._over = not received
         if self._over and "supervisor" not in self.facts:
@@ -179,11 +179,11 @@ class Supervised(ProcessTree):
     def _read(self) -> bytes:
         try:
             return self._channel.recv(65_536)
-        except ConnectionResetError:  # it ended before it had read the whole order
+        except ConnectionResetError:  # the supervisor ended before it read the whole order
             return b""
 
     def _learn(self, fact: str, value: int) -> None:
-        """Note a fact. The first one ends the limit of the start, the last sets that of the end."""
+        """Record a fact. The first fact ends the start limit; the last fact sets the end limit."""
         self.facts[fact] = value
         with self._lock:
             if fact == "supervisor" and not self._asked:
@@ -202,8 +202,8 @@ class Supervised(ProcessTree):
         limit = min(self._give_up_at, time.monotonic() + patience)
         while not self._over and (left := limit - time.monotonic()) > 0:
             self._wait(left)
-        # The facts of a supervisor count only if it ended by itself, because the processes that it
-        # supervises may be able to kill it.
+        # The facts of a supervisor count only if it ended by itself: its own tree may be able to
+        # kill it.
         if self.facts.get("reaped") != 0:
             self._abandon()
         self._channel.close()
@@ -211,9 +211,9 @@ class Supervised(ProcessTree):
     def _abandon(self) -> None:
         self.facts.pop("exit", None)
         leader = self.facts.get("started", 0)
-        ended = self._over or "reaped" in self.facts  # its number may be another's by now
+        ended = self._over or "reaped" in self.facts  # its PID may be reused by now
         its_supervisor = 0 if ended else self.facts.get("supervisor", 0)
-        # A process may kill the supervisor before the leader is known here, so writers count too.
+        # A process may kill the supervisor before the leader is known, so kill the writers too.
         roots = {its_supervisor, leader, *self._streams.writers()} - {0}
         found = {pid for root in roots for pid in (root, *process_table.descendants(root))}
         if leader > 1:
@@ -225,7 +225,7 @@ class Supervised(ProcessTree):
 
 
 def _named(pid: int, name_in_hex: bytes) -> str:
-    """`COMMAND (PID)`; the command line comes from an agent, so it is made safe to print."""
+    """`COMMAND (PID)`, safe to print, because an agent chose the command line."""
     name = b"" if name_in_hex == b"-" else bytes.fromhex(name_in_hex.decode())
     return f"{safe_line(name.decode('utf-8', 'replace')) or 'a process'} ({pid})"
 

@@ -1,13 +1,13 @@
-"""Supervises one process tree, and leaves nothing of it behind.
+"""Supervises one process tree, and ends every process of it.
 
 The fork server forks a process for each run, which calls `main`. The supervisor starts the leader,
-adopts orphans and ends the tree; time limits are the orchestrator's, and output goes into files.
+adopts orphans and ends the tree. The orchestrator watches the time limits. Output goes into files.
 
-stdin, a socket: twelve digits, then that many bytes of order (`Order`). After it the byte `e` ends
-the tree gently, `k` at once, and end-of-file (the orchestrator died) within half a second.
-stdout, the same socket: lines `supervisor PID`, `started PID` or `could_not_enter ERRNO` (the
-folder) or `could_not_start ERRNO`; `ending 1` when it was not the leader's own end; `exit CODE`
-(negative for a signal), `survivor PID HEX` (its command line) for each of the first, `survivors N`,
+stdin is a socket: twelve digits, then that many bytes of order (`Order`). After the order the byte
+`e` ends the tree with grace, `k` at once, and end-of-file (the orchestrator died) within half a
+second. stdout is the same socket: lines `supervisor PID`, `started PID` or `could_not_enter ERRNO`
+(the folder) or `could_not_start ERRNO`; `ending 1` if the leader did not end by itself; `exit CODE`
+(negative for a signal), `survivor PID HEX` (its command line) for the first few, `survivors N`,
 `left N` (could not be ended).
 """
 
@@ -20,7 +20,7 @@ import os
 import select
 import sys
 import time
-from _collections_abc import Callable  # so does the public module
+from _collections_abc import Callable  # as the public module does
 
 from driver.execution.process_table import (
     descendants,
@@ -36,8 +36,8 @@ from driver.execution.process_table import (
 
 PR_SET_CHILD_SUBREAPER = 36
 HEADER_DIGITS = 12
-# A helper that notices the end of its parent (a resource tracker, the other side of a pipe) gets
-# this long to end by itself before it counts as left running.
+# A helper process that ends after its parent (a resource tracker, the other side of a pipe) gets
+# this long before it counts as left running.
 SETTLE_S = 0.5
 ORPHANED_GRACE_S = 0.5
 KILL_LIMIT_S = 2.0
@@ -51,7 +51,7 @@ ENDED_BY_SIGNAL = "signal"
 
 
 class Order:
-    """A command to run: fields joined by NUL, which no argument and no variable can hold."""
+    """A command to run. Its fields are joined by NUL, which no argument or variable can hold."""
 
     def __init__(self, fields: list[bytes]) -> None:
         self.first_signal = int(fields[0])
@@ -63,7 +63,7 @@ class Order:
 
 
 class Inbox:
-    """All that can wake the supervisor: its orders, signals, and the end of the fork server."""
+    """Waits for orders, for signals and for the end of the fork server."""
 
     def __init__(self, fork_server: int) -> None:
         self._fork_server = fork_server
@@ -71,7 +71,7 @@ class Inbox:
         self._sources = [self._signals, 0, fork_server]
 
     def wait(self, timeout_s: float | None) -> str:
-        """The reason why the tree has to end; "" for a signal of a child and for none."""
+        """The reason to end the tree; "" after a child's signal or at the time limit."""
         ready = select.select(self._sources, [], [], timeout_s)[0]
         asked = self._order() if 0 in ready else ""
         if self._fork_server in ready:
@@ -81,7 +81,7 @@ class Inbox:
         return asked or (ENDED_BY_SIGNAL if numbers - {signal.SIGCHLD} else "")
 
     def _order(self) -> str:
-        """The order that has arrived; end-of-file means that the orchestrator died."""
+        """The byte that has arrived; end-of-file means that the orchestrator died."""
         given = read(64)
         if not given:
             self._sources.remove(0)
@@ -90,8 +90,8 @@ class Inbox:
 
 
 def wake_on(*numbers: int) -> int:
-    """A descriptor on which a byte arrives with each of these signals."""
-    # Sockets, because a pipe can be opened by others through /proc, and read empty or held open.
+    """A file descriptor that receives a byte at each of these signals."""
+    # Sockets, because other processes can open a pipe through /proc, and read it or hold it open.
     signals, wake = (end.detach() for end in _socket.socketpair())
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -101,9 +101,9 @@ def wake_on(*numbers: int) -> int:
 
 
 class Tree:
-    """The leader and all that descends from it.
+    """The leader and all its descendants.
 
-    When `adopting`, orphans become our children, so "no child left" is "no descendant left".
+    If `adopting`, orphans become children of this process, so no child means no descendant.
     """
 
     def __init__(self, leader: int, adopting: bool) -> None:
@@ -112,7 +112,7 @@ class Tree:
         self.exit_code: int | None = None
 
     def gone(self) -> bool:
-        """Collect dead children; returns True if nothing is left."""
+        """Collect dead children; True if no process is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -124,13 +124,13 @@ class Tree:
                 self.exit_code = os.waitstatus_to_exitcode(status)
 
     def members(self) -> list[int]:
-        """The living processes, as far as this system shows them."""
+        """The living processes that this system shows."""
         if self.adopting:
             return descendants(os.getpid())
         return listed_members(process_list(), os.getpid(), self.leader)
 
     def signal_once(self, number: int) -> None:
-        """Signal the leader's group, and each member outside it, so that none gets it twice."""
+        """Signal the leader's group and each member outside it, each process once."""
         outside = [pid for pid in self.members() if group_of(pid) != self.leader]
         if self.exit_code is None:
             send_group(self.leader, number)
@@ -138,7 +138,7 @@ class Tree:
             send(pid, number)
 
     def kill(self, inbox: Inbox) -> tuple[dict[int, bytes], int]:
-        """Kill until nothing is left; returns the victims but the leader, and how many remain."""
+        """Kill all processes. Returns the victims except the leader, and the number that remain."""
         killed: dict[int, bytes] = {}
         deadline = time.monotonic() + KILL_LIMIT_S
         while not self.gone():
@@ -155,7 +155,7 @@ class Tree:
 
 
 def way_to_adopt() -> Callable[[], bool]:
-    """A function that makes its caller the parent of every orphan below it; False if it cannot."""
+    """A function that makes its caller the parent of orphaned descendants; False if it fails."""
     if sys.platform != "linux" or not os.path.exists(  # noqa: PTH110
         f"/proc/self/task/{os.getpid()}/children"
     ):
@@ -169,14 +169,14 @@ def way_to_adopt() -> Callable[[], bool]:
 
 
 def read_order() -> Order | None:
-    """The order from stdin and not one byte more; None at end-of-file."""
+    """Read the order from stdin, and no byte after it; None at end-of-file."""
     header = read_exactly(HEADER_DIGITS)
     body = read_exactly(int(header)) if header else b""
     return Order(body.split(b"\0")) if body else None
 
 
 def read_exactly(size: int) -> bytes:
-    """`size` bytes of stdin, or b"" when it ended before."""
+    """`size` bytes of stdin; b"" if it ends early."""
     got = b""
     while len(got) < size:
         chunk = read(size - len(got))
@@ -190,23 +190,23 @@ def read(size: int) -> bytes:
     """Read at most `size` bytes from stdin; b"" at its end."""
     try:
         return os.read(0, size)
-    except ConnectionResetError:  # the other side ended before it had read all facts
+    except ConnectionResetError:  # the orchestrator ended before it read all facts
         return b""
 
 
 def candidates(program: bytes, search_path: bytes) -> list[bytes]:
-    """The paths at which execvp would look for a program."""
+    """The paths that execvp would try."""
     if b"/" in program:
         return [program]
     return [(folder or b".") + b"/" + program for folder in search_path.split(b":")]
 
 
 def start(order: Order, streams: list[int]) -> int:
-    """Start the leader in a session of its own, holding its three streams only; OSError if not."""
+    """Start the leader in a new session with its three streams. Raises OSError."""
     denied: OSError | None = None
     for program in candidates(order.argv[0], order.env.get(b"PATH", os.fsencode(os.defpath))):
         try:
-            os.stat(program)  # noqa: PTH116 - much cheaper than a start that fails
+            os.stat(program)  # noqa: PTH116 - much cheaper than a failed start
             return os.posix_spawn(
                 program,
                 order.argv,
@@ -224,7 +224,7 @@ def start(order: Order, streams: list[int]) -> int:
 
 
 def report(fact: str, value: int | str) -> None:
-    """Write a fact to the orchestrator, which may be gone."""
+    """Write a fact to the orchestrator, which may have ended."""
     try:
         os.write(1, f"{fact} {value}\n".encode())
     except ConnectionError:
@@ -232,7 +232,7 @@ def report(fact: str, value: int | str) -> None:
 
 
 def until_asked(tree: Tree, inbox: Inbox) -> str:
-    """Wait for the leader's own end ("") or for a reason to end it."""
+    """Wait until the leader ends by itself (""), or for a reason to end it."""
     asked = ""
     while not tree.gone() and tree.exit_code is None and not asked:
         asked = inbox.wait(None)
@@ -281,7 +281,7 @@ def supervise(order: Order, streams: list[int], inbox: Inbox, adopting: bool) ->
 
 
 def main(streams: list[int], fork_server: int, adopt: Callable[[], bool]) -> None:
-    """Be the supervisor of one run; `fork_server` is a descriptor that ends with that program."""
+    """Supervise one run. `fork_server` reads end-of-file when the fork server ends."""
     inbox = Inbox(fork_server)
     order = read_order()
     if order is None:

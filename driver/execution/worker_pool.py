@@ -1,6 +1,6 @@
-"""A bounded pool of threads that returns results in the order of the jobs.
+"""Thread pools. Results come in the order of the jobs.
 
-The only place that starts threads. They are daemons: after a cancellation the process may end
+Only this module starts threads. They are daemons, so that the process can end after a cancellation
 although a foreign backend does not return.
 """
 
@@ -22,13 +22,14 @@ _TICK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ShutdownPolicy(Generic[Job, Result]):
-    """Policy of a shutdown. Once `is_stopped` is true, `force` is called after half of `grace_s()`
-    seconds, and a job that is not done after all of them gets `abandoned(job)` as its result."""
+    """How to end running jobs. Once `is_stopped` is true, `force` is called after half of
+    `grace_s()` seconds. After `grace_s()` seconds an unfinished job gets the result
+    `abandoned(job)`."""
 
     is_stopped: Callable[[], bool]
     force: Callable[[], None]
     abandoned: Callable[[Job], Result]
-    grace_s: Callable[[], float]  # may shrink while waiting
+    grace_s: Callable[[], float]  # its result may shrink during the wait
 
 
 def run_all(
@@ -38,9 +39,9 @@ def run_all(
     width: int,
     shutdown: ShutdownPolicy[Job, Result] | None = None,
 ) -> list[Result]:
-    """Run `work` on every job, at most `width` at once; results in the order of `jobs`.
+    """Run `work` on every job, at most `width` at once. Returns results in the order of `jobs`.
 
-    An exception of one job is raised here after the others have ended.
+    Raises the exception of a job after all other jobs have ended.
     """
     crew = _Crew(jobs, work)
     crew.start(min(width, len(jobs)))
@@ -67,7 +68,7 @@ def repeating(interval_s: float, work: Callable[[], None]) -> Iterator[None]:
 
 
 class Turns:
-    """A semaphore for `with` that `width` threads may hold at once, and that can be waited for."""
+    """A semaphore for `with`. At most `width` threads hold it at once."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -87,13 +88,13 @@ class Turns:
             self._changed.notify_all()
 
     def wait_until_none(self) -> None:
-        """Wait until no thread holds it or waits for it."""
+        """Wait until no thread holds or wants the semaphore."""
         with self._changed:
             self._changed.wait_for(lambda: not self._asked)
 
 
 class BackgroundTask(Generic[Result]):
-    """Work on a thread of its own; its result is fetched later."""
+    """Work in a background thread."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
@@ -105,12 +106,12 @@ class BackgroundTask(Generic[Result]):
     def _run(self) -> None:
         try:
             self._result = self._work()
-        except BaseException as error:  # noqa: BLE001 - raised where the result is fetched
+        except BaseException as error:  # noqa: BLE001 - `result` raises it
             self._error = error
         self._done.set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for at most `timeout_s` seconds; returns True once the work is over."""
+        """Wait for at most `timeout_s` seconds; True if the work has ended."""
         return self._done.wait(timeout_s)
 
     def result(self) -> Result:
@@ -145,7 +146,7 @@ class _Crew(Generic[Job, Result]):
                 return
             try:
                 self._done[number] = self._work(self._jobs[number])
-            except BaseException as error:  # noqa: BLE001 - handed to the caller's thread, raised there
+            except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
                 self._errors[number] = error
             self._finished.release()
 
@@ -158,7 +159,7 @@ class _Crew(Generic[Job, Result]):
             self._wait_until(lambda: time.monotonic() > stopped + shutdown.grace_s())
 
     def _wait_until(self, is_over: Callable[[], bool]) -> None:
-        # A timed wait lets the main thread run its signal handlers on every platform.
+        # With a timed wait the main thread can run its signal handlers on every platform.
         while self._left and not is_over():
             if self._finished.acquire(timeout=_TICK_S):
                 self._left -= 1

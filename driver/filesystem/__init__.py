@@ -1,1 +1,1 @@
-"""Folders and files that other programs may have written."""
+"""Safe work with files and folders that other programs may have written."""

@@ -1,6 +1,7 @@
-"""Detects changes of a folder by stat data alone, which is cheap for few files.
+"""Detects changes in a folder by stat data alone, which is cheap for few files.
 
-A git repository inside has a state that no file here shows, so such a folder is never unchanged.
+A folder that contains a git repository always counts as changed, because its files do not show the
+state of that repository.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from pathlib import Path
 from driver.filesystem.tree import TooManyError, newest_of, signature_of, snapshot
 
 _MOST = 3000  # with more files, git is as fast
-_TICK_NS = 2_500_000_000  # the coarsest file system clock still in use counts in twos
+_TICK_NS = 2_500_000_000  # the coarsest file system clock in use has steps of two seconds
 
 
 class ChangeDetector:
-    """Detects changes below the folder `top`, except in the folders `apart`, and of single `files`
-    elsewhere. `now_ns` returns the time of their clock."""
+    """Detects changes below the folder `top`, except in the folders `apart`, and of other single
+    `files`. `now_ns` returns the time of the file system's clock."""
 
     def __init__(
         self,
@@ -36,8 +37,8 @@ class ChangeDetector:
         self._too_many = False
 
     def mark(self) -> object:
-        """A mark that stays equal as long as nothing changes; None if that cannot be known: a new
-        file can look like the one it replaced as long as the clock shows the same time."""
+        """A mark that changes whenever a file changes; None if the last change is too recent. A
+        file that is replaced within one clock step can have the same stat data."""
         if self._too_many:
             return None
         try:
@@ -61,7 +62,7 @@ class ChangeDetector:
         return seen, folders, files
 
     def _moved(self, path: str) -> tuple[int, int, int]:
-        """The times of a folder: the only trace of another folder that stood here for a moment,
-        because a rename changes the times of no file within."""
+        """The times of a folder. They change if the folder is moved away and back; the times of its
+        files do not."""
         seen = os.lstat(self._top / path)
         return seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino

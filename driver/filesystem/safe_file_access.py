@@ -1,7 +1,7 @@
-"""Reads and writes regular files below a folder without following any link on the way.
+"""Reads and writes regular files below a folder without following links.
 
-Where the platform has folder descriptors, each step goes through one, so a folder that is swapped
-for a link between check and write changes nothing. A write is of all files or of none.
+If the platform has folder descriptors, each step uses a descriptor, so replacing a folder by a link
+between check and write has no effect. A write changes all files or none.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ MAX_LISTED = 2000
 _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-_PATIENCE = getattr(os, "O_NONBLOCK", 0)  # a pipe must not block the reader
-_REPARSE = 0x400  # Windows: links, junctions and the like, which stand for another path
+_PATIENCE = getattr(os, "O_NONBLOCK", 0)  # a reader must not block on a pipe
+_REPARSE = 0x400  # Windows: links, junctions and other names of another path
 
 Undo = list[Callable[[], None]]
 
 
 class NotPlainError(CannotRunError):
-    """A path is, or leads through, something that is no regular file or folder."""
+    """A path is or passes through something other than a regular file or folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """An open folder; names in it are reached by its descriptor, else by its path."""
+    """An open folder. Its entries are opened by its descriptor, or else by its path."""
 
     path: Path
     fd: int | None
@@ -60,10 +60,10 @@ class _Folder:
 
 
 def read_plain(root: Path, path: str, limit: int) -> bytes | None:
-    """The content of `path` below `root`, None when it does not exist.
+    """The content of `path` below `root`; None if it does not exist.
 
-    Raises NotPlainError for anything but a regular file of at most `limit` bytes, OSError when it
-    cannot be read.
+    Raises NotPlainError unless it is a regular file of at most `limit` bytes, OSError if it cannot
+    be read.
     """
     *parents, name = path.split("/")
     with suppress(FileNotFoundError), _folder(root, parents) as folder:
@@ -80,9 +80,9 @@ def read_plain(root: Path, path: str, limit: int) -> bytes | None:
 
 
 def list_plain(root: Path, folder: str) -> tuple[str, ...]:
-    """The regular files below `folder`, relative to `root`, sorted; links are left out.
+    """The regular files below `folder`, relative to `root`, sorted, without links.
 
-    Raises NotPlainError when there are more than `MAX_LISTED` entries.
+    Raises NotPlainError if there are more than `MAX_LISTED` entries.
     """
     waiting, found, seen = [folder], [], 0
     while waiting:
@@ -94,15 +94,16 @@ def list_plain(root: Path, folder: str) -> tuple[str, ...]:
             elif is_file:
                 found.append(f"{current}/{name}")
         if seen > MAX_LISTED:
-            raise NotPlainError(f"{folder}/ has more than {MAX_LISTED} entries; own fewer")
+            why = f"{folder}/ has more than {MAX_LISTED} entries"
+            raise NotPlainError(f"{why}; list fewer files, or a smaller folder, in ownsFiles")
     return tuple(sorted(found))
 
 
 def write_plain(root: Path, files: Mapping[str, bytes]) -> None:
-    """Write all files below `root`, with the folders that they need, or none.
+    """Write all files below `root`, or none. Creates missing folders.
 
-    Raises NotPlainError, before anything is written, if a link or something else stands in the
-    way, and OSError if writing failed and everything was put back.
+    Raises NotPlainError, before any write, if a path is or passes through a link or a special file.
+    Raises OSError after a failed write; all old files are restored then.
     """
     for path in files:
         *parents, name = path.split("/")
@@ -125,10 +126,11 @@ def write_plain(root: Path, files: Mapping[str, bytes]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _New:
-    """The new content of a file, in the same folder under the temporary name `draft`. `old` is the
-    temporary name of the file that it replaces, None if there is none.
+    """A new file under the temporary name `draft`. `old` is the temporary name of the file it
+    replaces, or None.
 
-    No folder stays open between the steps: an answer may have more files than may be open.
+    No folder stays open between the steps, because an answer may have more files than a process may
+    open.
     """
 
     root: Path
@@ -184,7 +186,7 @@ def _stands_elsewhere(found: os.stat_result) -> bool:
 
 
 def _entries(root: Path, path: str) -> list[tuple[str, bool, bool]]:
-    """(name, is a folder, is a regular file) of the entries of a folder that are no link."""
+    """(name, is a folder, is a regular file) of each entry of a folder, without links."""
     with (
         suppress(FileNotFoundError),
         _folder(root, path.split("/")) as folder,
@@ -205,8 +207,8 @@ def _entries(root: Path, path: str) -> list[tuple[str, bool, bool]]:
 
 @contextmanager
 def _folder(root: Path, parts: Sequence[str], made: Undo | None = None) -> Iterator[_Folder]:
-    """The folder at `parts` below `root`. With `made`, missing ones are created, and how to remove
-    them is noted there."""
+    """The folder at `parts` below `root`. With `made`, missing folders are created and their
+    removal is added to `made`."""
     opened: list[int] = []
     folder = _Folder(root, _descend(None, str(root), opened, follow=True))
     try:

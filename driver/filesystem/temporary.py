@@ -1,4 +1,4 @@
-"""Temporary folders; nothing in them is worth keeping, and a killed run may leave some."""
+"""Temporary folders. A killed run may leave some behind."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _PREFIX = "tidegate-scratch-"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """An empty folder, removed at the end with everything in it."""
+    """A temporary folder, removed when the block ends."""
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         yield Path(folder)
 
 
 def temporary_folder(environ: Mapping[str, str]) -> Path:
-    """The folder in which this user's programs create temporary files."""
+    """The folder for temporary files of this user."""
     return Path(environ.get("TMPDIR") or environ.get("TEMP") or tempfile.gettempdir())
 
 
 def scratch_folders(environ: Mapping[str, str]) -> Iterator[Path]:
-    """The scratch folders of this user that exist; each may still be in use."""
+    """The existing scratch folders of this user, some of them possibly in use."""
     for folder in sorted(temporary_folder(environ).glob(f"{_PREFIX}*")):
         with suppress(OSError):
             is_ours = os.name == "nt" or folder.lstat().st_uid == os.geteuid()

@@ -1,7 +1,6 @@
-"""Lists, copies and removes folders in which other programs wrote.
+"""Lists, copies and removes folders that other programs wrote.
 
-Links and special files are never followed or opened. Knows nothing of git except that `.git` marks
-a repository.
+Never follows links or opens special files. A folder with `.git` counts as a repository.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ MAX_TOUCHED_FILES = 200_000
 
 
 class OversizeError(TidegateError):
-    """The files of a workspace are too large or too many to be the work on an item."""
+    """The changed files of a workspace are too large or too many."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    """Paths by kind: files and links, nested repositories, and paths that are neither."""
+    """Paths by kind: files and links, nested repositories, and other paths."""
 
     files: list[str] = field(default_factory=list)
     nested: list[str] = field(default_factory=list)
@@ -39,11 +38,10 @@ class OnDisk:
 
 
 def sorted_by_kind(work_tree: Path, paths: Iterable[str]) -> OnDisk:
-    """Sort paths by their present kind on disk. Raises OversizeError for too large or too many
-    files."""
+    """Sort paths by their kind on disk. Raises OversizeError."""
     found, real = OnDisk(), {"": True}
 
-    def is_real(folder: str) -> bool:  # no link on the way, which would lead out of the tree
+    def is_real(folder: str) -> bool:  # a link could lead out of the tree
         if folder not in real:
             whole = work_tree / folder
             real[folder] = is_real(_parent(folder)) and whole.is_dir() and not whole.is_symlink()
@@ -77,7 +75,7 @@ def _lstat(path: Path) -> os.stat_result | None:
 
 
 def files_of(work_tree: Path, owned: Iterable[str], made_after_ns: int) -> Iterator[str]:
-    """Owned files and links on disk, no folders, whose metadata changed after `made_after_ns`."""
+    """Owned files and links whose metadata changed after `made_after_ns`."""
     for path in owned:
         seen = None if path.endswith("/") else _lstat(work_tree / path)
         if seen and not stat.S_ISDIR(seen.st_mode) and newest_ns(seen) > made_after_ns:
@@ -85,7 +83,7 @@ def files_of(work_tree: Path, owned: Iterable[str], made_after_ns: int) -> Itera
 
 
 def newest_ns(seen: os.stat_result) -> int:
-    """The time of a file's last change; on POSIX no program can set it back."""
+    """The time of a file's last change. On POSIX no program can set it back."""
     return max(seen.st_mtime_ns, seen.st_ctime_ns)
 
 
@@ -93,20 +91,20 @@ Signature = tuple[int, ...]
 
 
 class TooManyError(Exception):
-    """A folder has more entries than the caller wanted to look at."""
+    """A folder has more entries than the caller's limit."""
 
 
 def snapshot(
     top: Path, *, most: int | None = None, without: Collection[str] = ()
 ) -> dict[str, Signature]:
-    """Map each path below `top`, except `.git` there and the paths `without`, to stat data that
-    every edit changes.
+    """Map each path below `top`, except `.git` and the paths `without`, to stat data that every
+    edit changes.
 
-    Of a folder only the kind and mode count. Raises OSError for a folder that cannot be read, and
+    A folder has only kind and mode as data. Raises OSError if a folder cannot be read, and
     TooManyError if there are clearly more than `most` paths.
     """
     seen: dict[str, Signature] = {}
-    waiting, root = [""], str(top)  # texts: paths as objects would take most of the time
+    waiting, root = [""], str(top)  # texts, because Path objects would take most of the time
     while waiting:
         if most is not None and len(seen) > most:
             raise TooManyError
@@ -123,12 +121,12 @@ def snapshot(
 
 
 def newest_of(seen: Mapping[str, Signature]) -> int:
-    """The time of the latest change of a file in a snapshot, in nanoseconds; 0 without files."""
+    """The time of the latest file change in a snapshot, in nanoseconds; 0 without files."""
     return max((max(s[2], s[3]) for s in seen.values() if len(s) > 1), default=0)
 
 
 def signature_of(seen: os.stat_result) -> Signature:
-    """The stat data of a path that `snapshot` keeps."""
+    """The stat data that `snapshot` keeps of a path."""
     mode = seen.st_mode
     if stat.S_ISDIR(mode):
         return (mode,)
@@ -136,7 +134,7 @@ def signature_of(seen: os.stat_result) -> Signature:
 
 
 def signature_at(path: str) -> Signature | None:
-    """The same for the present state of a path; None if there is nothing, or it cannot be read."""
+    """The signature of a path now; None if it does not exist or cannot be read."""
     try:
         return signature_of(os.lstat(path))
     except OSError:
@@ -144,9 +142,9 @@ def signature_at(path: str) -> Signature | None:
 
 
 def copy_into(source: Path, target: Path) -> None:
-    """Copy a file, link or folder, sharing blocks where the file system can.
+    """Copy a file, link or folder. The copy shares disk blocks if the file system supports it.
 
-    Never as hard links: a write on one side would be seen on the other.
+    Never makes hard links, because a write to the copy would change the original.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir() and not source.is_symlink():
@@ -183,16 +181,17 @@ def _share_blocks(source: str, target: str) -> bool:
 
 
 def remove_tree(top: Path) -> None:
-    """Remove a path with all below it: read-only, a pipe, too deep for a path, or not there.
+    """Remove a path and everything below it, also read-only files, pipes, very deep folders, or
+    nothing.
 
-    Raises OSError with the first thing that stays.
+    Raises OSError with the first path that could not be removed.
     """
     if top.is_symlink() or not top.is_dir():
         if os.path.lexists(top):
             _unlink(top)
         return
-    # Each folder is moved up to the top before it is emptied, so no path is ever longer than
-    # two names more than `top`, and no depth needs a stack.
+    # Each folder is moved up to the top before it is emptied, so paths have at most two names more
+    # than `top`, and deep trees need no recursion.
     numbers = itertools.count()
     waiting = [top]
     while waiting:
@@ -204,7 +203,7 @@ def remove_tree(top: Path) -> None:
 
 
 def _empty(folder: Path, top: Path, numbers: Iterator[int]) -> list[Path]:
-    """Unlink the files in a folder and move its folders to the top, where they are returned."""
+    """Unlink the files in a folder, move its folders to the top, and return these."""
     _make_writable(folder)
     moved: list[Path] = []
     with os.scandir(folder) as entries:
@@ -230,7 +229,7 @@ def _make_writable(folder: Path) -> None:
 
 def _unlink(path: str | Path) -> None:
     try:
-        os.unlink(path)  # noqa: PTH108 - of every file of every workspace: a Path costs as much again
+        os.unlink(path)  # noqa: PTH108 - a Path would double the time of this frequent call
     except PermissionError:  # Windows keeps read-only files
         Path(path).chmod(stat.S_IWRITE)
         Path(path).unlink()

@@ -1,1 +1,1 @@
-"""Admission control (halt, signals, backend), reservations and sums of usage."""
+"""Decides if a wave may continue, reserves spending, and sums usage."""

@@ -1,8 +1,8 @@
 """The gates that may stop a wave: the halt switch, a ceiling, a signal, the backend itself.
 
-They are checked before every dispatch, every repair round and the ship. A ceiling or a backend
-closes the gate for dispatches only. The halt switch is also watched while agents work. A gate that
-cannot be asked stops the wave as well, and says so.
+The gates are checked before every dispatch, every repair round and the ship. A ceiling or a backend
+stops only dispatches. The halt switch is also watched while agents work. A gate that cannot be
+checked stops the wave too, with a message.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ STOPPED_BY_USER = "stopped_by_user"
 
 
 class GateClosedError(StoppedByPolicyError):
-    """A gate lets nothing more begin. `gate` is one of the words above; `answer` is the ceiling's
-    answer, if a ceiling closed it."""
+    """A closed gate. `gate` is one of the words above. `answer` is the decision of the ceiling, if
+    a ceiling closed the gate."""
 
     def __init__(self, gate: str, reason: str, answer: Mapping[str, Any] | None = None) -> None:
         self.gate = gate
@@ -44,9 +44,9 @@ class GateClosedError(StoppedByPolicyError):
 
 
 class BackendClosedError(GateClosedError):
-    """The backend takes no work: it is PARKED until its plan has allowance again or its provider
-    answers, or REFUSED until a person corrects its key, model or credit. `resets_at` is in ISO
-    8601, None when unknown."""
+    """The backend takes no work. PARKED: until its plan has allowance again or its provider
+    answers. REFUSED: until a person corrects the key, model or credit. `resets_at` is in ISO 8601;
+    None if unknown."""
 
     def __init__(self, fault: ProviderFault) -> None:
         parked = fault.kind in PARKING
@@ -59,7 +59,7 @@ class BackendClosedError(GateClosedError):
 
 _CURES = {
     FaultKind.USAGE_LIMIT: "the backend's plan is used up",
-    FaultKind.GIVEN_UP: "the backend's provider is away; run again later",
+    FaultKind.GIVEN_UP: "the backend's provider does not answer; run again later",
     FaultKind.BAD_KEY: "the backend's key or login is not accepted; log in or correct the key",
     FaultKind.UNKNOWN_MODEL: "the backend's server does not know the model; set [backend] model",
     FaultKind.NO_CREDIT: "the backend's account has no credit left; add some",
@@ -71,7 +71,7 @@ def _iso(at: float | None) -> str | None:
         return None
     try:
         return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-    except (OverflowError, ValueError, OSError):  # a time beyond the calendar
+    except (OverflowError, ValueError, OSError):  # a time outside the calendar
         return None
 
 
@@ -79,8 +79,8 @@ def _iso(at: float | None) -> str | None:
 class Admission:
     """Admission control before each step of a wave: signals, the halt switch, a backend's faults.
 
-    Without a state folder only signals are checked: there is nowhere to keep a switch. Ceilings are
-    the budget's; `closed` keeps the first gate that closed, a ceiling too.
+    Without a state folder there is no halt switch, so only signals are checked. `spending` checks
+    the ceilings. `closed` is the first gate that closed, a ceiling too.
     """
 
     state_dir: Path | None
@@ -90,8 +90,8 @@ class Admission:
     fault: ProviderFault | None = None
 
     def check(self) -> None:
-        """Raise InterruptedWaveError or GateClosedError if no further step may start. A halt ends
-        running work as well."""
+        """Raise InterruptedWaveError or GateClosedError if no step may start. A halt also ends
+        running work."""
         self.stop.check()
         if self.state_dir is None:
             return
@@ -102,7 +102,7 @@ class Admission:
             raise
 
     def watch(self) -> None:
-        """Check the halt switch while others work. A halt ends running work, and later also work
+        """Check the halt switch while agents work. A halt ends running work, and later also work
         that was allowed to finish."""
         self.stop.check_deadlines()
         if not self.stop.is_set:
@@ -127,21 +127,21 @@ class Admission:
         return closed
 
     def met(self, fault: ProviderFault | None) -> None:
-        """Record how a dispatch ended. A fault that every other dispatch would meet stops further
-        ones."""
+        """Record the end of a dispatch. A fault that every other dispatch would meet stops all
+        later dispatches."""
         if fault is not None and fault.lasting and self.fault is None:
             self.fault = fault
             self._close(BackendClosedError(fault))
 
     @property
     def parked_until(self) -> str | None:
-        """When the backend's plan has allowance again, in ISO 8601; None if it has, or unknown."""
+        """The time at which the backend's plan has allowance again, in ISO 8601; None if unknown or
+        not parked."""
         return BackendClosedError(self.fault).resets_at if self.fault else None
 
 
 def check_before_start(state_dir: Path, settings: Settings) -> None:
-    """Raise GateClosedError if a run may not begin: halted, or a ceiling is reached already.
-    Nothing is changed."""
+    """Raise GateClosedError if the halt switch is set or a ceiling is reached. Changes nothing."""
     check_halt(state_dir)
     try:
         reached = budget.reached_before(state_dir, Limits.of(settings.limits))
@@ -154,11 +154,11 @@ def check_before_start(state_dir: Path, settings: Settings) -> None:
 
 
 def _cannot_be_asked(error: TidegateError) -> GateClosedError:
-    return GateClosedError(UNAVAILABLE, f"the cost gate cannot be asked: {error}")
+    return GateClosedError(UNAVAILABLE, f"the cost gate cannot be checked: {error}")
 
 
 def _answer_of(decision: Decision) -> dict[str, Any]:
-    """The decision as `cost_ceiling.check` would answer it, with its unit."""
+    """The decision in the form of `cost_ceiling.check`, with its unit."""
     return {
         "period": decision.period,
         "unit": decision.unit,
@@ -171,7 +171,7 @@ def _answer_of(decision: Decision) -> dict[str, Any]:
 
 
 def way_on(answer: Mapping[str, Any] | None, state_dir: Path | None) -> str:
-    """The remedy that follows the reason of a closed ceiling; "" where the reason has it."""
+    """The remedy for a reached ceiling, to follow the reason; "" if the reason contains it."""
     if not answer or answer.get("ceiling") is None:
         return ""
     if answer.get("tripped") and state_dir is not None:
@@ -200,14 +200,14 @@ def halt_reason(state_dir: Path) -> str:
 
 
 def halt_command(state_dir: Path, *words: str) -> str:
-    """The command line that sets or clears the switch of this state folder, from any folder."""
+    """The command that sets or clears the halt switch of this state folder, from any folder."""
     python = Path(sys.executable or "python").name
-    folder = os.path.realpath(state_dir)  # unlike `resolve`, it accepts a circle of links
+    folder = os.path.realpath(state_dir)  # unlike `resolve`, this accepts a loop of links
     return typed(python, Path(halt.__file__).resolve(), "--state-dir", folder, *words)
 
 
 def gate_word(stopped: StoppedByPolicyError) -> str:
-    """The report's `abort_reason` for a wave that was stopped."""
+    """The report's `abort_reason` for a stopped wave."""
     if not isinstance(stopped, GateClosedError):
         return "interrupted" if isinstance(stopped, InterruptedWaveError) else "lease_lost"
     words = {CEILING: "cost_ceiling_exceeded", HALT: "halted"}

@@ -1,7 +1,7 @@
-"""Spending of a wave: reserves room before each dispatch and settles its use after it.
+"""Spending of a wave: reserves room before each dispatch, and settles its use afterwards.
 
-The only place where the engine spends. A dispatch without room waits until another dispatch, of any
-run, settles. A ceiling that leaves no room for good closes the gate. Prices are `pricing`'s.
+All spending of the engine passes here. A dispatch without room waits until another dispatch, of any
+run, settles. If waiting cannot help, the ceiling closes the gate. `pricing` knows the prices.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _UNMETERED = Usage()
 
 @dataclass
 class Dispatch:
-    """A dispatch that has room. `run` starts it; one that was never run costs nothing."""
+    """A dispatch with reserved room. `run` starts it. A dispatch that was not run costs nothing."""
 
     driver: AgentDriver
     phase: str
@@ -50,7 +50,7 @@ class Dispatch:
     result: WorkerResult | None = None
 
     def run(self, work: Callable[[], WorkerResult]) -> WorkerResult:
-        """Do `work`, which may spend from now on, and return its result."""
+        """Run `work`, which may now spend, and return its result."""
         self.begun = True
         self.result = work()
         return self.result
@@ -58,10 +58,10 @@ class Dispatch:
 
 @dataclass
 class Spending:
-    """The spending of one wave. Without a `budget` (no state folder) there is no ceiling.
+    """The spending of one wave. `budget` is None without a state folder; then there is no ceiling.
 
-    `uses` has phase and usage of every ended dispatch; `recorded` says that some of them repeat the
-    usage of a recording, which is not paid a second time.
+    `uses` has phase and usage of every ended dispatch. `recorded` is true if some of this usage
+    comes from a recording, which is not paid a second time.
     """
 
     wave_id: str
@@ -89,10 +89,10 @@ class Spending:
         model: str | None,
         backend: Admission | None = None,
     ) -> Iterator[Dispatch]:
-        """Room for one dispatch; its use is settled when the block ends. `backend` is the admission
-        of a backend that is not the wave's.
+        """Reserve room for one dispatch; settle its use when the block ends. `backend` is the
+        admission of a backend other than the wave's.
 
-        Raises GateClosedError and InterruptedWaveError, and then nothing may be started.
+        Raises GateClosedError or InterruptedWaveError if nothing may start.
         """
         purpose = Purpose(self.wave_id, item, number, phase, driver.name, _model(driver, model))
         self._counted_before.setdefault(_key(driver), _counter(driver))
@@ -106,8 +106,8 @@ class Spending:
             self._end(one, time.monotonic() - started)
 
     def check(self, backend: Admission | None = None) -> None:
-        """Raise InterruptedWaveError or GateClosedError if no dispatch may begin: stopped, halted,
-        a ceiling is reached, or the backend takes no work."""
+        """Raise InterruptedWaveError or GateClosedError if no dispatch may start: after a signal or
+        a halt, at a ceiling, or if the backend takes no work."""
         self.gates.check()
         if self.budget is not None:
             with self._ceilings():
@@ -117,16 +117,15 @@ class Spending:
     def require_price(
         self, driver: AgentDriver, item: str, *, phase: str, model: str | None
     ) -> None:
-        """Raise GateClosedError if such a dispatch would be refused later because its price is
-        unknown."""
+        """Raise GateClosedError if a ceiling needs the price of this dispatch and it is unknown."""
         if self.budget is not None:
             purpose = Purpose(self.wave_id, item, 1, phase, driver.name, _model(driver, model))
             with self._ceilings():
                 self.budget.require_price(purpose)
 
     def give_up(self) -> None:
-        """Charge running dispatches in full, since the wave waits for them no longer, and settle
-        again what could not be settled: only this process knows its use."""
+        """Charge running dispatches in full, because the wave no longer waits for them. Retry
+        failed settlements, because only this process knows their use."""
         for mark in list(self._open):
             if (left := self._open.pop(mark, None)) is not None:
                 self.uses.append((left.phase, _UNMETERED))
@@ -139,7 +138,7 @@ class Spending:
 
     @property
     def problem(self) -> str | None:
-        """The error that kept the ledger from being written, as a sentence."""
+        """The error of a failed write to the ledger, as a sentence."""
         return self.budget.problem if self.budget else None
 
     def summary(self) -> dict[str, Any] | None:
@@ -147,9 +146,9 @@ class Spending:
         return self.budget.summary(self.wave_id) if self.budget else None
 
     def ceiling_at_the_end(self) -> dict[str, Any] | None:
-        """The `ceiling` of the report: the wave against its ceiling of tokens, or the ceiling that
-        left work undone. A ceiling that is reached with work left sets the halt switch for the user
-        to look; finished work is shipped by then."""
+        """The `ceiling` of the report: the wave's token ceiling, or the ceiling that left work
+        undone. If work is left, the halt switch is set, so that the user looks. Finished work is
+        shipped by then."""
         if self.budget is None or self.gates.state_dir is None:
             return None
         closed = self.gates.closed
@@ -177,11 +176,11 @@ class Spending:
             with self._changed:
                 if self._ended == ended:
                     self._changed.wait(_LOOK_AGAIN_S)
-            backend.check_backend()  # it may have closed meanwhile
+            backend.check_backend()  # it may have closed during the wait
 
     @contextmanager
     def _ceilings(self) -> Iterator[None]:
-        """Close the gate for a ceiling that refuses, and for a ledger that cannot be believed."""
+        """Close the gate if a ceiling refuses or the ledger cannot be trusted."""
         try:
             yield
         except OverBudgetError as over:
@@ -192,20 +191,20 @@ class Spending:
     def _end(self, one: Dispatch, seconds: float) -> None:
         with self._changed:
             if self._open.pop(id(one), None) is None:
-                return  # given up, and charged by then
+                return  # `give_up` has charged it
             used = self._used(one, seconds) if one.begun else None
         if used is not None:
             self.uses.append((one.phase, one.result.usage if one.result else _UNMETERED))
             self._settle(one.reserved, used)
         elif self.budget and one.reserved:
-            with suppress(TidegateError):  # then the next run charges it, and never too little
+            with suppress(TidegateError):  # the next run charges the reservation in full
                 self.budget.cancel(one.reserved)
         with self._changed:
             self._ended += 1
             self._changed.notify_all()
 
     def _used(self, one: Dispatch, seconds: float) -> Used:
-        """The use to be settled. The backend's own counter bounds an unknown one from below."""
+        """The use to settle. The backend's token counter is a lower bound of an unknown use."""
         result = one.result
         if result is None or result.failure == FAILURE_TIMED_OUT:
             verdict = charges.HUNG
@@ -221,7 +220,7 @@ class Spending:
             running = [two for two in tuple(self._open.values()) if _key(two.driver) == key]
             held = sum(two.reserved.tokens for two in running if two.reserved)
             covered = self._charged[key] + held
-            with suppress(Exception):  # a foreign backend's; then the use counts as reserved
+            with suppress(Exception):  # without a counter the whole reservation is charged
                 counted = _counter(one.driver) - self._counted_before[key] - covered
         used = Used(
             tokens_in=usage.input_tokens,
@@ -243,7 +242,7 @@ class Spending:
             return
         try:
             self.budget.settle(reserved, used)
-        except TidegateError as error:  # the work is there; the next run charges its reservation
+        except TidegateError as error:  # the work is done; the next run charges the reservation
             self.budget.problem = str(error)
             self._unsettled.append((reserved, used))
 
@@ -257,8 +256,8 @@ def opened(
     drivers: Sequence[AgentDriver],
     longest_s: float | None = None,
 ) -> Iterator[Spending]:
-    """The spending of a wave by `drivers`, no dispatch of which takes longer than `longest_s`
-    seconds. Reservations of dead runs are charged first."""
+    """Open the spending of a wave by `drivers`. Charges the reservations of dead runs first. No
+    dispatch takes longer than `longest_s` seconds."""
     if api is None:
         yield Spending(wave_id, gates)
         return
@@ -282,7 +281,7 @@ def opened(
 
 
 def is_replay(driver: AgentDriver) -> bool:
-    """True if a backend repeats recorded answers: the usage it reports is not paid again."""
+    """True if a backend repeats recorded answers, whose usage is not paid again."""
     return driver.probe_capabilities().replays
 
 
@@ -291,10 +290,10 @@ def _model(driver: AgentDriver, model: str | None) -> str:
 
 
 def _key(driver: AgentDriver) -> int:
-    """The identity of a backend, also of one that cannot be hashed or is wrapped anew."""
+    """The identity of a backend, even if it is not hashable or wrapped again."""
     return id(getattr(driver, "inner", driver))
 
 
 def _counter(driver: AgentDriver) -> int:
-    """The tokens that a backend says it has used so far, 0 if it does not count them."""
+    """The tokens that a backend reports so far; 0 if it does not count."""
     return ceilings.counted(driver.get_tokens_spent()) or 0

@@ -1,6 +1,6 @@
 """Sums the billed usage of a wave's dispatches, by item and by phase. No I/O.
 
-An unknown number stays None, and makes a sum a lower bound.
+A sum with unknown parts is a lower bound; without known parts it is None.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from driver.domain.results import REPAIR, REVIEW, ItemOutcome
 
 
 def usages_of(outcome: ItemOutcome) -> list[Usage]:
-    """The usage of each dispatch of this run for an item."""
+    """The usage of each dispatch for an item in this run."""
     return [usage for _, usage in uses_of([outcome])]
 
 
@@ -32,8 +32,8 @@ def uses_of(outcomes: Iterable[ItemOutcome]) -> list[tuple[str, Usage]]:
 
 
 def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
-    """Tokens by phase. The sums of tokens are lower bounds where `unmetered` is not 0, the cost
-    where `unpriced` is not."""
+    """Tokens by phase. The token sums are lower bounds unless `unmetered` is 0, the cost unless
+    `unpriced` is 0."""
     build = sum_usage(usage for phase, usage in uses if phase not in (REPAIR, REVIEW))
     repair = sum_usage(usage for phase, usage in uses if phase == REPAIR)
     verify = sum_usage(usage for phase, usage in uses if phase == REVIEW)
@@ -55,7 +55,7 @@ def token_totals(uses: Sequence[tuple[str, Usage]]) -> dict[str, Any]:
 
 
 def sum_usage(usages: Iterable[Usage]) -> Usage:
-    """The sum of the known numbers of each field; None where none is known."""
+    """The sum of the known numbers of each field; None if all are unknown."""
     known = list(usages)
     return Usage(
         _sum([usage.input_tokens for usage in known]),

@@ -1,1 +1,1 @@
-"""Safe text, progress lines, questions, one line of an examination."""
+"""Safe text, progress lines, questions and the results of checks."""

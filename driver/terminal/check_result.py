@@ -16,7 +16,7 @@ from state_store.documents.errors import CannotRunError, TidegateError
 
 
 class Level(StrEnum):
-    """The levels of a result; only `FAIL` keeps a wave from starting."""
+    """The levels of a result. Only `FAIL` keeps a wave from starting."""
 
     OK = "ok"
     WARN = "warn"
@@ -25,7 +25,8 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """A finding. `remedy` is "" if there is nothing to do; the pre-flight raises `error`."""
+    """The result of one check. `remedy` is "" if nothing is to do. The pre-flight raises
+    `error`."""
 
     name: str
     level: Level
@@ -35,7 +36,7 @@ class CheckResult:
 
     @property
     def ok(self) -> bool:
-        """False when no wave can start because of this finding."""
+        """False if this result keeps waves from starting."""
         return self.level is not Level.FAIL
 
     def __str__(self) -> str:
@@ -57,29 +58,29 @@ def passed(name: str, detail: str) -> CheckResult:
 
 
 def warned(name: str, detail: str, remedy: str) -> CheckResult:
-    """Returns a finding that the user should know of and that stops no wave."""
+    """Returns a warning, which stops no wave."""
     return CheckResult(name, Level.WARN, detail, remedy)
 
 
 def failed(name: str, detail: str, remedy: str) -> CheckResult:
-    """Returns a finding that stops every wave until it is mended."""
+    """Returns a failure, which stops every wave."""
     return CheckResult(name, Level.FAIL, detail, remedy)
 
 
 def failed_as(name: str, problem: object) -> CheckResult:
-    """Splits a sentence at its semicolon, or else its last colon, into finding and remedy."""
+    """Splits an error message into finding and remedy, at its semicolon or else its last colon."""
     sentence, error = str(problem), problem if isinstance(problem, TidegateError) else None
     detail, gap, remedy = sentence.partition("; ")
     if not gap:
         detail, _, remedy = sentence.rpartition(": ")
     if not detail:
-        detail, remedy = sentence, "mend that first"
+        detail, remedy = sentence, "correct this first"
     return CheckResult(name, Level.FAIL, detail, remedy, error)
 
 
 def tried(name: str, check: Callable[[], object], detail: str = "") -> CheckResult:
-    """Runs a check that raises a TidegateError; the error becomes a failed result, and anything
-    else passes with `detail`, or with the text that the check returned."""
+    """Runs a check. A TidegateError becomes a failed result. Otherwise the check passes with
+    `detail`, or with the text it returned."""
     try:
         found = check()
     except TidegateError as error:
@@ -88,7 +89,7 @@ def tried(name: str, check: Callable[[], object], detail: str = "") -> CheckResu
 
 
 def require(results: Iterable[CheckResult]) -> None:
-    """Raises the error of the first failed result; an iterator is not read beyond it."""
+    """Raises the error of the first failed result. Does not read an iterator beyond it."""
     for result in results:
         if not result.ok:
             raise result.error or CannotRunError(f"{result.detail}: {result.remedy}")
@@ -100,7 +101,7 @@ def named(prefix: str, checks: Iterable[CheckResult]) -> tuple[CheckResult, ...]
 
 
 def masked(checks: Iterable[CheckResult], secrets: Iterable[str]) -> tuple[CheckResult, ...]:
-    """Returns the results with every secret of at least 6 characters blotted out."""
+    """Returns the results with every secret of at least 6 characters masked."""
     longest_first = sorted((s for s in secrets if len(s) >= 6), key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")  # (?!) matches nothing
 

@@ -1,4 +1,4 @@
-"""Progress for people: one plain line per event on stderr, and nothing else writes there.
+"""Progress for people: one plain line per event on stderr. Nothing else writes to stderr.
 
 A closed or full stderr never stops a wave.
 """
@@ -17,14 +17,14 @@ from state_store.documents.errors import InputError
 
 
 class Progress:
-    """Writes `tidegate: <line>`; safe from many threads. `stream=None` keeps quiet."""
+    """Writes `tidegate: <line>`. Thread safe. `stream=None` writes nothing."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self._lock = threading.Lock()
 
     def say(self, line: str) -> None:
-        """Writes one event; control characters are escaped, so agents cannot draw on the screen."""
+        """Writes one event. Escapes control characters, so agents cannot control the terminal."""
         if self._stream is None:
             return
         with self._lock:
@@ -36,7 +36,7 @@ class Progress:
 
 
 def to_stderr() -> Progress:
-    """Progress on this process's stderr, or none where it is closed."""
+    """Progress on this process's stderr; writes nothing if stderr is closed."""
     return Progress(sys.stderr)
 
 
@@ -47,13 +47,13 @@ _ANSWERS = {"": RUN, "y": RUN, "yes": RUN, "q": QUIT, "quit": QUIT}
 
 
 def answer_of(line: str) -> str:
-    """RUN for y and a bare Enter, QUIT for q, SKIP for anything else."""
+    """RUN for y or an empty line, QUIT for q, SKIP for anything else."""
     return _ANSWERS.get(line.strip().lower(), SKIP)
 
 
 class Terminal:
-    """Asks one question at a time, also when items run concurrently. After a QUIT, or when the
-    terminal is gone, every answer is QUIT."""
+    """Asks one question at a time, for all threads. After a QUIT or on a closed terminal every
+    answer is QUIT."""
 
     def __init__(self, reading: BinaryIO, writing: BinaryIO) -> None:
         self._reading, self._writing = reading, writing
@@ -62,7 +62,7 @@ class Terminal:
 
     @classmethod
     def opened(cls) -> Terminal:
-        """Raises InputError where there is no terminal."""
+        """Opens the terminal. Raises InputError if there is none."""
         reading, writing = (Path(name) for name in _TERMINALS)
         try:
             return cls(reading.open("rb", buffering=0), writing.open("wb", buffering=0))

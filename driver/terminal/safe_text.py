@@ -1,4 +1,4 @@
-"""Text from outside made fit to show: bounded, and with nothing in it that acts on a terminal."""
+"""Makes foreign text safe to print: bounds its length and escapes control characters."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def safe_line(text: str) -> str:
-    """`text` on one line: everything that is not printable is escaped."""
+    """`text` on one line, with unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def safe_text(text: str) -> str:
-    """`text` with its lines and tabs kept and every other control character escaped."""
+    """`text` with all control characters escaped except line breaks and tabs."""
     return "\n".join(
         "\t".join(safe_line(cell) for cell in line.split("\t"))
         for line in text.replace("\r\n", "\n").split("\n")
@@ -21,7 +21,7 @@ def safe_text(text: str) -> str:
 
 
 def bounded(text: str, limit: int) -> str:
-    """`text`, or its head and tail with a line between them that counts what is missing."""
+    """`text`, or its head and tail with a line between them that counts the missing characters."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -29,7 +29,7 @@ def bounded(text: str, limit: int) -> str:
 
 
 def describe_verdict(verdict: str, reason: str | None) -> str:
-    """Returns `verdict: reason`; a reason that begins with the verdict does not repeat it."""
+    """Returns `verdict: reason`, or only the reason if it begins with the verdict."""
     if not reason:
         return verdict
     return reason if reason.startswith(f"{verdict}: ") else f"{verdict}: {reason}"
@@ -41,7 +41,7 @@ def counted(number: int, what: str) -> str:
 
 
 def with_note(notes: object, note: str) -> object:
-    """Appends our note to an item's `notes`; notes that are no text are not touched."""
+    """Appends `note` to an item's `notes`. Notes that are not a text stay unchanged."""
     return f"{notes or ''} {note}".strip() if isinstance(notes, str | None) else notes
 
 
@@ -49,7 +49,7 @@ GO_ON = "; to go on: "
 
 
 def without_remedy(reason: str) -> str:
-    """Returns why a run was stopped, without the command to go on, which is shown once."""
+    """Returns `reason` without the command to go on, which is shown only once."""
     return reason.partition(GO_ON)[0]
 
 
@@ -59,12 +59,12 @@ def describe_run(kind: str, duration_s: float) -> str:
 
 
 def typed(*words: str | Path) -> str:
-    """A command as one would type it into this system's shell."""
+    """A command quoted for this system's shell."""
     return " ".join(_quoted(str(word)) for word in words)
 
 
 def _quoted(word: str) -> str:
-    # The shells of Windows know no single quotes.
+    # The shells of Windows do not know single quotes.
     if os.name == "nt":
         return f'"{word}"' if not word or set(word) & set(" &()^,;=") else word
     return shlex.quote(word)

@@ -111,7 +111,7 @@ def test_where_all_is_well_nothing_fails_and_nothing_is_changed(place: Place) ->
 @pytest.mark.parametrize(
     ("text", "level", "says"),
     [
-        (None, "warn", "init.py makes one"),
+        (None, "warn", "init.py creates it"),
         ("[", "fail", "tracker.json"),
         ("[]", "ok", "0 of 0 items to do"),
         ('[{"id": "A", "slug": "a", "status": "todo"}]', "warn", "1 of 1 items to do; "),
@@ -566,8 +566,8 @@ ONLY_FILES = f'{SECOND_LAST}; ln -s /nowhere/at/all "$second"; {LETS_ALL_THROUGH
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        (LETS_ALL_THROUGH, "let a file outside be written"),
-        (ONLY_FILES, "let the network be reached"),
+        (LETS_ALL_THROUGH, "could write a file outside"),
+        (ONLY_FILES, "could reach the network"),
         ("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1", "uid map"),
         ("exit 0", "exit 0"),
     ],

@@ -248,7 +248,7 @@ def test_a_folder_of_too_many_entries_is_told(root: Path) -> None:
     (root / "d").mkdir()
     for number in range(MAX_LISTED + 1):
         (root / f"d/{number}").touch()
-    with pytest.raises(NotPlainError, match="own fewer"):
+    with pytest.raises(NotPlainError, match="list fewer files"):
         list_plain(root, "d")
 
 

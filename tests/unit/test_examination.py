@@ -70,7 +70,7 @@ def test_a_check_is_one_line_with_its_remedy_at_the_end(check: CheckResult, line
         ("p was not found; install it: now", "p was not found", "install it: now"),
         ("/r has no commit yet: make one first", "/r has no commit yet", "make one first"),
         ("a: b: c", "a: b", "c"),
-        ("it is broken", "it is broken", "mend that first"),
+        ("it is broken", "it is broken", "correct this first"),
     ],
 )
 def test_a_sentence_of_ours_is_told_with_its_remedy_apart(

@@ -80,7 +80,7 @@ def test_what_no_system_can_run_is_refused_in_words(
     ("problem", "word"),
     [
         (OSError(errno.ENOENT, ""), "not found"),
-        (OSError(errno.EACCES, ""), "may not be executed"),
+        (OSError(errno.EACCES, ""), "is not executable"),
         (OSError(errno.E2BIG, ""), "too long"),
         (OSError(errno.ENOENT, "No such file", "/a/b"), "No such file (/a/b)"),
         (OSError(errno.EIO, ""), "Input/output error"),
