@@ -341,7 +341,7 @@ def test_more_tests_than_cores_are_told(place: Place) -> None:
 def test_a_remote_is_asked_only_with_network(place: Place, tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "there")
     git(place.project.top, "remote", "add", "origin", str(tmp_path / "there"))
-    assert "--network asks it" in place.level("remote")[1]
+    assert "--network contacts it" in place.level("remote")[1]
     assert place.level("remote", "--network")[0] == "ok"
     shutil.rmtree(tmp_path / "there")
     assert place.level("remote")[0] == "ok"
