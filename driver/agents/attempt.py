@@ -149,7 +149,7 @@ def _objection(
 def against(item: ItemRun, seen: Observed) -> Judgement | None:
     """The judgement against work as it is, of this run or an earlier one: REFUSED, or NO_CHANGE;
     None if there is nothing against it."""
-    touched = refusal(item.protection.touched(seen.changes, item.planned.owned))
+    touched = refusal(item.protection.protected_changes(seen.changes, item.planned.owned))
     changes = verdicts.of_changes(
         seen.changes,
         item.planned.owned,

@@ -1,1 +1,1 @@
-"""The tracker's items, and which of them are next."""
+"""The tracker's items, and the selection of the next ones."""

@@ -1,7 +1,5 @@
-"""Dependencies between items (`dependsOn`). Pure.
-
-A dependency is named by its id or, where no item has that id, by its slug.
-"""
+"""Dependencies between items (`dependsOn`). Pure. A dependency names an id or, if no item has this
+id, a slug."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ INVALID = "invalid_dependsOn"
 
 
 def needed(items: Sequence[Item]) -> list[Item]:
-    """The finished items that items to do depend on."""
+    """The finished items that open items depend on."""
     asking = [item for item in items if KEY in item and is_open(item)]
     if not asking:
         return []
@@ -33,8 +31,8 @@ def needed(items: Sequence[Item]) -> list[Item]:
 
 
 def linked(items: Sequence[Item], unfinished: Iterable[Item]) -> list[Item]:
-    """The unfinished items that depend on others, and those others. `needed` and `waiting` find
-    among them what they find among all `items`."""
+    """The unfinished items with dependencies, and the items they depend on. `needed` and `waiting`
+    give the same result for these items as for all `items`."""
     asking = [item for item in unfinished if KEY in item]
     if not asking:
         return []
@@ -48,14 +46,14 @@ def linked(items: Sequence[Item], unfinished: Iterable[Item]) -> list[Item]:
 def waiting(
     items: Sequence[Item], absent: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, Skipped]:
-    """The open items, by id, that must not be begun yet, and why.
+    """The open items that must wait, by id, with the reason.
 
-    `absent` says, by id, why no item can build on a finished one: the commit that the next wave
-    starts from does not have it. An invalid `dependsOn` holds back its own item only; only items
-    that are not finished are judged. Raises InputError for a cycle.
+    `absent` has, by id, the reason why a finished item cannot be built on: it is not in the base of
+    the next wave. An invalid `dependsOn` holds back its own item only. Only unfinished items are
+    checked. Raises InputError for a cycle.
     """
     if not any(KEY in item for item in items):
-        return {}  # a long backlog without dependencies costs one test per item
+        return {}  # a fast way for long backlogs without dependencies
     known = _Known(items)
     needs: dict[str, list[str]] = {}
     wrong: set[str] = set()
@@ -97,7 +95,7 @@ class _Known:
 
 
 def _named(value: object) -> list[str] | None:
-    """The names in a `dependsOn`; None for anything else."""
+    """The names in a `dependsOn`; None for an invalid value."""
     if value is None:
         return []
     entries = value if isinstance(value, list | tuple) else [value]
@@ -111,7 +109,7 @@ def _wait(
     for needed in needs:
         found = known.find(needed)
         if found is None:
-            why = f"{KEY} names {needed!r}, which is no item's id or slug"
+            why = f"{KEY} names {needed!r}, but no item has this id or slug"
             return Skipped(name, UNKNOWN_DEPENDENCY, needed, why)
         if is_finished(found):
             lacking = absent.get(id_of(found) or "", "")
@@ -123,7 +121,7 @@ def _wait(
 
 
 def _check_cycles(known: _Known, needs: Mapping[str, Sequence[str]]) -> None:
-    """Raise InputError naming the first cycle among items that are not finished."""
+    """Raise InputError for the first cycle among unfinished items."""
     graph: dict[str, list[str]] = {}
     for name, named in needs.items():
         ids = (id_of(item) for each in named if (item := known.find(each)) is not None)
@@ -132,5 +130,5 @@ def _check_cycles(known: _Known, needs: Mapping[str, Sequence[str]]) -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         circle = " -> ".join(reversed(error.args[1]))
-        problem = f"{KEY} goes in a circle: {circle}; take one of them out"
+        problem = f"{KEY} has a cycle: {circle}; remove one of these dependencies"
         raise InputError([problem]) from None

@@ -17,7 +17,7 @@ Item = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
     """Selects items by `only` (slugs or ids), `labels` (any of them) and the team's `lane`. An item
-    must meet all that are given."""
+    must meet every part that is set."""
 
     only: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class ItemFilter:
         )
 
     def split(self, items: Sequence[Item]) -> tuple[Sequence[int], list[Skipped]]:
-        """The numbers of the items asked for, and the others."""
+        """The positions of the matching items, and the other items."""
         if self == ItemFilter():
             return range(len(items)), []
         asked: list[int] = []
@@ -45,8 +45,8 @@ class ItemFilter:
         return asked, others
 
     def check_names(self, items: Sequence[Item]) -> None:
-        """Raise InputError for each of `only` that names no item to do: a typing error must not
-        look like a backlog without work."""
+        """Raise InputError for each name in `only` without an open item. Without this check a
+        typing error would look like an empty backlog."""
         if not self.only:
             return
         states = {name: item.get("status") for item in items for name in names_of(item)}
@@ -54,7 +54,7 @@ class ItemFilter:
         missing = [name for name in self.only if name not in states]
         over = [name for name in self.only if states.get(name, TODO) != TODO]
         problems = [
-            f"--only {name}: the tracker has no item of that slug or id" for name in missing
+            f"--only {name}: the tracker has no item with this slug or id" for name in missing
         ]
         problems += [f"--only {name}: its status is {states[name]!r}, not 'todo'" for name in over]
         if problems:

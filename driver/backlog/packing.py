@@ -1,8 +1,8 @@
-"""The best set of items no two of which clash: an exact search over bit masks, with a budget.
+"""The best set of items without a clash: an exact search over bit masks, with a budget.
 
-Pure, and knows items by their number only; number 0 is the most urgent. Best is: as many of the
-highest level as can be, among these sets as many of the next level, and so on; among equals the
-set with the most urgent item, then the next, as a dictionary sorts words.
+Pure. An item is only a number; number 0 is the most urgent. The best set has the most items of the
+highest level, then the most of the next level, and so on. Among equal sets it has the most urgent
+first item, then the most urgent second item, and so on.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ NODE_BUDGET = 4_000
 
 
 class TooHardError(Exception):
-    """The search took more steps than it was given."""
+    """The search exceeded its budget of steps."""
 
 
 @dataclass(slots=True)
 class Packing:
-    """Items with their levels (0 is the highest, and none is below the one before it) and, as a
-    bit mask for each, the items it clashes with."""
+    """Items to pack: their levels in ascending order, 0 the highest, and a bit mask of clashes for
+    each."""
 
     levels: Sequence[int]
     clashes: Sequence[int]
@@ -31,8 +31,9 @@ class Packing:
 
     def __post_init__(self) -> None:
         size = len(self.levels)
-        # One number says it all: how many of each level in its high digits, and in its low bits
-        # which items, the most urgent one as the highest. The larger number is the better set.
+        # A single number is the weight of a set: the count of each level in its high digits, and
+        # the items in its low bits, the most urgent as the highest bit. The larger number is the
+        # better set.
         lowest = max(self.levels, default=0)
         digit = size.bit_length()
         self._weights = [
@@ -49,11 +50,9 @@ class Packing:
         return chosen if len(chosen) <= limit else self._best_of(limit, self._counts(whole))
 
     def _best_of(self, limit: int, counts: Sequence[int]) -> tuple[int, ...]:
-        """The best set of exactly `limit` items, which is smaller than the best set of all.
-
-        Its last levels are cut short. So an item is taken, the most urgent first, if the remaining
-        counts can still be reached.
-        """
+        """The best set of exactly `limit` items, fewer than the best set of all. The last levels
+        are cut short. So an item is chosen, the most urgent first, if the remaining counts can
+        still be reached."""
         goal = _cut(counts, limit)
         free = (1 << len(self.levels)) - 1
         had = [0] * len(goal)
@@ -69,7 +68,7 @@ class Packing:
         return tuple(chosen)
 
     def _reaches(self, goal: Sequence[int], had: Sequence[int], free: int, limit: int) -> bool:
-        """True if `goal` can be reached; tries the cheap first fit before the exact search."""
+        """True if `goal` can be reached. Tries the cheap first fit before the exact search."""
         quick = self._first_fit(free)
         if _cut([a + b for a, b in zip(had, quick, strict=True)], limit) == goal:
             return True
@@ -77,7 +76,7 @@ class Packing:
         return _cut([a + b for a, b in zip(had, more, strict=True)], limit) == goal
 
     def _first_fit(self, free: int) -> list[int]:
-        """The counts by level when items are taken in order as they fit."""
+        """The counts by level if each item is chosen in order as it fits."""
         counts = [0] * (max(self.levels) + 1)
         while free:
             number = _lowest(free)
@@ -86,7 +85,7 @@ class Packing:
         return counts
 
     def _heaviest(self, free: int) -> int:
-        """The weight of the best set within `free`, which is also the set itself."""
+        """The weight of the best set within `free`, which also encodes the set."""
         if (known := self._known.get(free)) is not None:
             return known
         if len(self._known) > self.budget:
@@ -109,7 +108,7 @@ class Packing:
         return found
 
     def _obvious(self, free: int) -> tuple[int, int]:
-        """The weight of items that surely are in the best set, and what is left to decide."""
+        """The weight of items that are surely in the best set, and the undecided items."""
         total, doubtful = 0, free
         while doubtful:
             number = _lowest(doubtful)
@@ -148,7 +147,7 @@ class Packing:
         return found
 
     def _parts(self, free: int) -> Iterator[int]:
-        """The connected parts: what clashes with nothing outside its own part."""
+        """The connected parts: no item clashes with an item of another part."""
         while free:
             part, fresh = 0, free & -free
             while fresh:

@@ -1,8 +1,6 @@
-"""Publication status of shipped items: waiting, merged or dropped. Pure.
-
-An item is `in_progress` from its ship on. `publishing.merged` finds its commits on the target
-branch, by their trailers, and whether its own branch still exists.
-"""
+"""Publication status of shipped items: waiting, merged or dropped. Pure. A shipped item is
+`in_progress`. `publishing.merged` finds its commits on the target branch, by their trailers, and
+checks that its own branch still exists."""
 
 from __future__ import annotations
 
@@ -25,17 +23,15 @@ _NOTED = re.compile(r"\[wave ([^\s\]]+)\]")
 
 
 def note_of(wave_id: str) -> str:
-    """The note in an item about a wave that shipped it."""
+    """The note in an item that names the wave that shipped it."""
     return f"[wave {wave_id[:8]}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """The last shipment of an item; "" is unknown.
-
-    `wave` may be only the first characters of the wave's id, `target` is the branch that the wave
-    started from, `onto` its commit then, `merged` the commit of the target that has the work.
-    """
+    """The last shipment of an item; "" for an unknown value. `wave` may have only the first
+    characters of the wave's id. `target` is the branch that the wave started from, `onto` its
+    commit at the start. `merged` is the commit of the target with the work."""
 
     wave: str = ""
     commit: str = ""
@@ -46,11 +42,11 @@ class Shipped:
 
     @classmethod
     def of(cls, item: Item) -> Shipped | None:
-        """The shipment in the tracker, else what the notes tell; None if it never shipped."""
+        """The shipment in the tracker, else from the notes; None if the item never shipped."""
         kept = item.get(KEY)
         if isinstance(kept, dict):
             texts = {k: v for k in cls.__dataclass_fields__ if isinstance(v := kept.get(k), str)}
-            # Commits are passed to git, which must not take one for an option.
+            # Commits are passed to git and must not look like an option.
             sound = {k: v for k, v in texts.items() if k not in _COMMITS or _HASH.fullmatch(v)}
             return cls(**sound)
         notes = item.get("notes")
@@ -58,20 +54,20 @@ class Shipped:
         return cls(wave=waves[-1]) if waves else None
 
     def to_json(self) -> dict[str, str]:
-        """The shape in the tracker: only what is known."""
+        """The tracker's JSON form: the known values only."""
         return {key: value for key, value in asdict(self).items() if value}
 
     def is_in(self, wave: str, commit: str) -> bool:
         """True if a commit of `wave` has this shipment."""
         known = safe_line(self.wave)
-        if self.commit:  # then the whole id of the wave is known: wave-1 is not wave-10
+        if self.commit:  # the id is whole: wave-1 is not wave-10
             return commit == self.commit or wave == known
         return bool(known) and wave.startswith(known)
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Shipments in a history: (wave, commit) pairs by item id, as messages spell it."""
+    """Shipments in a history: (wave, commit) pairs by item id in the spelling of the messages."""
 
     of_item: Mapping[str, Sequence[tuple[str, str]]]
 
@@ -84,17 +80,16 @@ class Merged:
         return cls(found)
 
     def find(self, item_id: str, shipped: Shipped | None) -> str:
-        """The commit that has this shipment of an item, without `shipped` any of it; else ""."""
+        """The commit with this shipment of an item, or any of its shipments without `shipped`; ""
+        for none."""
         there = self.of_item.get(safe_line(item_id).strip(), ())
         return next((c for wave, c in there if shipped is None or shipped.is_in(wave, c)), "")
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedItem:
-    """An item's shipment, read from the trailers of a commit.
-
-    `task` is `commit_message.task_of`, "" if unknown; `branch` is where the commit was found.
-    """
+    """An item's shipment, read from the trailers of a commit. `task` is `commit_message.task_of`,
+    "" if unknown. `branch` is the branch of the commit."""
 
     wave: str
     item: str
@@ -104,8 +99,8 @@ class PublishedItem:
 
 
 def published_items_in(message: str, commit: str = "", branch: str = "") -> list[PublishedItem]:
-    """Every shipment in a commit message, wherever in it: a squashed commit holds several messages
-    one below the other, perhaps indented."""
+    """Every shipment in a commit message. A squashed commit holds several messages, perhaps
+    indented."""
     found, wave = list[PublishedItem](), ""
     for line in message.splitlines():
         name, _, value = line.strip().partition(": ")
@@ -119,8 +114,8 @@ def published_items_in(message: str, commit: str = "", branch: str = "") -> list
 
 
 def by_task(published: Iterable[PublishedItem]) -> dict[tuple[str, str], list[PublishedItem]]:
-    """The shipments by item and task. A shipment without a task is left out: it may belong to an
-    item that had the same id before."""
+    """The shipments by item and task, without shipments of unknown task: an older item may have had
+    the same id."""
     found: dict[tuple[str, str], list[PublishedItem]] = {}
     for one in published:
         if one.task:
@@ -129,8 +124,8 @@ def by_task(published: Iterable[PublishedItem]) -> dict[tuple[str, str], list[Pu
 
 
 def is_noted(item: Item, wave: str) -> bool:
-    """True if the tracker knows that this wave shipped the item: an open item is to be done again
-    because the user wants it."""
+    """True if the tracker already names this wave for the item. If such an item is open, the user
+    wants it done again."""
     notes = item.get("notes")
     mine = Shipped.of(item)
     return note_of(wave) in (notes if isinstance(notes, str) else "") or (
@@ -139,8 +134,8 @@ def is_noted(item: Item, wave: str) -> bool:
 
 
 def adopted_fields(item: Item, one: PublishedItem, target: str, merged: str) -> dict[str, Any]:
-    """The fields of an open item that a wave of another state folder has shipped: it is on
-    `one.branch`, or in the target as `merged`."""
+    """The new fields of an open item that a wave of another state folder has shipped. The work is
+    on `one.branch`, or in the target as `merged`."""
     if not is_open(item):
         return {}
     kept = Shipped(one.wave, one.commit, one.branch, target, merged=merged)
@@ -160,12 +155,9 @@ class PublicationStatus(StrEnum):
 
 
 def status_of(shipped: Shipped, merged: str, *, is_kept: bool, whole: bool) -> PublicationStatus:
-    """The status of a shipped item.
-
-    `merged` is the commit of the target that has the work, "" for none; `is_kept` says that its
-    branch, or another with its commit, exists. Without a `whole` view of the history the work is
-    never declared dropped.
-    """
+    """The status of a shipped item. `merged` is the commit of the target with the work, "" for
+    none. `is_kept` is true if its branch, or another branch with its commit, exists. The status is
+    never DROPPED without a `whole` view of the history."""
     if merged:
         return PublicationStatus.MERGED
     if is_kept or not shipped.branch:
@@ -174,8 +166,7 @@ def status_of(shipped: Shipped, merged: str, *, is_kept: bool, whole: bool) -> P
 
 
 def is_shipped(item: Item) -> bool:
-    """True while an item waits to be merged. An item that was merged and is in progress again was
-    put there by the user."""
+    """True while an item waits for its merge. If a merged item is in progress, the user set it."""
     shipped = Shipped.of(item) if item.get("status") == IN_PROGRESS else None
     return shipped is not None and not shipped.merged
 

@@ -1,8 +1,5 @@
-"""The retry policy: the attempt and the wait that a wave costs an item which it did not ship.
-
-Pure; the clock is an argument. The waits double and are not random, so that the tracker shows when
-an item is taken again.
-"""
+"""The retry policy: the cost of a wave for an item that it did not ship. Pure; the clock is an
+argument. The waits double and are not random, so the tracker shows the time of the next attempt."""
 
 from __future__ import annotations
 
@@ -33,8 +30,8 @@ class Cost(Enum):
     NOTHING = "nothing"
 
 
-# Only the work's own failures count against it. An undecided item waits a little; an item that was
-# stopped from outside, or waits only for its ship, is taken again at once.
+# Only the work's own failures count against it. An undecided item waits a short time. An item that
+# was stopped from outside, or waits only for its ship, is open again at once.
 _COSTS = {
     Verdict.FAILED: Cost.ATTEMPT,
     Verdict.REFUSED: Cost.ATTEMPT,
@@ -53,33 +50,33 @@ _COSTS = {
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """At most `most` attempts; the wait is `pause_s` seconds after the first and doubles after each
-    further one, up to `longest_s`; 0 is no wait."""
+    """The maximum of attempts, and the wait after a failure. The wait is `pause_s` seconds after
+    the first attempt and doubles after each attempt, up to `longest_s`; 0 means no wait."""
 
     most: int
     pause_s: float
     longest_s: float
 
     def wait_s(self, attempts: int) -> float:
-        """The wait after so many attempts."""
-        doublings = min(max(attempts - 1, 0), 64)  # beyond, every cap is long reached
+        """The wait after this number of attempts."""
+        doublings = min(max(attempts - 1, 0), 64)  # every maximum is reached long before
         return min(self.pause_s * 2.0**doublings, self.longest_s)
 
 
 def after_try(
     item: Item, verdict: object, why: str | None, policy: RetryPolicy, now: datetime
 ) -> dict[str, Any]:
-    """The fields to set in an item that a wave had and did not ship. An unknown verdict, from a
+    """The fields to set in an item that a wave took and did not ship. An unknown verdict, from a
     replaced `run_wave`, counts as a failure."""
     known = verdict if isinstance(verdict, str) and verdict in set(Verdict) else None
     cost = _COSTS[Verdict(known)] if known else Cost.ATTEMPT
     attempts = attempts_of(item) + (cost is Cost.ATTEMPT)
     fields: dict[str, Any] = {"attempts": attempts, "lastError": why}
     if not is_open(item):
-        return fields  # a status that was set meanwhile stays
+        return fields  # a status that the user set meanwhile stays
     if cost is Cost.ATTEMPT and attempts >= policy.most:
         note = (
-            f"[blocked after {attempts} attempts{f': {why}' if why else ''}; to have it tried again"
+            f"[blocked after {attempts} attempts{f': {why}' if why else ''}; to try it again,"
             " set status to todo and attempts to 0]"
         )
         notes = with_note(item.get("notes"), note)
@@ -93,24 +90,24 @@ def after_try(
 
 
 def opened(item: Item) -> dict[str, Any]:
-    """The fields that give a claimed item back."""
+    """The fields that return a claimed item to the backlog."""
     return {"status": TODO} if item.get("status") == CLAIMED else {}
 
 
 def no_wait(item: Item) -> dict[str, Any]:
-    """The fields that end a wait; none if there is none."""
+    """The fields that end a wait; none without a wait."""
     return {NEXT: None} if item.get(NEXT) is not None else {}
 
 
 def attempts_of(item: Item) -> int:
-    """The number of attempts that an item has had; an invalid number counts as 0."""
+    """The number of an item's attempts. An invalid number counts as 0."""
     value = item.get("attempts")
     counts = isinstance(value, int) and not isinstance(value, bool) and value > 0
     return int(value or 0) if counts else 0
 
 
 def in_backoff(items: Iterable[Item], now: datetime) -> dict[str, Skipped]:
-    """The open items, by id, that must not be tried yet, each with the time that it waits for."""
+    """The open items in backoff, by id, each with the end of its wait."""
     found: dict[str, Skipped] = {}
     for item in items:
         name = id_of(item)
@@ -118,7 +115,7 @@ def in_backoff(items: Iterable[Item], now: datetime) -> dict[str, Skipped]:
             continue
         due = seconds_of(item[NEXT])
         if due == math.inf:
-            why = f"{NEXT} is no time: correct it or take it out"
+            why = f"{NEXT} is no time: correct or remove it"
             found[name] = Skipped(name, NO_TIME, detail=why)
         elif due > now.timestamp():
             why = f"not before {item[NEXT]}; --only {name} takes it now"

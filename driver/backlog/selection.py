@@ -1,8 +1,8 @@
 """Selection of a wave's items: priority first, then age, and no file owned twice. Pure.
 
-As many P1 as fit together, then as many P2 beside them, then P3: no number of less important items
-outweighs a more important one. `packing` searches for such a set; `item_filter` and `dependencies`
-decide which items may be in it.
+The set has as many P1 items as possible, then as many P2, then P3. No number of less important
+items outweighs a more important item. `packing` searches for the set; `item_filter` and
+`dependencies` decide which items can be in it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Item = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class OrderedQueue:
-    """Items in order, with the name (`name_of`) and the level (its priority) of each."""
+    """Items in order, each with its name (`name_of`) and its level (its priority)."""
 
     items: Sequence[Item]
     names: Sequence[str]
     levels: Sequence[int]
 
     def part(self, numbers: Sequence[int]) -> OrderedQueue:
-        """The items with these numbers, which rise."""
+        """The items at these positions, in ascending order."""
         if len(numbers) == len(self.names):
             return self
         names, levels = self.names, self.levels
@@ -72,18 +72,19 @@ WAITS = "waits_for_dependency"
 UNKNOWN_DEPENDENCY = "unknown_dependency"
 WAITS_FOR_ITS_TIME = "waits_for_next_attempt"
 
-# Reasons that need no action: the item's turn comes by itself, or it was not asked for.
+# Reasons that need no action: the item is selected later, or was not asked for.
 PATIENT = frozenset({OVERLAP, MAX_ITEMS, NOT_ASKED_FOR, WAITS, WAITS_FOR_ITS_TIME})
 
 _PRIORITIES = {"P1": 1, "P2": 2, "P3": 3}
-# A number of this size cannot be seconds; JavaScript writes dates as milliseconds.
+# A number of this size is in milliseconds, as JavaScript writes dates.
 _LEAST_MILLISECONDS = 10**11
 _MOST_MILLISECONDS = 10**15
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """An item left out: `reason` is one of this module's words, `clash` the item in its way."""
+    """An item that is not selected. `reason` is a word of this module; `clash` is the blocking
+    item."""
 
     id: str
     reason: str
@@ -93,10 +94,8 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The items of a wave, most urgent first, and why each other item is not in it.
-
-    `exact` is False if the best set was too hard to find and a part of it was taken greedily.
-    """
+    """The items of a wave, most urgent first, and the reason for each item that is not in it.
+    `exact` is False if the search was too hard and a part of the set was chosen greedily."""
 
     selected: tuple[Item, ...]
     skipped: tuple[Skipped, ...]
@@ -104,10 +103,8 @@ class Selection:
 
 
 def order_key(item: Item) -> tuple[int, float, int]:
-    """Sorts by priority (P1 to P3, anything else as P3), then age, then number of files.
-
-    Items of unknown age come last in their priority.
-    """
+    """Sort key: priority (P1 to P3; any other value is P3), then age, then number of files. Items
+    of unknown age come last in their priority."""
     files = item.get("ownsFiles")
     count = len(files) if isinstance(files, list | tuple) else 0
     created = item.get("createdAt")
@@ -122,12 +119,12 @@ def select_disjoint(
     first: Collection[str] = (),
     real: Callable[[str], str] = str,
 ) -> Selection:
-    """The best set of up to `max_count` items, in order, none owning a file of another.
+    """The best set of up to `max_count` items, in order, without a file that two items own.
 
-    Best: as many as possible of those named in `first`, then of P1, P2 and P3, and among equals
-    the oldest. If that is too hard to find (see `_Search.best`), items are taken in order as they
-    fit. `default_repo` is the repository of items that name none, and `real` resolves a
-    repository's path, so that all spellings are the same.
+    The best set has as many items named in `first` as possible, then as many P1, P2 and P3, and
+    among equal sets the oldest items. If the search is too hard (see `_Search.best`), items are
+    chosen in order as they fit. `default_repo` is the repository of items that name none. `real`
+    resolves the path of a repository.
     """
     levelled = [(0 if first and name_of(item) in first else _level(item), item) for item in items]
     levelled.sort(key=lambda pair: (pair[0], order_key(pair[1])))
@@ -137,7 +134,7 @@ def select_disjoint(
 
 
 def ordered(items: Iterable[Item]) -> OrderedQueue:
-    """The items, which must be in order, with their names and levels."""
+    """A queue of items that are already in order."""
     found = tuple(items)
     return OrderedQueue(found, tuple(map(name_of, found)), tuple(map(_level, found)))
 
@@ -145,7 +142,7 @@ def ordered(items: Iterable[Item]) -> OrderedQueue:
 def select_ordered(
     queue: OrderedQueue, max_count: int, default_repo: str | None, real: Callable[[str], str]
 ) -> Selection:
-    """`select_disjoint` for items that are in order already, without a `first`."""
+    """`select_disjoint` without `first`, for items that are already in order."""
     search = _Search(queue, default_repo, real)
     chosen, exact = search.best(max(max_count, 0))
     selected = tuple(queue.items[number] for number in chosen)
@@ -153,20 +150,20 @@ def select_ordered(
 
 
 def filter_todo_items(items: Iterable[Item]) -> list[Item]:
-    """The items that are to be done, most urgent first."""
+    """The open items, most urgent first."""
     return sorted(filter(is_open, items), key=order_key)
 
 
 def select_disjoint_items(items: Sequence[Item], max_count: int) -> tuple[list[Item], list[str]]:
-    """`select_disjoint` as plain lists: the items taken, the ids of those left out."""
+    """`select_disjoint` as plain lists: the selected items, the ids of the other items."""
     selection = select_disjoint(items, max_count)
     return list(selection.selected), [skipped.id for skipped in selection.skipped]
 
 
 @dataclass(slots=True)
 class _Search:
-    """The search in a queue. It reads an item's files lazily: of a long backlog only the head is
-    ever needed."""
+    """The search in a queue. It reads an item's files only when needed, mostly for the head of the
+    queue."""
 
     queue: OrderedQueue
     default_repo: str | None
@@ -174,11 +171,11 @@ class _Search:
     _read: dict[int, tuple[tuple[OwnedPath, ...], ItemProblem | None]] = field(default_factory=dict)
 
     def best(self, limit: int) -> tuple[list[int], bool]:
-        """The numbers of the best set, and whether it is proven to be the best.
+        """The numbers of the best set, and True if it is proven to be the best.
 
-        Goes level by level: if the levels above are settled, taking what fits is right for a level
-        that fills the wave. Exact for `EXACT_CANDIDATES` items and within the search's budget;
-        beyond either, items of this level and below are taken in order.
+        Works level by level. Once the higher levels are settled, a greedy choice is right for a
+        level that fills the wave. Exact for `EXACT_CANDIDATES` items and within the search's
+        budget; beyond, items of this level and below are chosen in order.
         """
         settled: list[int] = []
         levels = (0, *sorted(_PRIORITIES.values()))
@@ -233,11 +230,11 @@ class _Search:
         return self._placed(number)[0]
 
     def problem(self, number: int) -> ItemProblem | None:
-        """The reason why an item can be in no wave."""
+        """The reason why no wave can take the item; None if a wave can."""
         return self._placed(number)[1]
 
     def skipped(self, chosen: Sequence[int], limit: int) -> Iterator[Skipped]:
-        """Every item that is not chosen; items after a full wave are not examined."""
+        """Every item that is not chosen. Items after a full wave are not examined."""
         taken, queue = OwnershipMap(), self.queue
         for number in chosen:
             taken.add(queue.names[number], None, self.paths(number))
@@ -256,7 +253,7 @@ class _Search:
         for owned in self.paths(number):
             if found := taken.clash(None, owned):
                 other, held = found
-                # As they stand in their repository, if that is the item's.
+                # Both paths are shown relative to the item's repository, if they are in it.
                 mine, theirs = (path.removeprefix(f"{top}/") for path in (owned.path, held.path))
                 conflict = Conflict(mine, owned.key, None, (other, name), theirs)
                 return Skipped(name, OVERLAP, other, conflict.describe())
@@ -285,7 +282,7 @@ class _Search:
 
 
 def _clashes(owners: Sequence[tuple[OwnedPath, ...]]) -> list[int]:
-    """For each owner, as a bit mask, the others that own a path of it, above it or below it."""
+    """For each owner a bit mask of the others that own a path of it, above it or below it."""
     of_key: dict[str, int] = {}
     below: dict[str, int] = {}
     for number, paths in enumerate(owners):
@@ -315,7 +312,7 @@ def _level(item: Item) -> int:
 
 
 def seconds_of(value: object) -> float:
-    """A time in any usual notation, in seconds since 1970; infinite if it is none."""
+    """A time in any usual notation, in seconds since 1970; infinite for any other value."""
     if isinstance(value, str):
         try:
             when = datetime.fromisoformat(value.strip())

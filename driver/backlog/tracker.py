@@ -1,8 +1,5 @@
-"""tracker.json, the backlog that users edit: its items are checked, and changed one by one.
-
-A change re-reads the file under a lock and touches only the values it sets, so edits that users
-made meanwhile stay.
-"""
+"""tracker.json, the backlog that users edit: checks of its items, and changes item by item. A
+change re-reads the file under a lock and sets single values, so the user's edits stay."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ Edit = Callable[[Item], Mapping[str, Any]]
 
 
 def load_tracker_items(path: Path | str) -> list[Item]:
-    """The tracker's items, or none when it is missing or broken."""
+    """The tracker's items; none if it is missing or broken."""
     try:
         return list(read_tracker_file(Path(path)).entries)
     except InputError:
@@ -34,11 +31,11 @@ def load_tracker_items(path: Path | str) -> list[Item]:
 
 
 def validate_item(item: Item) -> tuple[str, ...]:
-    """The reasons why an item cannot be built, each as "reason: detail"; empty if it can.
+    """The reasons why an item cannot be built, each as "reason: detail"; empty if it can be.
 
     Reasons: no_file_ownership, invalid_ownsFiles_entries, invalid_path, missing_or_empty_slug,
     missing_or_empty_prompt, missing_or_empty_testCmd, missing_id, and invalid_<key> for any other
-    key the manifest would refuse.
+    key that the manifest refuses.
     """
     problems = [f"{problem.reason}: {problem.text}" for problem in item_problems(item)]
     if item.get("id") is None:
@@ -49,11 +46,9 @@ def validate_item(item: Item) -> tuple[str, ...]:
 def tracker_problems(
     items: Sequence[Item], duplicates: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """Ids and slugs that make a todo item ambiguous, each as "reason: detail".
-
-    An id must be unique in the tracker; a slug only among the todo items, because finished work may
-    have had the same name. `duplicates` are the duplicate ids, if they are known already.
-    """
+    """Ids and slugs that make a todo item ambiguous, each as "reason: detail". An id must be unique
+    in the tracker. A slug must be unique among the todo items only: finished work may have the same
+    name. `duplicates` are the duplicate ids, if already known."""
     todo = list(filter(is_open, items))
     duplicates = _repeated(map(id_of, items)) if duplicates is None else duplicates
     open_ids = set(map(id_of, todo)) if duplicates else ()
@@ -66,8 +61,8 @@ def tracker_problems(
 
 
 def withdrawn(path: Path, names: Collection[str]) -> dict[str, str]:
-    """The items of a wave that the user withdrew, by id, and why: they were deleted from the
-    tracker, or given a status that is not open. An item of an unreadable tracker, or with a
+    """The items of a wave that the user withdrew, by id, with the reason. The user deleted them
+    from the tracker, or set a status that is not open. An item of an unreadable tracker, or with a
     duplicate id, is not withdrawn."""
     try:
         file = read_tracker_file(path)
@@ -79,20 +74,18 @@ def withdrawn(path: Path, names: Collection[str]) -> dict[str, str]:
         if name in file.ambiguous or (item is not None and is_open(item)):
             continue
         found[name] = (
-            "deleted from the tracker while the wave ran; what was built is kept as a patch"
+            "deleted from the tracker while the wave ran; its work is kept as a patch"
             if item is None
             else f"its status was set to {json.dumps(item.get('status'))} in the tracker while the"
-            " wave ran; with todo again, the next wave proves and ships what was built"
+            " wave ran; set it to todo to have the next wave verify and ship its work"
         )
     return found
 
 
 def rewrite_items(path: Path, edit: Edit, expected: str | None = None) -> bool:
-    """Set the fields that `edit` returns for each item now in the file; all else keeps its text.
-
+    """Set the fields that `edit` returns for each item now in the file; all other text stays.
     Returns False and writes nothing if the file's SHA-256 is not `expected`. Raises InputError for
-    a tracker that cannot be read, CannotRunError if it cannot be written.
-    """
+    a tracker that cannot be read, CannotRunError if it cannot be written."""
     path = real_path(path)
     if not path.is_file():
         read_tracker_file(path)  # raises the reason; the lock needs an existing folder

@@ -1,9 +1,8 @@
-"""The tracker index: the open items of a tracker in order and checked, and the items they need.
+"""The tracker index: the checked open items of a tracker in order, and their dependencies.
 
-Of a long tracker most is done, and the index holds nothing of that. It outlives the process in a
-file of the state folder. The file is a cache of its own, because the item table cannot replace it:
-the table has the items in the order they were first seen, not in that of the file, and checking
-10,000 open items anew takes longer than hashing the tracker.
+Most items of a long tracker are done, and the index omits them. It is kept in a file of the state
+folder. The item table cannot replace it: the table has the items in the order of their first sight,
+not of the file, and checking 10,000 open items again takes longer than hashing the tracker.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ from state_store.tracker.light_read import TrackerSummary, read_summary
 from state_store.write_api import STATE_DB_FILENAME
 
 Item = Mapping[str, Any]
-_FINISHED = tuple(FINISHED)  # a status may be of any type, also one without a hash
+_FINISHED = tuple(FINISHED)  # a status can have any type, even an unhashable one
 FILE_NAME = "tracker_docket.jsonl"
 LAYOUT = 1
-# The errors of a file that was cut short or forged: any part of it may be anything.
+# The errors of a truncated or forged file: any part of it may be anything.
 _UNUSABLE = (InputError, OSError, ValueError, LookupError, TypeError, AttributeError,
              RecursionError)  # fmt: skip
-_WORTH_KEEPING = 2**20  # bytes of a tracker; a smaller one is parsed in a few milliseconds
+_WORTH_KEEPING = 2**20  # bytes; a smaller tracker is parsed in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class TrackerIndex:
     """The index of a tracker whose bytes have the SHA-256 `digest`.
 
-    `todo` are the open items, most urgent first; `faults` say, by position in `todo`, why some
-    cannot be built. `linked` are the items that wait for a time or for other items, with those
-    others, in the tracker's order; `shipped` those on their way to a target. `problems` are the
-    double ids and slugs that keep a run from starting, `non_objects` a sentence for each entry that
-    is no object, `twice` the ids that stand there twice.
+    `todo` are the open items, most urgent first. `faults` gives, by position in `todo`, the reasons
+    why an item cannot be built. `linked` are the items that wait for a time or for other items,
+    with those other items, in the tracker's order. `shipped` are the items that wait for their
+    merge. `problems` are the duplicate ids and slugs that stop a run. `non_objects` has a sentence
+    for each entry that is no object. `twice` are the duplicate ids.
     """
 
     digest: str
@@ -64,7 +63,7 @@ class TrackerIndex:
     twice: frozenset[str]
 
     def own_todo(self) -> list[Item]:
-        """The open items with an id of their own."""
+        """The open items with a unique id."""
         return [
             item
             for name, item in zip(self.todo.names, self.todo.items, strict=True)
@@ -72,7 +71,7 @@ class TrackerIndex:
         ]
 
     def to_json(self) -> list[Any]:
-        """All fields but the digest."""
+        """All fields except the digest."""
         todo = self.todo
         return [
             *(todo.items, todo.names, todo.levels),
@@ -82,7 +81,7 @@ class TrackerIndex:
 
     @classmethod
     def from_json(cls, digest: str, kept: Any) -> TrackerIndex:
-        """The inverse of `to_json`. Raises one of `_UNUSABLE` for anything else."""
+        """The inverse of `to_json`. Raises one of `_UNUSABLE` for an invalid record."""
         items, names, levels, faults, linked, shipped, problems, non_objects, twice = kept
         return cls(
             digest=digest,
@@ -98,7 +97,7 @@ class TrackerIndex:
 
 def index_of(tracker: TrackerSummary) -> TrackerIndex:
     """Make the index of a tracker. Pure."""
-    # Most of a long tracker is done, and this pass is all that it costs.
+    # Most of a long tracker is done; this is the only pass over those items.
     unfinished = [item for item in tracker.entries if item.get("status") not in _FINISHED]
     todo = filter_todo_items(unfinished)
     checked = enumerate(map(validate_item, todo))
@@ -119,33 +118,30 @@ def index_of(tracker: TrackerSummary) -> TrackerIndex:
 
 
 class TrackerReader:
-    """A tracker as it was last read: parsed and checked anew only when its bytes have changed."""
+    """Reads a tracker, and parses and checks it again only after its bytes changed."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Drop the index from memory: that of a long tracker is large."""
+        """Drop the index from memory; for a long tracker it is large."""
         self._index: TrackerIndex | None = None
         self._is_kept = False
 
     def read(self, path: Path, state_dir: Path) -> TrackerIndex:
-        """The index of the file as it is now. Raises InputError, as `read_summary`."""
+        """The index of the file as it is now. Raises InputError, as `read_summary` does."""
         if self._index is None or digest_of(path) != self._index.digest:
             self.forget()
             self._index = _found(path, state_dir)
             self._is_kept = self._index is not None
         if self._index is None:
-            with collector_paused():  # it would visit each of a million objects, many times
+            with collector_paused():  # the collector would visit a million objects many times
                 self._index = index_of(read_summary(path))
         return self._index
 
     def keep(self, path: Path, state_dir: Path) -> None:
-        """Write the index for the next run, if the state folder has a store.
-
-        Does without it where the folder cannot be written, the disk is full, or an item is nested
-        as deep as can be.
-        """
+        """Write the index for the next run, if the state folder has a store. Writes none if the
+        folder cannot be written, the disk is full, or an item is nested too deeply."""
         if not self._index or self._is_kept or not (state_dir / STATE_DB_FILENAME).exists():
             return
         self._is_kept = True
@@ -159,7 +155,7 @@ class TrackerReader:
 
 
 def _found(path: Path, state_dir: Path) -> TrackerIndex | None:
-    """The kept index of the tracker as it is now; None where there is none that can be used."""
+    """The kept index of the tracker as it is now; None if there is no valid one."""
     try:
         head, _, body = read_bytes(state_dir / FILE_NAME).partition(b"\n")
         found, wanted = json.loads(head), _made_from(path)
@@ -173,16 +169,14 @@ def _found(path: Path, state_dir: Path) -> TrackerIndex | None:
 
 
 def _made_from(path: Path) -> dict[str, Any]:
-    # Both spellings: problems name the file as it was asked for.
+    # Both spellings: messages name the file by the path given.
     return {"layout": LAYOUT, "asked": str(path), "tracker": str(real_path(path)), "by": _program()}
 
 
 @cache
 def _program() -> str:
-    """A fingerprint of this version of the program.
-
-    The code decides what is wrong with an item, so a change of the code must make the index anew.
-    """
+    """A fingerprint of this version of the program. The code decides which items are faulty, so
+    changed code must build the index again."""
     root = Path(__file__).parents[2]
     files = sorted(
         (str(path), path.stat().st_size, path.stat().st_mtime_ns)

@@ -1,8 +1,8 @@
-"""Watched fields of the tracker: how open items are proven, and what changed while a wave ran.
+"""Watched fields of the tracker: settings of a proof that changed while a wave ran.
 
-Users may edit the tracker at any time, but an agent could reach it as well. So a change of a field
-that later waves prove by is reported. So is a changed request of a claimed item, because the wave
-ships it as it was when the wave took it.
+Users can edit the tracker at any time, but an agent may reach it as well. So a change is reported
+if later waves prove by the field. A changed request of a claimed item is reported too: the wave
+ships the request that it took.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Fields = Mapping[str, Mapping[str, str]]
 
 
 def watched_fields(tracker: Path) -> Fields:
-    """The watched fields of each open item, as JSON texts by item id; a claimed item's request is
-    watched too."""
+    """The watched fields of each open item, as JSON texts by item id. The request of a claimed item
+    is watched too."""
     found: dict[str, dict[str, str]] = {}
     for item in load_tracker_items(tracker):
         item_id = id_of(item)
@@ -54,6 +54,6 @@ def changed_fields(before: Fields, now: Fields) -> str:
     if not changed:
         return ""
     return (
-        "changed in the tracker while the wave ran, which ships what it took as it was;"
-        f" look whether that was you: {', '.join(changed)}"
+        "changed in the tracker while the wave ran; this wave still uses the old values;"
+        f" check that you made the change: {', '.join(changed)}"
     )

@@ -1,1 +1,1 @@
-"""The nouns: work item, change, test run, attempt, verdict, review, receipt. Pure."""
+"""The data types: work item, change, test run, attempt, verdict, review, receipt. Pure."""

@@ -1,4 +1,5 @@
-"""Names of shipped work: refs, the wave branch, each commit's subject and trailers. Pure."""
+"""Commit messages and branch names of published work: refs, wave branch, subject, trailers.
+Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ ITEM_SLUG = "Item-Slug"
 TEST_COMMAND = "Test-Command"
 WORK_DIR = "Work-Dir"
 PROVED_TREE = "Proved-Tree"
-# Git's search pattern for commit messages that tell of a shipped item.
+# Git's search pattern for commit messages that name a published item.
 SHIPMENT = rf"^[[:space:]]*{ITEM_ID}: "
 _OF_AN_ITEM = frozenset({ITEM_ID, ITEM_TASK, ITEM_SLUG, TEST_COMMAND, WORK_DIR})
 MAX_SUBJECT_CHARS = 72
@@ -44,11 +45,9 @@ def commit_message(
     proved_tree: str,
     anchor: str | None = None,
 ) -> str:
-    """Subject, and the trailers by which later runs find the items, each given with its work dir.
-
-    A single item gives its title or slug as the subject. The trailers of an item stand together
-    and begin with its Item-Id. `anchor` is the state of the event store.
-    """
+    """The commit message: subject, and the trailers by which later runs find the items. `items` are
+    pairs of an item and its work dir. A single item gives its title or slug as the subject. The
+    trailers of an item begin with its Item-Id. `anchor` is the state of the event store."""
     item, _ = items[0]
     subject = item.title or item.slug
     body: list[str] = []
@@ -73,8 +72,8 @@ def item_name(item: WorkItem) -> str:
 
 
 def task_of(item: WorkItem) -> str:
-    """A digest of the task, the same in every tracker and checkout: another prompt, other files or
-    another test make another task, whatever the id is."""
+    """A digest of the prompt, files and test command. It does not depend on the id, tracker or
+    checkout."""
     asked = (item.prompt, sorted(item.owns_files), item.test_command)
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
@@ -85,13 +84,13 @@ def _subject(text: str) -> str:
 
 
 def pending_ref(tip: str) -> str:
-    """The ref that keeps commits in the user's repository until a branch of it has them."""
+    """The ref that keeps commits in the user's repository until a branch has them."""
     return f"{PENDING_REFS}{tip}"
 
 
 def branch_names(wave_id: str, date: str) -> Iterator[str]:
-    """`wave/<date>-<id>`, then numbered names to take if it is taken; the long ids that waves give
-    themselves are shortened."""
+    """`wave/<date>-<id>`, then the same name with a number, without end. Generated ids are
+    shortened."""
     name = f"wave/{date}-{_short(wave_id)}"
     yield name
     yield from (f"{name}-{number}" for number in count(2))

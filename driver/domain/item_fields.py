@@ -1,7 +1,5 @@
-"""Checks of single values of an item: texts, names, commands, numbers.
-
-A check takes the parsed JSON value and returns the value to keep, or raises `InvalidValueError`.
-"""
+"""Checks of single values of an item: texts, names, commands, numbers. A check takes a parsed JSON
+value and returns its checked form, or raises `InvalidValueError`."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ class InvalidValueError(Exception):
 
 
 def is_absolute(folder: str) -> bool:
-    """True for a path that any platform would take as absolute."""
+    """True for a path that is absolute on any platform."""
     return bool(_ABSOLUTE.match(folder))
 
 
@@ -88,7 +86,7 @@ def label_of(value: object) -> str:
 
 
 def entries_of(value: object) -> tuple[Any, ...]:
-    """A non-empty list; its entries are checked with the folder they start from."""
+    """A non-empty list. Its entries are checked later, relative to their folder."""
     if not isinstance(value, list | tuple):
         raise InvalidValueError("must be a list of file names")
     if not value:

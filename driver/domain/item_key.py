@@ -1,4 +1,4 @@
-"""The key of one item in journal, events and leases."""
+"""The key of an item in journal, events and leases."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ItemKey:
-    """Identifies an item of a wave.
-
-    `location` is the top of its repository, or its folder in place; `repo` the repository that the
-    item itself names. `content_key` digests everything that decides what a result is worth,
-    `task_key` what was asked for, on any base.
-    """
+    """Identifies an item of a wave. `location` is the top folder of its repository, or its work
+    folder in place. `repo` is the repository that the item names. `content_key` is the digest of
+    every input of its result. `task_key` is the digest of its request, on any base."""
 
     slug: str
     location: str
@@ -34,5 +31,5 @@ def resource_of(location: str | None, slug: str) -> str:
 
 
 def digest(*facts: object) -> str:
-    """A SHA-256 name for facts that JSON can hold."""
+    """The SHA-256 of facts that JSON can hold."""
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

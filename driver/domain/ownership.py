@@ -1,8 +1,6 @@
-"""File ownership: the rules for names in `ownsFiles`, and the comparison of owners.
-
+"""File ownership: the rules for names in `ownsFiles`, and the search for items with common files.
 Pure except for `leaves_tree` and `nested_repository`, which read the disk. The files that an agent
-really changed are read elsewhere, from git objects.
-"""
+changed are read elsewhere, from git objects."""
 
 from __future__ import annotations
 
@@ -19,9 +17,9 @@ from state_store.documents.errors import InputError
 MAX_COMPONENT_BYTES = 255
 MAX_PATH_BYTES = 4000
 MAX_DEPTH = 40
-_MAX_LINKS = 40  # as many as Linux follows
+_MAX_LINKS = 40  # Linux follows as many
 
-# Code points that are drawn as nothing. Some file systems drop them when they compare names, so
+# Code points without a visible glyph. Some file systems drop them when they compare names, so
 # `.g<U+200C>it` can be `.git`.
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
@@ -37,7 +35,7 @@ _PLAIN_PATH = re.compile(rf"{_PLAIN_NAME}(?:/{_PLAIN_NAME})*/?\Z", re.ASCII | re
 
 
 class OwnershipError(InputError):
-    """A name that no item can own; the message is one sentence with the name and the reason."""
+    """A name that no item can own. The message is a sentence with the name and the reason."""
 
     def __init__(self, entry: str, reason: str) -> None:
         shown = entry if len(entry) <= 120 else entry[:120] + "..."
@@ -47,11 +45,8 @@ class OwnershipError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class OwnedPath:
-    """A file, or with `is_dir` a directory and all below it.
-
-    `path` is repo-relative with "/" between components and none at its end; the components are
-    spelled as they were given.
-    """
+    """A file or, with `is_dir`, a directory with its content. `path` is relative to the repository
+    and has "/" between its components, none at its end. The components keep their spelling."""
 
     path: str
     is_dir: bool = False
@@ -64,9 +59,8 @@ class OwnedPath:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two items that claim one file: `slugs` has the earlier item first; `file` is the name as the
-    later one spells it, `other_file` as the earlier one does, `normalized` the key of `file`.
-    """
+    """Two items that claim one file. `slugs` has the earlier item first. `file` is the name in the
+    later item, `other_file` the name in the earlier item. `normalized` is the key of `file`."""
 
     file: str
     normalized: str
@@ -96,13 +90,15 @@ class Conflict:
 
 @dataclass(slots=True)
 class OwnershipMap:
-    """Owners of paths per repository; a look-up costs the depth of a path, not the owners."""
+    """Owners of paths by repository. The time of a look-up grows with the depth of the path
+    only."""
 
     _held: dict[tuple[str | None, str], tuple[str, OwnedPath]] = field(default_factory=dict)
     _above: dict[tuple[str | None, str], tuple[str, OwnedPath]] = field(default_factory=dict)
 
     def clash(self, repo: str | None, owned: OwnedPath) -> tuple[str, OwnedPath] | None:
-        """An owner of this path, of a directory above it or of something below it, if any."""
+        """An owner of this path, of a parent directory or of a path below it; None without an
+        owner."""
         key = owned.key
         for name in (key, *parents_of(key)):
             if (repo, name) in self._held:
@@ -110,7 +106,7 @@ class OwnershipMap:
         return self._above.get((repo, key))
 
     def add(self, owner: str, repo: str | None, paths: Iterable[OwnedPath]) -> None:
-        """Let `owner` hold `paths`; an earlier owner of a path stays its owner."""
+        """Make `owner` the owner of `paths`. An earlier owner of a path stays its owner."""
         for owned in paths:
             key = owned.key
             self._held.setdefault((repo, key), (owner, owned))
@@ -118,12 +114,10 @@ class OwnershipMap:
                 self._above.setdefault((repo, parent), (owner, owned))
 
 
-@lru_cache(maxsize=2**16)  # a cycle asks for each of a backlog's entries three times
+@lru_cache(maxsize=2**16)  # a cycle parses every entry three times
 def parse_owned(entry: str, work_dir: str = ".") -> OwnedPath:
-    """Read one `ownsFiles` entry, relative to `work_dir`, itself relative to the repository.
-
-    A trailing "/" means the directory and all below it. Raises OwnershipError.
-    """
+    """Read an `ownsFiles` entry, relative to `work_dir`, which is relative to the repository. A
+    trailing "/" means the directory with its content. Raises OwnershipError."""
     text = entry.replace("\\", "/")
     parts = [*_components(work_dir, work_dir.replace("\\", "/")), *_components(entry, text)]
     if not parts:
@@ -137,7 +131,8 @@ def parse_owned(entry: str, work_dir: str = ".") -> OwnedPath:
 
 
 def is_plain(entry: str) -> bool:
-    """A fast test: True means that `parse_owned` accepts the entry, False says nothing."""
+    """A fast test: after True, `parse_owned` accepts the entry. After False it may accept
+    it too."""
     return (
         len(entry) < MAX_COMPONENT_BYTES
         and bool(_PLAIN_PATH.match(entry))
@@ -146,7 +141,7 @@ def is_plain(entry: str) -> bool:
 
 
 def comparison_key(path: str) -> str:
-    """`path` without case, Unicode form and invisible code points; only for comparing."""
+    """`path` without case, Unicode form and invisible code points. Use it only to compare."""
     if path.isascii():
         return path.lower()
     visible = _INVISIBLE.sub("", path)
@@ -157,10 +152,8 @@ def comparison_key(path: str) -> str:
 def find_conflicts(
     owners: Iterable[tuple[str, str | None, tuple[OwnedPath, ...]]],
 ) -> tuple[Conflict, ...]:
-    """Every path of an item (slug, repository, paths) that an earlier item also claims.
-
-    A path is reported once, against one earlier owner, however many there are.
-    """
+    """Every path of an item that an earlier item also claims. `owners` are triples of slug,
+    repository and paths. A path is reported once, with one owner."""
     taken = OwnershipMap()
     conflicts = []
     for slug, repo, paths in owners:
@@ -173,17 +166,15 @@ def find_conflicts(
 
 
 def covers(owned: Iterable[OwnedPath], path: str) -> bool:
-    """True when a change of exactly this repo-relative path is allowed; no case is folded.
-
-    The owner of a directory owns everything below it, but may not make it a file or a link.
-    """
+    """True if the item may change exactly this path of the repository. Case counts. The owner of a
+    directory owns everything below it, but cannot turn it into a file or a link."""
     return any(
         path.startswith(entry.path + "/") if entry.is_dir else path == entry.path for entry in owned
     )
 
 
 def git_component(component: str) -> bool:
-    """True for `.git` in any spelling that git or some file system would take for it."""
+    """True for `.git` in any spelling that git or a file system accepts as `.git`."""
     for name in re.split(r"[\\/]", comparison_key(component)):
         stem = name.split(":")[0].rstrip(". ")
         if stem == ".git" or re.fullmatch(r"git~[0-9]+", stem):
@@ -194,9 +185,9 @@ def git_component(component: str) -> bool:
 def name_problem(component: str) -> str | None:
     """The reason why a component cannot be a name on every supported system, or None."""
     if len(component) < MAX_COMPONENT_BYTES and _PLAIN.match(component):
-        return None  # nearly every name is one of these, and a long backlog has very many
+        return None  # The fast way for nearly every name of a long backlog.
     if component == "..":
-        return "it climbs out with '..'; name the file from where the item works"
+        return "it climbs out with '..'; give a path inside the item's folder"
     if git_component(component):
         return "git's own folder belongs to no item"
     if _CONTROL.search(component) or _TEXT_DIRECTION.search(component):
@@ -205,19 +196,19 @@ def name_problem(component: str) -> str | None:
 
 
 def nested_repository(top: Path, path: str) -> str:
-    """The path or the first of its parents below `top` that is a repository of its own (a
-    submodule, another checkout); "" if there is none."""
+    """The first folder on `path` below `top`, or `path` itself, that is a repository of its own,
+    such as a submodule; "" for none."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     folders = ("/".join(parts[: at + 1]) for at in range(len(parts)))
     return next((each for each in folders if os.path.lexists(top / each / ".git")), "")
 
 
 def leaves_tree(top: Path, path: str) -> bool:
-    """True when a symbolic link in `path` below `top` leads out of `top`, or into its `.git`.
+    """True if a symbolic link in `path` below `top` leads out of `top`, or into its `.git`.
 
-    The path itself and each parent count. A link with an absolute target always leaves, as does one
-    that climbs out and comes back in: another checkout has another folder and name. So does a link
-    that cannot be followed.
+    Checks the path and each parent. A link with an absolute target leaves. So does a link that
+    leaves and returns, because another checkout has another folder name, and a link that cannot be
+    followed.
     """
     folder: list[str] = []
     waiting = path.split("/")[::-1]
@@ -243,10 +234,10 @@ def _components(entry: str, text: str) -> list[str]:
     if not text:
         raise OwnershipError(entry, "it is empty")
     if text.startswith("/") or _DRIVE.match(text):
-        raise OwnershipError(entry, "it is absolute; name the file from where the item works")
+        raise OwnershipError(entry, "it is absolute; give a path relative to the item's folder")
     if text[0] in "~-":
         raise OwnershipError(
-            entry, f"a name that starts with {text[0]!r} means something to shells"
+            entry, f"shells treat a name that starts with {text[0]!r} in a special way"
         )
     parts = [part for part in text.split("/") if part not in ("", ".")]
     for part in parts:
@@ -267,13 +258,13 @@ def _encoding_problem(component: str) -> str | None:
 
 def _portability_problem(component: str) -> str | None:
     if "*" in component or "?" in component:
-        return "patterns are not known here; name the files, or a directory with a trailing '/'"
+        return "patterns are not supported; name the files, or a directory with a trailing '/'"
     if ":" in component:
         return "':' means a drive or a stream on Windows"
     if component[-1] in ". \t\n":
         return "Windows drops a dot or white space at the end of a name"
     if _DEVICE.fullmatch(comparison_key(component).split(".")[0].rstrip()):
-        return "Windows reserves that name for a device"
+        return "Windows reserves this name for a device"
     return None
 
 

@@ -1,4 +1,4 @@
-"""The receipt of a phase of an item, as data and as JSON of report, journal and events. No I/O."""
+"""The receipt of a phase of an item, as data and as JSON for report, journal and events. No I/O."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from driver.backend_api.driver import Usage
 
 COMPLETED = "completed"  # the next step may begin
-REPAIR = "repair"  # the work has a fault that an agent is to repair
-STALLED = "stalled"  # the item goes no further
+REPAIR = "repair"  # the work has a fault, and an agent shall repair it
+STALLED = "stalled"  # the item ends here
 SKIPPED = "skipped"  # by the user, or by the configuration
 
 # Roles; the usage of BUILDER, REPAIRER and READER is counted with the attempts and reviews.
@@ -28,7 +28,7 @@ class CommandReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """The engine that did the work, as far as it is known; `name` is the backend's."""
+    """The engine of a phase, with None for unknown values. `name` is the name of the backend."""
 
     name: str | None = None
     model: str | None = None
@@ -37,8 +37,9 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class PhaseReceipt:
-    """A run of a phase. `input` and `output` are git trees, None before there is one; `engine` is
-    None for a phase without an agent; a `recalled` receipt is from an earlier run."""
+    """The record of a phase that ran. `input` and `output` are git trees, None before the first
+    tree. `engine` is None for a phase without an agent. A `recalled` receipt is from an earlier
+    run."""
 
     phase: str
     kind: str
@@ -59,7 +60,7 @@ class PhaseReceipt:
     recalled: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The shape in report, journal and events."""
+        """The JSON form in report, journal and events."""
         return {
             "phase": self.phase,
             "kind": self.kind,
@@ -74,7 +75,7 @@ class PhaseReceipt:
                 {"command": c.command, "exitCode": c.exit_code, "durationMs": c.duration_ms}
                 for c in self.commands
             ],
-            # No backend tells its version yet.
+            # No backend reports its version yet.
             "engine": {**asdict(self.engine), "version": None} if self.engine else None,
             "execution": {"policy": self.policy},
             "usage": self.usage.to_json(),

@@ -1,7 +1,5 @@
-"""Prompts for agents: pure text from an item and its last attempt, without paths of this machine.
-
-The same item always gives the same first prompt, so that a recording can be matched to it.
-"""
+"""Prompts for agents, built from an item and its last attempt. They name no path of this machine.
+An item always has the same first prompt, so that a recording can be matched to it."""
 
 from __future__ import annotations
 
@@ -19,12 +17,13 @@ MAX_DIFF_CHARS = 24_000
 
 
 def build_prompt(item: WorkItem, *, with_rules: bool) -> str:
-    """The item's own prompt, its test command, and `with_rules` for a backend with file access."""
+    """The item's prompt and test command; `with_rules`, for a backend with file access, adds the
+    rules."""
     return f"{item.prompt.rstrip()}\n\n{rules(item, with_rules=with_rules)}"
 
 
 def rules(item: WorkItem, *, with_rules: bool) -> str:
-    """The test command that decides, and `with_rules` also the rules of the workspace."""
+    """The test command; `with_rules` adds the rules of the workspace."""
     counts = (
         f"Your work counts only when this command succeeds: {command_text(item.test_command)}\n"
     )
@@ -50,7 +49,8 @@ def rules(item: WorkItem, *, with_rules: bool) -> str:
 
 
 def repair_prompt(first: str, item: WorkItem, attempt: Attempt, diff: str) -> str:
-    """The first prompt, then the failure: command, exit code, bounded output, the own diff."""
+    """The first prompt, then the failure: command, exit code, bounded output, and the diff
+    so far."""
     test, error = attempt.test, f"Error: {safe_text(attempt.reason)}"
     if test is None:
         parts = [first.rstrip(), f"That did not work.\n{error}"]
@@ -71,7 +71,7 @@ def command_text(command: str | tuple[str, ...]) -> str:
 
 
 def in_sequence(commands: Sequence[str | tuple[str, ...]]) -> str | tuple[str, ...]:
-    """A single command that runs all in order until one is red, each in a shell of its own."""
+    """A single command that runs all commands in order until one fails, each in its own shell."""
     if len(commands) == 1:
         return commands[0]
     end = "" if os.name == "nt" else "\n"  # a text may end in a comment
@@ -89,8 +89,8 @@ def _how_it_ended(test: TestRun) -> str:
 
 
 def quoted(title: str, text: str, limit: int | None) -> str:
-    """`text` below its title, in a fence; whole where `limit` is None."""
-    # The fence is longer than any inside, so quoted text cannot end it.
+    """`text` in a code fence below its title, cut to `limit` characters if there is a limit."""
+    # The fence is longer than any fence in the text, so the text cannot end it.
     body = safe_text(text) if limit is None else bounded(safe_text(text), limit)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     return f"{title}:\n{fence}\n{body.rstrip()}\n{fence}"

@@ -15,7 +15,7 @@ from state_store.database import events
 
 BUILD = "build"
 REPAIR = "repair"
-RESUME = "resume"  # no dispatch: what an earlier run left
+RESUME = "resume"  # no dispatch: the work is from an earlier run
 REVIEW = events.REVIEW
 
 # Purposes of a test run.
@@ -29,15 +29,15 @@ GATE = "gate"  # a command of a pipeline's gate
 
 NO_SANDBOX = "none"
 
-# Git's modes, as changes and recordings carry them.
+# Git's modes, in changes and recordings.
 MODE_FILE = "100644"
 MODE_PROGRAM = "100755"
 MODE_LINK = "120000"
-MODE_NESTED = "160000"  # another repository, which can neither be shipped nor recorded
+MODE_NESTED = "160000"  # another repository; it cannot be shipped or recorded
 
 
 class Verdict(StrEnum):
-    """The orchestrator's judgement of an item; the agent's words are never part of it."""
+    """The verdict of Tidegate on an item. It never depends on the agent's words."""
 
     VERIFIED = "verified"
     FAILED = "failed"
@@ -54,8 +54,8 @@ class Verdict(StrEnum):
 
 
 REPAIRABLE = frozenset({Verdict.FAILED, Verdict.REFUSED, Verdict.NO_CHANGE})
-# Verdicts that say nothing against the work: another run has the item or has shipped it, or the
-# user withdrew it.
+# Verdicts that do not blame the work: another run holds or has shipped the item, or the user
+# withdrew it.
 NOT_AT_FAULT = frozenset({Verdict.LEASED_ELSEWHERE, Verdict.SHIPPED_ELSEWHERE, Verdict.WITHDRAWN})
 
 
@@ -63,8 +63,9 @@ NOT_AT_FAULT = frozenset({Verdict.LEASED_ELSEWHERE, Verdict.SHIPPED_ELSEWHERE, V
 class Change:
     """A path that differs from the base commit, read from git objects, never from an agent's reply.
 
-    `path` is repo-relative with `/`; `mode` is the new mode, None for a deletion; `blob` is the new
-    object id, `base_blob` the old one if known. A rename is a deletion and an addition.
+    `path` is relative to the repository, with `/`. `mode` is the new mode, None for a deletion.
+    `blob` is the new object id, `base_blob` the old id if known. A rename is a deletion and an
+    addition.
     """
 
     path: str
@@ -75,12 +76,12 @@ class Change:
 
     @property
     def deleted(self) -> bool:
-        """True when the path exists on the base only."""
+        """True if the path exists on the base only."""
         return self.mode is None
 
 
 class RunKind(StrEnum):
-    """The end of a test command; RED, TIMED_OUT and mostly KILLED are the work's fault."""
+    """The end of a test command. RED, TIMED_OUT and mostly KILLED are faults of the work."""
 
     GREEN = "green"
     RED = "red"
@@ -92,13 +93,13 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """A run of a test command on one git tree (`tree` is None in place), and its receipt.
+    """A run of a test command on one git tree, and its receipt.
 
-    `base` is the commit that the work started from, "" in place; `work_dir` is relative to the
-    repository's top; `environment` names the variables that the test saw; `output_digest` is the
-    SHA-256 of stdout, then stderr; `counts` is the runner's summary, None if unknown;
-    `survivors` are the processes, as `COMMAND (PID)`, that the test left running and that were
-    ended.
+    `tree` is None in place. `base` is the commit that the work started from, "" in place.
+    `work_dir` is relative to the repository's top. `environment` has the names of the test's
+    variables. `output_digest` is the SHA-256 of stdout, then stderr. `counts` is the runner's
+    summary, None if unknown. `survivors` are processes that the test left running, as `COMMAND
+    (PID)`; Tidegate ended them.
     """
 
     __test__ = False  # pytest collects classes by this name otherwise
@@ -122,11 +123,11 @@ class TestRun:
 
     @property
     def green(self) -> bool:
-        """True only for exit code 0 on an unchanged tree."""
+        """True for exit code 0 on an unchanged tree."""
         return self.kind is RunKind.GREEN
 
     def to_json(self) -> dict[str, Any]:
-        """The receipt of one self."""
+        """The receipt of the run."""
         return {
             "purpose": self.purpose,
             "kind": str(self.kind),
@@ -142,13 +143,13 @@ class TestRun:
             "outputFile": self.output_file,
             "outputDigest": self.output_digest,
             "counts": self.counts.to_json() if self.counts else None,
-            "cached": False,  # for readers of older reports: no run is one of an earlier wave
+            "cached": False,  # for readers of older reports: no run is reused from an earlier wave
             "survivors": list(self.survivors),
         }
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> TestRun | None:
-        """A receipt read back, without its output; None if it is malformed."""
+        """The run from its receipt, without its output; None for a malformed receipt."""
         try:
             return cls(
                 kind=RunKind(record["kind"]),
@@ -173,24 +174,24 @@ class TestRun:
 
 
 def receipts_in(record: object) -> list[TestRun]:
-    """The receipts in a list; malformed entries are passed over."""
+    """The runs in a list of receipts, without malformed entries."""
     entries = record if isinstance(record, list) else []
     found = (TestRun.from_json(one) for one in entries if isinstance(one, Mapping))
     return [run for run in found if run is not None]
 
 
 def receipts_of_evidence(record: object) -> list[TestRun]:
-    """The receipts in a verdict's `evidence`."""
+    """The runs in a verdict's `evidence`."""
     return receipts_in(record.get("receipts")) if isinstance(record, Mapping) else []
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Runs that a proof was compared with. A note says why a run is missing.
+    """The runs that a proof is compared with. A note gives the reason for a missing run.
 
-    `reverted` is the base with the work's own tests; `canary_word` the result with a canary test,
-    None if there was no such run; `flaky` means that one tree gave different results;
-    `without_added` is the work without the tests that it adds.
+    `reverted` is the base with the work's own tests. `without_added` is the work without the tests
+    that it adds. `canary_word` is the result with a canary test, None without such a run. `flaky`
+    means that one tree gave different results.
     """
 
     baseline: TestRun | None = None
@@ -208,9 +209,9 @@ class Evidence:
 class Attempt:
     """A dispatch of an item and its result; `phase` is BUILD or REPAIR.
 
-    `survivors` are processes that the agent left running, which is no fault of the work;
-    `prompt_hash` is of the agent's prompt, None if this run dispatched no agent; `final` work is
-    not repaired, whatever its verdict.
+    `survivors` are processes that the agent left running; they do not count against the work.
+    `prompt_hash` is the hash of the agent's prompt, None if this run dispatched no agent. `final`
+    work is not repaired, whatever its verdict.
     """
 
     number: int
@@ -231,14 +232,14 @@ class Attempt:
 
     @property
     def receipts(self) -> tuple[TestRun, ...]:
-        """Every test run that the verdict rests on, in the order in which they ran."""
+        """Every test run behind the verdict, in the order in which they ran."""
         found = self.evidence
         checks = (*found.canaries, *found.spot_checks)
         runs = (found.baseline, self.test, found.reverted, found.without_added, *checks)
         return tuple(run for run in runs if run is not None)
 
     def evidence_json(self) -> dict[str, Any]:
-        """The shape of everything that the verdict rests on."""
+        """The JSON form of the evidence for the verdict."""
         found = self.evidence
         return {
             "baseline": str(found.baseline.kind) if found.baseline else None,
@@ -253,12 +254,12 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class ItemOutcome:
-    """The state of an item. `tree` is the proven tree, base plus this item's files.
+    """The state of an item.
 
-    `resumed` work was done by an earlier run; `shipped_as` is its commit if that run shipped it;
-    `batch_runs` are runs of its test on trees that hold other items too. An approval of
-    `approved_tree` also counts for `tree`, which differs from it only in the paths
-    `after_approval`. Without `publish` the work stays in its workspace, verified or not.
+    `tree` is the proven tree: the base with this item's files. `resumed` work is from an earlier
+    run; `shipped_as` is its commit if the earlier run shipped it. `batch_runs` are runs of its test
+    on trees with other items. An approval of `approved_tree` also counts for `tree`: only the paths
+    in `after_approval` differ. Without `publish` the work stays in its workspace, verified or not.
     """
 
     slug: str
@@ -279,7 +280,7 @@ class ItemOutcome:
 
     @property
     def repairs(self) -> int:
-        """Rounds after the first; a round that never ran is not one."""
+        """The number of rounds after the first. A round that never ran does not count."""
         return max(0, len(self.attempts) - 1)
 
     @property
@@ -298,12 +299,12 @@ class Shipment:
     """The publication of one repository's verified items.
 
     `commits` holds (slug, commit) of all shipped items, `trees` (slug, its tree). `error` is a word
-    of the report's vocabulary and `detail` its sentence; with an error nothing of this repository
-    counts as shipped. `push_error` is the kind of a refused push (`push_result.PushResult`);
-    `kept` is the commit that `branch` then holds in this repository only. `evicted` items were
-    verified alone, but not in the batch; `batch_runs` holds (slug, test runs in the batch). `onto`
-    is the commit that the batch stands on; `integration` are all test runs on trees of several
-    items, which were `integration_runs` trees.
+    of the report's vocabulary and `detail` its sentence. With an error, no item of this repository
+    counts as shipped. `push_error` is the kind of a refused push (`push_result.PushResult`). `kept`
+    is the commit that `branch` then has in this repository only. `evicted` items were verified
+    alone, but not in the batch. `batch_runs` holds (slug, test runs in the batch). `onto` is the
+    parent commit of the batch. `integration` are all test runs on trees of several items,
+    `integration_runs` the number of these trees.
     """
 
     repo: str

@@ -1,7 +1,5 @@
-"""Reviews of an item, as data and as JSON of reports and journal. No I/O.
-
-A review is of exactly one tree. A review that was read back from a journal is not billed again.
-"""
+"""Reviews of an item, as data and as JSON for reports and journal. No I/O. A review covers exactly
+one tree. A review read from a journal is not billed again."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ NOT_REQUIRED = "not_required"
 
 
 class ReviewWord(StrEnum):
-    """The decision of a review; UNDECIDED unless it clearly is one of the other two."""
+    """The decision of a review. Any unclear answer is UNDECIDED."""
 
     APPROVED = "approved"
     CHANGES_REQUESTED = "changes_requested"
@@ -26,7 +24,7 @@ class ReviewWord(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault that a reviewer found; `check` says how to see that it is gone."""
+    """A fault that a reviewer found. `check` describes how to see that it is repaired."""
 
     file: str
     line: int | None
@@ -41,12 +39,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A review of `tree`.
-
-    `number` counts an item's rounds from 1; `since` is the tree of the round before; `reason` says
-    why it is undecided; a `recalled` review is from an earlier run; `prompt_hash` is of the prompt
-    without its nonce, and known only in the run that asked.
-    """
+    """A review of `tree`. `number` counts an item's rounds from 1. `since` is the tree of the last
+    round. `reason` explains an undecided review. A `recalled` review is from an earlier run.
+    `prompt_hash` is the hash of the prompt without its nonce, known only in the run that asked."""
 
     number: int
     tree: str
@@ -65,11 +60,11 @@ class Review:
 
     @property
     def message(self) -> str:
-        """The reason why it is undecided, else the reviewer's summary."""
+        """The reason for an undecided review, else the reviewer's summary."""
         return self.reason or self.summary or "; ".join(map(str, self.findings))
 
     def to_json(self) -> dict[str, Any]:
-        """The shape in reports, events and journal."""
+        """The JSON form in reports, events and journal."""
         return {
             "round": self.number,
             "tree": self.tree,
@@ -88,13 +83,14 @@ class Review:
 
 
 def settled_by(reviews: Sequence[Review], tree: str | None) -> Review | None:
-    """The newest review of exactly `tree` that decided something."""
+    """The newest review of exactly `tree` with a decision."""
     known = (r for r in reversed(reviews) if r.tree == tree and r.word != ReviewWord.UNDECIDED)
     return next(known, None)
 
 
 def review_word(reviews: Sequence[Review], tree: str | None, *, required: bool, mode: str) -> str:
-    """The report's word for an item that ended with `tree`: only a review of that tree approves."""
+    """The report's word for an item that ended with `tree`. Only a review of this tree
+    approves it."""
     if mode == OFF:
         return OFF
     if not is_required(required=required, mode=mode):
@@ -106,12 +102,12 @@ def review_word(reviews: Sequence[Review], tree: str | None, *, required: bool, 
 
 
 def is_required(*, required: bool, mode: str) -> bool:
-    """True if work ships only after a review; `required` is the policy's answer."""
+    """True if work ships only after a review. `required` is the value of the item's policy."""
     return mode != OFF and (required or mode == "always")
 
 
 def from_json(record: object) -> tuple[Review, ...]:
-    """Reviews read from a journal; empty if any of them is malformed."""
+    """Reviews read from a journal; empty if any is malformed."""
     try:
         return tuple(_review(one) for one in record) if isinstance(record, list) else ()
     except (KeyError, TypeError, ValueError):

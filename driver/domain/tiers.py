@@ -1,4 +1,4 @@
-"""Verification tiers: how hard a backend's work is checked, and an item's own settings."""
+"""Verification tiers: the checks for a backend's work, with an item's own settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Policy:
     require_review: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The shape in the report: the table's keys and the tier."""
+        """The JSON form in the report: the table's keys and the tier."""
         return {
             "tier": self.tier,
             "validate_all_json": self.validate_all_json,
@@ -40,13 +40,12 @@ _TIERS = {
     )
 }
 TIERS = tuple(_TIERS)
-# Fields of a policy that an item may set itself.
+# Fields of a policy that an item can set itself.
 _OWN = ("validate_all_json", "spot_check_frac", "repair_cap", "require_review")
 
 
 def verification_policy(caps: DriverCapabilities) -> dict[str, Any]:
-    """The four values of a backend's recommended tier. Raises ValueError for a tier other than 1 to
-    4."""
+    """The four values of a backend's recommended tier. Raises ValueError unless it is 1 to 4."""
     values = _policy_of_tier(caps.recommended_verification_tier).to_json()
     del values["tier"]
     return values

@@ -1,9 +1,6 @@
-"""The manifest of a wave: its items, checked once and frozen.
-
-Here the JSON of users and schedulers becomes data that the engine trusts: every name, type and size
-is checked, and all problems are reported at once. The pre-flight asks later whether a repository or
-folder exists.
-"""
+"""The manifest of a wave: its items, checked once and frozen. The JSON of users and schedulers
+becomes data that the engine trusts. Every name, type and size is checked, and all problems are
+reported at once. The pre-flight checks later that repositories and folders exist."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ _WAVE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class ManifestError(InputError):
-    """A manifest that no wave can run; `problems` has a sentence for each thing to correct."""
+    """A manifest that no wave can run. `problems` has a sentence for each fault."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         left_out = len(problems) - MAX_PROBLEMS_SHOWN
@@ -53,11 +50,9 @@ class ItemProblem:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """A piece of work for one agent. None leaves a value to the backend's tier and the settings.
-
-    `owns_files` is as written, relative to `work_dir`; `work_dir` is relative to the repository,
-    or absolute. `extra` holds the keys that Tidegate does not know, unchanged.
-    """
+    """A piece of work for one agent. With None, the backend's tier or the settings give the value.
+    `owns_files` keeps its spelling, relative to `work_dir`. `work_dir` is relative to the
+    repository, or absolute. `extra` holds unknown keys, unchanged."""
 
     slug: str
     prompt: str
@@ -85,11 +80,11 @@ class WorkItem:
 
     @property
     def allowance(self) -> Allowance:
-        """The intended loss of tests against the base: fewer tests, more of them skipped."""
+        """The accepted loss of tests against the base: fewer tests, more skipped tests."""
         return Allowance(self.fewer_tests or 0, self.more_skipped or 0)
 
     def to_json(self) -> dict[str, Any]:
-        """The manifest's shape, without the keys that have no value."""
+        """The manifest's JSON form, without the keys that have no value."""
         known = {key: getattr(self, name) for key, (name, _) in _FIELDS.items()}
         listed = {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}
         return {**self.extra, **{k: v for k, v in listed.items() if v is not None}}
@@ -97,14 +92,14 @@ class WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A wave's items in order; slugs and ids are unique, owners may still clash."""
+    """A wave's items in order. Slugs and ids are unique; two items may still own one file."""
 
     wave_id: str
     description: str
     items: tuple[WorkItem, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The manifest's shape."""
+        """The manifest's JSON form."""
         return {
             "wave_id": self.wave_id,
             "wave_description": self.description,
@@ -113,10 +108,8 @@ class Manifest:
 
 
 def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manifest:
-    """Check a parsed manifest; `new_wave_id` makes an id when it names no wave.
-
-    The document is never changed. Raises ManifestError with every problem found.
-    """
+    """Check a parsed manifest; `new_wave_id` makes an id if the manifest has none. The document is
+    never changed. Raises ManifestError with every problem."""
     if not isinstance(document, Mapping):
         raise ManifestError(['a manifest is an object with a list "items"'])
     problems: list[str] = []
@@ -139,7 +132,7 @@ def parse_manifest(document: object, *, new_wave_id: Callable[[], str]) -> Manif
 
 
 def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProblem, ...]]:
-    """The item as data, or None and all its problems."""
+    """The item as data and no problems, or None and all its problems."""
     values, found = _values(item, _FIELDS)
     if found:
         return None, tuple(found)
@@ -149,7 +142,7 @@ def check_item(item: Mapping[str, Any]) -> tuple[WorkItem | None, tuple[ItemProb
 
 
 def item_problems(item: Mapping[str, Any]) -> tuple[ItemProblem, ...]:
-    """All problems of an item, as `check_item` finds them."""
+    """All problems of an item, as `check_item` reports them."""
     return () if _is_plain(item) else tuple(_values(item, _FIELDS)[1])
 
 
@@ -182,8 +175,8 @@ def _values(
 
 
 def _is_plain(item: Mapping[str, Any]) -> bool:
-    """A fast test that holds for nearly every item of a long backlog: True means that the item has
-    no problem, False says nothing."""
+    """A fast test for the usual item of a long backlog: after True the item has no problem. After
+    False it may have none either."""
     slug, command, owned = item.get("slug"), item.get("testCmd"), item.get("ownsFiles")
     texts: list[Any] = [slug, command, item.get("id"), item.get("prompt"), item.get("title", "-")]
     if type(owned) is not list or not _UNUSUAL.isdisjoint(item) or set(map(type, texts)) != {str}:
@@ -246,13 +239,14 @@ def _owned(values: Mapping[str, Any]) -> Iterator[ItemProblem]:
             yield ItemProblem(INVALID_PATH, f"ownsFiles entry {fault}")
 
 
-@lru_cache(maxsize=1024)  # a backlog has few test commands, and each item is checked with its own
+@lru_cache(maxsize=1024)  # a backlog has few different test commands
 def _command_problems(command: Command) -> tuple[str, ...]:
     return command_problems(command, pipefail=os.name != "nt")
 
 
 def _repeated(items: Sequence[WorkItem]) -> Iterator[str]:
-    """Slugs name files and branches, so two that differ only in case would share them."""
+    """Problems with repeated slugs and ids. Slugs that differ only in case would share files and
+    branches."""
     slugs: dict[str, str] = {}
     ids: set[str] = set()
     for item in items:

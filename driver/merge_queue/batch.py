@@ -1,8 +1,8 @@
-"""Puts all verified items of a repository on one line of commits and proves that batch.
+"""Puts all verified items of a repository on one chain of commits and tests this batch.
 
-Items are proven alone, so two that are green alone may break together. The last tree is proven
-with every item's test and gates and the commands of `[verify] integration`, each other commit's
-tree with its own item's test. Where one is red, `bisect` finds the items to leave out.
+Items are verified alone, so two green items may break together. The last tree is tested with every
+item's test and gates and the commands of `[verify] integration`. The tree of each other commit is
+tested with its own item's test. After a red test `bisect` finds the items to evict.
 """
 
 from __future__ import annotations
@@ -39,19 +39,17 @@ _TRIAL_DATE = "0 +0000"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Items in the order of their commits, the tree of each commit, and the items left out."""
+    """Items in the order of their commits, the tree of each commit, and the evicted items."""
 
     entries: tuple[Entry, ...]
     trees: tuple[str, ...]
-    left_out: tuple[ItemOutcome, ...]
+    evicted: tuple[ItemOutcome, ...]
 
 
 class Integration:
-    """Runs of one repository's items on the commit `head`; no test runs twice on the same tree.
-
-    `notes` are for people. `receipts` are all runs so far, and `runs` counts the trees they took,
-    reruns as well; both go on from the integration `before`.
-    """
+    """Test runs of one repository's items on the commit `head`. No test runs twice on the same
+    tree. `notes` are for people. `receipts` are all runs so far, and `runs` counts their trees,
+    including reruns. Both continue the integration `before`."""
 
     def __init__(
         self,
@@ -61,7 +59,7 @@ class Integration:
         before: Integration | None = None,
     ) -> None:
         self.head = head
-        self.commands = wave.settings.verify.integration  # to be green on the last tree, too
+        self.commands = wave.settings.verify.integration  # must also be green on the last tree
         self.notes: list[str] = [head.note] if head.note else []
         self.receipts: list[TestRun] = [*before.receipts] if before else []
         self.runs: int = before.runs if before else 0
@@ -74,33 +72,33 @@ class Integration:
 
     @property
     def moved(self) -> bool:
-        """True if the items stand on another commit than the one they were built on."""
+        """True if the batch is on another commit than the base of its items."""
         return self.head.commit != self._repository.base
 
     def build_batch(self, entries: Sequence[Entry]) -> Batch:
-        """The longest batch found that is green everywhere; `left_out` have their reasons."""
-        fitting, left_out = self._fitting(entries)
+        """The longest batch found that is green everywhere. Each evicted item has its reason."""
+        fitting, evicted = self._fitting(entries)
         if not fitting:
-            return Batch((), (), tuple(left_out))
+            return Batch((), (), tuple(evicted))
         trial = _Trial(self, fitting)
         found = find_culprits(trial.owners, trial.ask)
-        left_out += [trial.outcome_of(culprit) for culprit in found.culprits]
+        evicted += [trial.outcome_of(culprit) for culprit in found.culprits]
         kept = found.kept
         if len(kept) == 1 and len(self._wave.plan) > 1:
             unsure = self._proven_alone(trial, kept[0])
-            left_out, kept = ([*left_out, unsure], ()) if unsure else (left_out, kept)
-        for outcome in left_out:
-            self._wave.recorder.say(f"{outcome.slug}: left out: {outcome.reason}")
+            evicted, kept = ([*evicted, unsure], ()) if unsure else (evicted, kept)
+        for outcome in evicted:
+            self._wave.recorder.say(f"{outcome.slug}: evicted: {outcome.reason}")
         batch = tuple((fitting[item][0], trial.with_runs(item, kept)) for item in kept)
         trees = tuple(trial.tree(frozenset(kept[: at + 1])) for at in range(len(kept)))
-        return Batch(batch, trees, tuple(left_out))
+        return Batch(batch, trees, tuple(evicted))
 
     def _fitting(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[ItemOutcome]]:
-        """The entries that can stand on the head, and the outcomes of the others."""
+        """The entries that fit on the head, and the outcomes of the others."""
         if not self.moved:
             return [*entries], []
         git, branch = self._repository.git, self._repository.repository.branch
-        fitting, left_out = list[Entry](), list[ItemOutcome]()
+        fitting, evicted = list[Entry](), list[ItemOutcome]()
         theirs = git.changes(self._repository.base_tree, git.tree_of(self.head.commit))
         for item, outcome in entries:
             if already_made(outcome.changes, theirs):
@@ -110,14 +108,13 @@ class Integration:
             else:
                 fitting.append((item, outcome))
                 continue
-            left_out.append(replace(outcome, verdict=Verdict.UNDECIDED, reason=why))
-        return fitting, left_out
+            evicted.append(replace(outcome, verdict=Verdict.UNDECIDED, reason=why))
+        return fitting, evicted
 
     def _proven_alone(self, trial: _Trial, item: int) -> ItemOutcome | None:
-        """The outcome of the only item left, if its test is not green once more; None if it is.
-
-        Its only proof was made while other agents were at work, who could have tampered with it.
-        """
+        """The outcome of the only remaining item if a rerun of its test is not green; None if
+        it is green. Its only proof ran while other agents worked, and they could have tampered
+        with it."""
         key, outcome = trial.proof_of(item)
         if self.known[key].purpose != PROOF:
             return None
@@ -126,11 +123,12 @@ class Integration:
             self.known[key] = run
             return None
         verdict = Verdict.UNDECIDED if answer is Answer.SILENT else Verdict.FLAKY
-        why = f"green while other agents were at work, and then {run.reason or run.kind}"
+        why = f"green while other agents were at work, but then {run.reason or run.kind}"
         return replace(outcome, verdict=verdict, reason=why, batch_runs=(run,))
 
     def trees_of(self, entries: Sequence[Entry]) -> tuple[str, ...]:
-        """The tree of each commit of a batch of these items; of the head for none."""
+        """The tree of each commit of a batch of these items; without items, the tree of the
+        head."""
         git, head = self._repository.git, self.head.commit
         if not entries:
             return (git.tree_of(head),)
@@ -141,8 +139,8 @@ class Integration:
         return tuple(commit.tree for commit in git.import_commits(head, specs))
 
     def ask(self, keys: Iterable[_Key]) -> Mapping[_Key, Answer]:
-        """The answer of each test on its tree. A test that is red for the first time runs again:
-        red twice it is accepted, then green it contradicts itself."""
+        """The answer of each test on its tree. A test that is red for the first time runs again.
+        Red twice is accepted; red, then green is FLAKY."""
         missing = [key for key in dict.fromkeys(keys) if key not in self.answers]
         first = self._run_all(missing, again=False)
         answers = {key: _answer(run) for key, run in first.items()}
@@ -156,7 +154,9 @@ class Integration:
                 self._red_twice.add(key[1])
             elif answer is Answer.GREEN and self._wave.settings.verify.flake_policy == ALLOW:
                 self.known[key], self.answers[key] = run, answer
-                self.notes.append(f"flaky, and allowed to be: `{run.command}` was red, then green")
+                self.notes.append(
+                    f"flaky, but allowed by the settings: `{run.command}` was red, then green"
+                )
             elif answer is Answer.GREEN:
                 self.answers[key] = Answer.FLAKY
             else:
@@ -167,7 +167,7 @@ class Integration:
         stop = self._wave.gates.stop
         shutdown = ShutdownPolicy(lambda: stop.is_set, stop.force, _cut_off, lambda: stop.grace_s)
         runs = run_all(keys, lambda key: self._run(key, again), width=len(keys), shutdown=shutdown)
-        stop.check()  # a run that was cut off says nothing about any item
+        stop.check()  # a run that was cut off is no answer
         self.receipts += runs
         self.runs += len({tree for tree, _ in keys})
         return dict(zip(keys, runs, strict=True))
@@ -179,20 +179,20 @@ class Integration:
         output = self._wave.scratch(FOLDER) / (f"{name}-again" if again else name)
         with self._repository.test_checkout(tree) as checkout:
             run = run_test(test, checkout, tree, self._wave, output, purpose=INTEGRATION)
-        line = f"together: {run.command}: {describe_run(run.kind, run.duration_s)}"
+        line = f"batch: {run.command}: {describe_run(run.kind, run.duration_s)}"
         self._wave.recorder.say(f"{line}, in a rerun" if again else line)
         return assess_counts(run, self.expected.get(key, Expected()))
 
 
 class _Trial:
-    """Items and their tests as numbers, for `bisect`, and the questions about them as runs."""
+    """Numbers the items and their tests for `bisect`, and answers its questions with runs."""
 
     def __init__(self, integration: Integration, entries: Sequence[Entry]) -> None:
         self._integration = integration
         self._entries = entries
         base = integration.head.commit
         own = [Test(item.spec.test_command, item.work_dir, base) for item, _ in entries]
-        # One item that stands as it was proven has passed its gates already.
+        # A single item on its own base has passed its gates already.
         gated = len(entries) > 1 or integration.moved
         gates = [
             Test(in_sequence(commands), item.work_dir, base)
@@ -201,7 +201,7 @@ class _Trial:
             for item, _ in entries
         ]
         common = [Test(command, ".", base) for command in integration.commands]
-        # Own tests first; one that is also a gate, or common, is asked under each of its numbers.
+        # Own tests first. A test that is also a gate, or common, has a number for each role.
         numbered = [
             *((test, _owners(test, own)) for test in dict.fromkeys(own)),
             *((test, _owners(test, gates)) for test in dict.fromkeys(gates) if test),
@@ -218,11 +218,11 @@ class _Trial:
                 integration.answers.setdefault((proof.tree, test), Answer.GREEN)
 
     def ask(self, questions: Sequence[Question]) -> dict[Question, Answer]:
-        """The answers, from a run wherever none is known."""
+        """The answers, from a new run if none is known."""
         integration = self._integration
         keys = {question: self._key(question.items, question.test) for question in questions}
         for question, key in keys.items():
-            if integration.moved:  # the number of tests on commits that came meanwhile is unknown
+            if integration.moved:  # the number of tests on newer commits is unknown
                 break
             own = sorted(item for item in question.items if self._own[item] == question.test)
             proofs = tuple(run for item in own if (run := self._entries[item][1].last_test))
@@ -246,19 +246,19 @@ class _Trial:
         return self.tree(items), self._tests[test]
 
     def with_runs(self, item: int, kept: Sequence[int]) -> ItemOutcome:
-        """The outcome with the receipts for the item's own commit and for the last one."""
+        """The outcome with the runs on the item's own commit and on the last commit."""
         batches = dict.fromkeys((frozenset(i for i in kept if i <= item), frozenset(kept)))
         keys = (self._key(items, self._own[item]) for items in batches)
         runs = tuple(run for key in keys if (run := self._integration.known.get(key)))
         return replace(self._entries[item][1], batch_runs=runs)
 
     def proof_of(self, item: int) -> tuple[_Key, ItemOutcome]:
-        """The item's own test on the tree that has it alone, and its outcome."""
+        """The item's own test on the tree of the item alone, and its outcome."""
         return self._key(frozenset({item}), self._own[item]), self._entries[item][1]
 
     def outcome_of(self, culprit: Culprit) -> ItemOutcome:
-        """The outcome of an item that is left out. It has failed only if it breaks something, or is
-        broken; other reasons cost no attempt."""
+        """The outcome of an evicted item. It is FAILED only if it breaks a test, or its test is
+        broken. Other reasons cost no attempt."""
         run = self._integration.known[self._key(culprit.items, culprit.test)]
         alone = culprit.answer is Answer.RED and culprit.items == {culprit.item}
         surroundings = not culprit.items or (alone and self._integration.moved)
@@ -284,7 +284,7 @@ def _answer(run: TestRun) -> Answer:
 
 
 def _cut_off(key: _Key) -> TestRun:
-    """The run of a test that a shutdown did not let end."""
+    """The run of a test that a shutdown cut off."""
     tree, test = key
     command = command_text(test.command)
     return TestRun(RunKind.CANCELLED, command, None, "", 0.0, tree, reason="interrupted")

@@ -1,4 +1,4 @@
-"""The result of a test on the tree of several items, and the reasons to leave items out. Pure."""
+"""The result of a test on a batch's tree, and the reasons to evict items. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ FOLDER = "integration"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The counts that a test must reach on the tree of some items: no fewer tests than in the
-    `proofs` of those whose own test it is, but for the number that all these items may leave out.
-    Empty for a test that is no item's own, and on other commits than the proofs started from."""
+    """The counts that a test must reach on the tree of some items. It must run as many tests as in
+    the `proofs` of the items that own it, less the number that all items may omit. Empty for a test
+    that no item owns, and if the head moved."""
 
     proofs: tuple[TestRun, ...] = ()
     fewer_tests_ok: int = 0
 
 
 def assess_counts(run: TestRun, expected: Expected) -> TestRun:
-    """The run, red where its exit code is 0 and its counts say otherwise."""
+    """The run, but red if its counts contradict exit code 0."""
     if not run.green:
         return run
     counts = run.counts if isinstance(run.counts, Counts) else None
     problems = [judge_counts(counts, None)] if counts else []
-    # More skipped ones beside as many that ran are tests that an item added and skipped.
+    # More skipped tests with the same number of runs are tests that an item added and skipped.
     allowance = Allowance(expected.fewer_tests_ok, counts.skipped if counts else 0)
     problems += [judge_counts(run.counts, proof.counts, allowance) for proof in expected.proofs]
     problem = next(filter(None, problems), "")
@@ -36,20 +36,20 @@ def assess_counts(run: TestRun, expected: Expected) -> TestRun:
 
 
 def moved_under(branch: str | None, paths: Sequence[str]) -> str:
-    """The reason why an item cannot stand on the commits that came to the branch meanwhile."""
+    """The reason to evict an item that conflicts with newer commits of the branch."""
     return (
-        f"{branch or 'the branch'} moved on meanwhile and changed what this item changes too:"
+        f"{branch or 'the branch'} moved on meanwhile and has other changes of the same files:"
         f" {', '.join(paths)}; pull, and the next run starts from there"
     )
 
 
 def there_already(branch: str | None) -> str:
-    """The reason why an item is left out whose work came to the branch from elsewhere."""
+    """The reason to evict an item if the branch already has its changes."""
     return f"{branch or 'the branch'} moved on meanwhile and has these very changes already"
 
 
 def reason(culprit: Culprit, run: TestRun, owners: Items, names: Sequence[str]) -> str:
-    """The reason why an item is left out; `owners` are the items whose own test it is."""
+    """The reason to evict an item; `owners` are the items that own the test."""
     item, items = culprit.item, culprit.items
     others = ", ".join(names[other] for other in culprit.company)
     together = f"green alone, but together with {others}" if others else ""
@@ -59,9 +59,9 @@ def reason(culprit: Culprit, run: TestRun, owners: Items, names: Sequence[str]) 
     if culprit.answer is not Answer.RED:
         return f"{together or 'on this tree'}: {ended}"
     if not items:
-        return f"red without any item, so nothing can be shown by it: {ended}"
+        return f"red without any item, so it proves nothing: {ended}"
     if not others and item in owners:
-        return f"green on its base, but not where it would go: {ended}"
+        return f"green on its base, but not on the target branch: {ended}"
     broken = sorted(owners & items - {item}) or sorted(owners & items)
     breaker = culprit.company[0] if broken == [item] else item
     whose = f"{names[broken[0]]}'s test" if broken else "the integration command"

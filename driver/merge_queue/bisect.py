@@ -1,9 +1,6 @@
-"""Finds the items that break together, by asking for tests on the trees of subsets. Pure.
-
-The first items in the order of their commits are kept in preference. The caller makes and tests
-the trees, and decides when a red test is accepted. A test without an answer makes no item a
-culprit.
-"""
+"""Finds the items that break together, by tests on the trees of subsets. Pure. Earlier commits are
+kept in preference. The caller makes and tests the trees, and decides when a red test is accepted. A
+test without an answer makes no item a culprit."""
 
 from __future__ import annotations
 
@@ -22,22 +19,24 @@ from driver.merge_queue.culprits import (
     minimal_removal,
 )
 
-_VICTIMS_AT_ONCE = 8  # of more, most have the same cause, and each costs a test in every run
-_CONFIRMED_EACH = 2  # two victims of one suspect show already that the suspect has to go
-_FEW = 3  # so few victims are in every run for each other, and their pairs are asked one by one
-_SHORT_BATCH = 8  # a longer one is searched by halves: one item after the other takes too long
+_VICTIMS_AT_ONCE = 8  # more victims mostly have the same cause, and each costs a test in every run
+_CONFIRMED_EACH = 2  # two victims of one suspect are enough to evict it
+_FEW = 3  # this few victims are in every run, and their pairs are tested one by one
+_SHORT_BATCH = (
+    8  # a longer batch is searched by halves, because testing item after item takes too long
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Core:
-    """Items whose tree is red by `test`, and would be green without any one of them."""
+    """Items whose tree is red by `test`. Without any one of them it would be green."""
 
     items: Items
     test: int
 
 
 class _NoAnswerError(Exception):
-    """A test whose answer says nothing about the items."""
+    """A test whose answer does not depend on the items."""
 
     def __init__(self, question: Question, answer: Answer) -> None:
         super().__init__(question, answer)
@@ -45,11 +44,11 @@ class _NoAnswerError(Exception):
 
 
 def find_culprits(owners: Sequence[Items], ask: Ask) -> Found:
-    """The largest batch of items that is green: as a whole by every test, and at each item's place
-    by the item's own; and the culprits that are left out of it.
+    """Find the largest green batch, and the culprits evicted from it.
 
-    `owners[test]` are the items whose own test it is; a test without owners is asked of the whole
-    only. Each item has exactly one own test, and counts as green by it alone.
+    Every test is green on the whole batch, and each item's own test is green at its commit.
+    `owners[test]` are the items that own a test; a test without owners runs on the whole batch
+    only. Each item owns exactly one test, and counts as green by this test alone.
     """
     return _Search(owners, ask).found()
 
@@ -67,8 +66,8 @@ class _Search:
             removed = minimal_removal([core.items for core in self.cores])
             kept = sorted(everyone - removed - self.unanswered.keys())
             if not kept or not self._objections(kept):
-                left_out = sorted(everyone - {*kept})
-                return Found(tuple(kept), tuple(map(self._culprit, left_out)))
+                evicted = sorted(everyone - {*kept})
+                return Found(tuple(kept), tuple(map(self._culprit, evicted)))
 
     def _culprit(self, item: int) -> Culprit:
         if item in self.unanswered:
@@ -77,7 +76,7 @@ class _Search:
         return Culprit(item, core.test, Answer.RED, core.items)
 
     def _objections(self, kept: Sequence[int]) -> bool:
-        """True if a test is not green on this batch; the reason is remembered for the next one."""
+        """True if a test is not green on this batch; remembers the reason for the next batch."""
         whole = frozenset(kept)
         tests = [t for t, owners in enumerate(self.owners) if not owners or owners & whole]
         in_batch = []
@@ -87,7 +86,8 @@ class _Search:
         return self._settle([Question(whole, test) for test in tests]) or self._settle(in_batch)
 
     def _settle(self, questions: Sequence[Question]) -> bool:
-        """Ask, and find the cause of answers that are not green. True if there are such answers."""
+        """Ask the questions and find the cause of every answer that is not green. True if there is
+        one."""
         answers = self.ask(questions)
         bad = [question for question in questions if answers[question] is not Answer.GREEN]
         red = [question for question in bad if answers[question] is Answer.RED]
@@ -100,12 +100,13 @@ class _Search:
         return bool(bad)
 
     def _give_up(self, items: Items, question: Question, answer: Answer) -> None:
-        """Leave out those of `items` whose test gave no answer, or all if it is no item's own."""
+        """Evict the items of `items` whose test gave no answer; all of them if no item owns the
+        test."""
         for item in self.owners[question.test] & items or items:
             self.unanswered.setdefault(item, Culprit(item, question.test, answer, question.items))
 
     def _search(self, items: Items, reds: Sequence[int]) -> None:
-        """Find at least one core among `items`, or the reason why none can be found."""
+        """Find at least one core among `items`, or the reason why there is none."""
         try:
             singles = [test for test in reds if len(self.owners[test] & items) == 1]
             cores = self._by_halves(items, singles[:_VICTIMS_AT_ONCE])
@@ -136,10 +137,11 @@ class _Search:
     # One culprit for each victim: all at once
 
     def _by_halves(self, items: Items, tests: Sequence[int]) -> list[_Core]:
-        """The confirmed pairs of a test's only owner, the victim, and one other item.
+        """The confirmed pairs of a victim, the only owner of a test, and one other item.
 
-        Every other item has a number, and each run holds the items with the same binary digit in
-        one position, so the pattern of red runs spells the culprit. The runs serve all victims.
+        Every other item has a number. Each run holds the items with the same binary digit in one
+        position, so the pattern of red runs gives the number of the culprit. The runs serve all
+        victims.
         """
         victims = {test: min(self.owners[test] & items) for test in tests}
         everyone = sorted(victims.values())
@@ -161,13 +163,14 @@ class _Search:
         return cores + self._red_cores(asked)
 
     def _one_by_one(self, victims: Mapping[int, int], others: Sequence[int]) -> list[_Core]:
-        """The red pairs of a few victims and the others, each pair asked by every test that it may
-        explain: two items that break each other are settled at once, and the last two for sure."""
+        """The red pairs among a few victims and the others. Each pair is tested with every test
+        that it may explain: two items that break each other are found at once, and the last two for
+        certain."""
         cores: list[_Core] = []
         left = {victim: test for test, victim in victims.items()}
         pairs = [frozenset(pair) for pair in itertools.combinations(others, 2)]
         while pairs := [pair for pair in pairs if pair & left.keys()]:
-            pair = max(pairs, key=lambda pair: len(pair & left.keys()))  # of equals the first
+            pair = max(pairs, key=lambda pair: len(pair & left.keys()))  # the first of equal pairs
             pairs.remove(pair)
             found = self._red_cores([Question(pair, left[v]) for v in sorted(pair & left.keys())])
             for core in found:
@@ -191,8 +194,8 @@ class _Search:
         always: Sequence[int],
         others: Sequence[int],
     ) -> dict[int, int]:
-        """By test, the item among `others` that explains it. `always` are in every run, with number
-        0, so that no other item is found where one of them is the culprit."""
+        """The item among `others` that explains each test. `always` are in every run, with number
+        0, so no other item is found if one of them is the culprit."""
         if not victims or len(items) < 2:
             return {}
         numbers = dict.fromkeys(always, 0) | {
@@ -215,8 +218,8 @@ class _Search:
     # Any number of culprits: one after the other
 
     def _one_after_the_other(self, items: Items, test: int) -> list[_Core]:
-        """The cores of a test that all items own, one for each item that cannot join those before
-        it. The green runs are needed for the batch in any case, so only the red ones are extra."""
+        """The cores of a test that all items own, one for each item that cannot join the earlier
+        items. The batch needs the green runs in any case, so only the red runs are extra."""
         batch: list[int] = []
         cores: list[_Core] = []
         for item in sorted(items):
@@ -226,13 +229,13 @@ class _Search:
             core = self._with_partner(frozenset({item}), batch, test)
             shared = any(core.items & other.items for other in cores)
             cores.append(core)
-            if shared:  # the shared item is the one to go, and with it much of what is to come
+            if shared:  # the shared item must go, and with it many later cores
                 break
         return cores
 
     def _with_partner(self, core: Items, pool: Sequence[int], test: int) -> _Core:
-        """The core that has all of `core`. As soon as few items can be the partner, each pair is
-        asked for by itself, which confirms it as well."""
+        """The core that contains all of `core`. Once few items can be the partner, each pair is
+        tested, which also confirms it."""
         green, red = self._narrowed(core, pool, test, _FEW)
         for other in pool[green:red]:
             if self._is_red(core | {other}, test):
@@ -240,7 +243,7 @@ class _Search:
         return self._completed(core, pool[:red], test)
 
     def _by_steps(self, items: Items, test: int) -> _Core:
-        """The core of one test, each of its items by a search for the shortest red beginning."""
+        """The core of one test. Each item is found by a search for the shortest red prefix."""
         owners = self.owners[test] & items
         if 1 < len(owners) < len(items) and self._is_red(owners, test):
             items = owners
@@ -250,7 +253,7 @@ class _Search:
         return self._completed(core, sorted(items - core), test)
 
     def _completed(self, core: Items, pool: Sequence[int], test: int) -> _Core:
-        """`core` with as few of the pool as it needs to be red."""
+        """`core` with the fewest items of the pool that make it red."""
         while pool:
             _, length = self._narrowed(core, pool, test, 1)
             core |= {pool[length - 1]}
@@ -262,7 +265,7 @@ class _Search:
     def _narrowed(
         self, core: Items, pool: Sequence[int], test: int, within: int
     ) -> tuple[int, int]:
-        """The lengths of a green and of a red beginning of the pool, which is red as a whole; they
+        """The lengths of a green and of a red prefix of the pool, which is red as a whole. They
         differ by at most `within`."""
         green, red = 0, len(pool)
         while red - green > within:
@@ -275,16 +278,17 @@ class _Search:
         return green, red
 
     def _may_ask(self, items: Items, test: int) -> bool:
-        """False for items that own nothing of the test: it may be red for want of its owners."""
+        """False if the items do not own the test: it may be red because its owners are missing."""
         return not self.owners[test] or bool(self.owners[test] & items)
 
 
 def _alike(numbers: Mapping[int, int], number: int, digit: int) -> Items:
-    """The items whose binary `digit` is that of `number`."""
+    """The items whose binary `digit` equals the digit of `number`."""
     return frozenset(item for item, n in numbers.items() if not (n ^ number) >> digit & 1)
 
 
 def _spell(reds: Sequence[bool], number: int) -> int:
-    """The number that has the digits of `number` where the run was red, and others elsewhere."""
+    """The number with the digits of `number` in the positions of red runs, and other digits
+    elsewhere."""
     differing = sum(1 << digit for digit, red in enumerate(reds) if not red)
     return number ^ differing

@@ -1,7 +1,5 @@
-"""Questions about items on one tree, their answers, and the items left out for them. Data only.
-
-Items are numbers in the order of their commits, tests are numbers too.
-"""
+"""Questions about items on one tree, the answers, and the evicted items. Data only. Items are
+numbers in the order of their commits; tests are numbers too."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ Items = frozenset[int]
 
 
 class Answer(Enum):
-    """The answer of a test on a tree; the last two say nothing about the items."""
+    """The answer of a test on a tree. SILENT and FLAKY say nothing about the items."""
 
     GREEN = auto()
     RED = auto()
@@ -36,10 +34,8 @@ Ask = Callable[[Sequence[Question]], Mapping[Question, Answer]]
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The cause for leaving `item` out: the answer of `test` on the tree of `items`.
-
-    These are the fewest that are red together, none where the test is red without any item.
-    """
+    """The cause of an item's eviction: the answer of `test` on the tree of `items`. `items` is a
+    smallest set that is red together, empty if the test is red without any item."""
 
     item: int
     test: int
@@ -54,21 +50,19 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The items of the batch, in order, and the others with the cause."""
+    """The items of the batch, in order, and the culprits."""
 
     kept: tuple[int, ...]
     culprits: tuple[Culprit, ...]
 
 
-_EXACT_MEMBERS = 12  # of more, every choice is too many to try
+_EXACT_MEMBERS = 12  # more members have too many combinations to try
 
 
 def minimal_removal(cores: Sequence[Items]) -> Items:
-    """The fewest items without which none of `cores` is whole, of equals the last in order.
-
-    Exact where not too many cores share items, else the items in most cores go first.
-    """
-    parts: list[list[Items]] = []  # groups of cores that share no item
+    """The fewest items whose removal breaks all `cores`; among equal choices the last items. Exact
+    if not too many cores share items; else the items in most cores go first."""
+    parts: list[list[Items]] = []  # groups of cores without shared items
     for core in cores:
         joined = [part for part in parts if any(core & other for other in part)]
         parts = [part for part in parts if part not in joined]
@@ -77,7 +71,7 @@ def minimal_removal(cores: Sequence[Items]) -> Items:
 
 
 def _removal_of(cores: Sequence[Items]) -> Items:
-    """The removal for cores that share items: the exact one, or for many items a greedy one."""
+    """The removal for cores that share items. It is exact for few items, greedy for many."""
     members = sorted(frozenset[int]().union(*cores), reverse=True)
     if len(members) <= _EXACT_MEMBERS:
         sizes = range(1, len(members) + 1)

@@ -1,1 +1,1 @@
-"""The rules for changes that may count, and for accepting a green test. Pure."""
+"""The rules for accepting changes and green tests. Pure."""

@@ -1,7 +1,5 @@
-"""The rules for accepting a green test, compared with the base, with itself and with the canary.
-
-Pure decisions. Each returns a Judgement that ends the attempt, or None to go on.
-"""
+"""The rules for accepting a green test, by comparison with the base, a rerun and the canary. Pure
+decisions. Each returns a Judgement that ends the attempt, or None to go on."""
 
 from __future__ import annotations
 
@@ -27,12 +25,12 @@ NO_ANSWER = (RunKind.COULD_NOT_RUN, RunKind.CANCELLED)
 
 
 def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
-    """The verdict of a proof; a red one that is green on the base is called a regression. Processes
-    that the test leaves running on the base as well are no fault of the work."""
+    """The verdict of a proof. A red proof is called a regression if the base is green. Processes
+    that the test also leaves running on the base are no fault of the work."""
     judgement = of_test(proof)
     left = proof.kind is RunKind.RED and proof.exit_code == 0 and proof.survivors
     if left and baseline is not None and baseline.survivors:
-        remedy = "let it end what it starts, or allow it ([verify] survivors)"
+        remedy = "end its processes in the test, or allow them ([verify] survivors)"
         why = f"{proof.reason}; its test does so on the base as well: {remedy}"
         return Judgement(Verdict.UNDECIDED, why)
     if judgement.verdict is not Verdict.FAILED or not passes(baseline):
@@ -43,18 +41,19 @@ def of_proof(proof: TestRun, baseline: TestRun | None) -> Judgement:
 
 
 def passes(run: TestRun | None) -> bool:
-    """True if a run is green and its counts do not say that no test ran."""
+    """True for a green run, unless its counts show that no test ran."""
     return run is not None and run.green and judge_counts(run.counts, None) is None
 
 
 def of_counts(proof: TestRun, baseline: TestRun | None, allowance: Allowance) -> Judgement | None:
-    """Refuses a proof with fewer tests than on the base, by the summary of the runner."""
+    """Refuses a proof with fewer tests than the base, by the runner's summary."""
     problem = judge_counts(proof.counts, _counts_before(baseline), allowance)
     return Judgement(Verdict.REFUSED, problem) if problem else None
 
 
 def _counts_before(baseline: TestRun | None) -> Counts | Doubt | None:
-    """The counts of the base. A red base that broke off does not allow the proof to break off."""
+    """The counts of the base. A red base whose run broke off does not allow the proof to
+    break off."""
     if baseline is None or baseline.kind in NO_ANSWER:
         return None
     broke_off = isinstance(baseline.counts, Doubt) and baseline.counts.reason == MISSING
@@ -62,7 +61,7 @@ def _counts_before(baseline: TestRun | None) -> Counts | Doubt | None:
 
 
 def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str | None) -> Judgement:
-    """ALREADY_GREEN in place of `judgement`, if nothing had to be changed."""
+    """ALREADY_GREEN in place of `judgement` if the base needs no change."""
     if not passes(baseline) or expected == GREEN_BASE:
         return judgement
     why = "nothing was changed, and the test is green on the base already"
@@ -70,7 +69,7 @@ def of_no_change(judgement: Judgement, baseline: TestRun | None, expected: str |
 
 
 def needs_revert(baseline: TestRun | None, expected: str | None, policy: str) -> bool:
-    """True if the work's own tests have to be red without the work."""
+    """True if the work's own tests must be red without the work."""
     return policy == REQUIRE and expected != GREEN_BASE and passes(baseline)
 
 
@@ -82,12 +81,9 @@ def of_baseline(
     reverted: TestRun | None = None,
     may_write_tests: bool = False,
 ) -> Judgement | None:
-    """Rejects a green test that shows nothing, because it is green on the base as well.
-
-    A base that could not be tested says nothing, and never stops an item. `reverted` is the test
-    of the base with the work's own tests; only an item that may write tests can do better next
-    time.
-    """
+    """Rejects a green test that proves nothing because it is also green on the base. A base that
+    could not be tested stops no item. `reverted` is the test of the base with the work's own tests.
+    A repair can help only if the item may write tests."""
     if policy != REQUIRE or baseline is None or baseline.kind in NO_ANSWER:
         return None
     if expected == GREEN_BASE:
@@ -95,21 +91,21 @@ def of_baseline(
         return None if baseline.green else Judgement(Verdict.UNDECIDED, why)
     if not passes(baseline) or (reverted is not None and not passes(reverted)):
         return None
-    why = "the test is green without the change as well, so it shows nothing of it"
+    why = "the test is green without the change as well, so it does not prove the change"
     if may_write_tests:
         return Judgement(Verdict.REFUSED, f"{why}: add a test that is red without the change")
-    remedy = 'give the item a test that is red first, or say "baseline": "green"'
+    remedy = 'give the item a test that is red first, or set "baseline": "green"'
     return Judgement(Verdict.UNDECIDED, f"{why} ([verify] red_first): {remedy}")
 
 
 def added_tests(
     changes: Sequence[Change], owned: Sequence[OwnedPath], named: NamedTests = _NONE_NAMED
 ) -> tuple[Change, ...]:
-    """The tests that the work adds; `named` are those of the command without a usual name.
+    """The tests that the work adds. `named` are the tests in the command without a usual name.
 
-    A file that the item lists by name counts only if a runner whose call can be read looks for it
-    by itself: other tests may need the rest. None if a test changed that was there: it may need the
-    new ones, and decides anyway.
+    A file that the item lists by name counts only if a runner with a readable call finds it by
+    itself: other tests may need any other listed file. Returns no tests if an existing test
+    changed: it may need the new tests, and it decides anyway.
     """
     listed = {entry.path for entry in owned if not entry.is_dir}
     tests = [change for change in changes if is_test(change.path) or named.holds(change.path)]
@@ -128,8 +124,8 @@ def answers_without(
     baseline: TestRun | None,
     named: NamedTests = _NONE_NAMED,
 ) -> bool:
-    """True if the command still has tests to run without the added ones: it names none of them, as
-    a path or as a module of Python, and is not known to have run none on the base."""
+    """True if the command still has tests to run without the added tests. The command must not name
+    an added test, as a path or as a Python module, and must not have run zero tests on the base."""
     words = re.split(r"[\s'\"=]+", command) if isinstance(command, str) else command
     plain = [one for word in words if (one := word.partition("::")[0].removeprefix("./"))]
     ends = tuple(f"/{end}" for one in plain for end in (one, f"{one.replace('.', '/')}.py"))
@@ -144,11 +140,11 @@ def of_added_tests(
     baseline: TestRun | None = None,
     allowance: Allowance = _NO_FEWER,
 ) -> Judgement | None:
-    """Refuses work whose test is red without the tests that it adds, which made it green, or whose
-    added tests make up for tests of the base that are gone.
+    """Refuses work that is green only because of the tests that it adds.
 
-    A run in which no single test is red is accepted: a coverage that is too low is no lie. A run
-    without an answer ships nothing either; after a crash of its own it is REFUSED.
+    The test is red without them, or they replace lost tests of the base. A red run without a red
+    test is accepted, for example for low coverage. A run without an answer ships nothing either:
+    after a crash of its own it is REFUSED, else UNDECIDED.
     """
     if without is None or without.kind is RunKind.CANCELLED:
         return None
@@ -161,13 +157,13 @@ def of_added_tests(
         fewer = judge_counts(counts, _counts_before(baseline), allowance)
         why = f"without the tests that it adds: {fewer}"
         return Judgement(Verdict.REFUSED, why) if fewer else None
-    return Judgement(Verdict.REFUSED, f"{red}: a new test must not change what others test")
+    return Judgement(Verdict.REFUSED, f"{red}: a new test must not change the result of others")
 
 
 def of_canary(word: str | None, note: str) -> Judgement | None:
-    """Refuses a green that the canary cannot turn red. A canary that says nothing stops no item."""
+    """Refuses a green that the canary cannot turn red. A canary without a result stops no item."""
     if word == CanaryVerdict.ELSEWHERE:
-        remedy = "let no installed package lead elsewhere, or set the import path in the test"
+        remedy = "remove the installed package that hides it, or set the import path in the test"
         return Judgement(Verdict.UNDECIDED, f"{note}: {remedy}")
     if word != CanaryVerdict.GREEN:
         return None
@@ -175,16 +171,14 @@ def of_canary(word: str | None, note: str) -> Judgement | None:
 
 
 def is_chosen(wave_id: str, slug: str, share: float) -> bool:
-    """True for the given share of all items, whose tests run again; no name avoids it."""
+    """True for the given share of all items, whose tests run again. No name can avoid it."""
     lot = hashlib.sha256(f"{wave_id}\0{slug}".encode()).digest()[:8]
     return int.from_bytes(lot, "big") < share * 2**64
 
 
 def is_doubted(proof: TestRun, canaries: Sequence[TestRun]) -> bool:
-    """True if tests that were green are red beside the canary: perhaps they were green only once.
-
-    One red test may be the canary itself, where a run stops at the first.
-    """
+    """True if tests of the green proof are red in the canary run: they may be flaky. A single red
+    test may be the canary itself, if a run stops at the first failure."""
     now = canaries[0].counts if canaries else None
     if not isinstance(now, Counts) or not isinstance(proof.counts, Counts):
         return False
@@ -194,12 +188,12 @@ def is_doubted(proof: TestRun, canaries: Sequence[TestRun]) -> bool:
 
 
 def of_spot_checks(checks: Sequence[TestRun], policy: str) -> Judgement | None:
-    """The judgement of further runs on the same tree as a green proof; None if they are green."""
+    """The judgement of reruns on the tree of a green proof; None if they are green."""
     silent = next((run for run in checks if run.kind in NO_ANSWER), None)
     if all(run.green for run in checks if run.kind not in NO_ANSWER):
         return of_test(silent) if silent is not None else None
     kinds = [f"{run.kind} ({run.reason})" if run.reason else run.kind for run in checks]
     reason = f"different answers for one tree: green, then {', then '.join(kinds)}"
     if policy == ALLOW:
-        return Judgement(Verdict.VERIFIED, f"flaky, and allowed to be: {reason}")
+        return Judgement(Verdict.VERIFIED, f"flaky, but allowed by the settings: {reason}")
     return Judgement(Verdict.FLAKY, reason)

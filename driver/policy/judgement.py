@@ -1,8 +1,6 @@
-"""Verdicts by observation: pure decisions, in the order in which they are asked.
-
-Each returns a Judgement that ends the attempt, or None to go on. The inputs are the end of the
-agent's process, the changes on disk and the end of the test, but never the agent's words.
-"""
+"""Verdicts by observation: pure decisions, in the order in which they are made. Each returns a
+Judgement that ends the attempt, or None to go on. They see the end of the agent's process, the
+changes on disk and the end of the test, but never the agent's words."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ class Judgement:
 
 
 _SENT_BY_OTHERS = frozenset({"SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"})
-# Programs choose exit codes above 128 for themselves; these are hardly ever chosen.
+# Programs also choose exit codes above 128 themselves, but hardly ever these.
 _REPORTED_BY_SHELLS = frozenset(
     {"SIGKILL", "SIGTERM", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGXCPU", "SIGXFSZ"}
 )
@@ -47,7 +45,8 @@ _FAILURE_VERDICTS = {
 
 
 def of_dispatch(result: WorkerResult) -> Judgement | None:
-    """A dispatch that did not end well is judged without looking at the files."""
+    """The verdict of a failed dispatch, without a look at its files; None if the dispatch
+    succeeded."""
     if result.ok:
         return None
     verdict = _FAILURE_VERDICTS.get(result.failure, Verdict.FAILED)
@@ -65,10 +64,8 @@ def of_changes(
     links_outside: Sequence[str] = (),
     protected: str = "",
 ) -> Judgement | None:
-    """Refuses foreign changes, and those that cannot be shipped as files; NO_CHANGE for none.
-
-    `protected` names protected and unfiltered files among the changes, "" for none.
-    """
+    """Refuses changes to foreign files and changes that cannot be shipped; NO_CHANGE without a
+    change. `protected` names protected and unfiltered files among the changes, "" for none."""
     touching = _named(", touching ", [change.path for change in changes])
     outside = [c.path for c in changes if not covers(owned, c.path)]
     gone = [c.path for c in changes if c.base_mode == MODE_NESTED != c.mode]
@@ -77,7 +74,7 @@ def of_changes(
         *_named("left in the git dir of its workspace: ", git_left),
         *_named("changed outside its files: ", outside),
         *_named("a nested repository: ", [c.path for c in changes if c.mode == MODE_NESTED]),
-        *_named("a submodule taken away: ", gone),
+        *_named("a removed submodule: ", gone),
         *_named("links that leave the repository: ", links_outside),
         *([protected] if protected else []),
     ]
@@ -89,28 +86,26 @@ def of_changes(
 
 
 def of_ignored(ignored: Sequence[str]) -> Judgement | None:
-    """Refuses an item with own files that git leaves out of commits, before or after a dispatch."""
-    remedy = "; take them out of ownsFiles, have the rules let them in, or commit them once by hand"
+    """Refuses an item if git ignores files that it owns, before or after a dispatch."""
+    remedy = "; remove them from ownsFiles, change the ignore rules, or commit them once by hand"
     named = _named("own files that git ignores: ", ignored)
     return Judgement(Verdict.REFUSED, named[0] + remedy) if named else None
 
 
 def of_secrets(found: Sequence[str]) -> Judgement | None:
     """Refuses work with a secret, which `found` names without its value."""
-    named = _named("secret found, which is never shipped: ", found)
+    named = _named("secret found; secrets are never shipped: ", found)
     return Judgement(Verdict.REFUSED, named[0]) if named else None
 
 
 def unfiltered(paths: Sequence[str]) -> str:
-    """The sentence that names files which need a filter program of git; "" for none."""
-    return "".join(_named("needs a filter of git's, which is not run (LFS, encryption): ", paths))
+    """The sentence about files that need a filter program of git; "" for none."""
+    return "".join(_named("needs a git filter, and Tidegate runs none (LFS, encryption): ", paths))
 
 
 def of_checkout_changes(judgement: Judgement, attribution: str) -> Judgement:
-    """The verdict of work whose agent or test reached out of its workspace, as `attribution` says.
-
-    A verdict that ships nothing in any case stays as it is.
-    """
+    """The verdict of work whose agent or test changed files outside its workspace. `attribution` is
+    the sentence about the change. A verdict that already ships nothing stays."""
     if judgement.verdict in (Verdict.HALTED, Verdict.UNDECIDED, Verdict.REFUSED):
         reasons = "; ".join(filter(None, (attribution, judgement.reason)))
         return Judgement(judgement.verdict, reasons)
@@ -127,7 +122,7 @@ def _named(what: str, paths: Sequence[str]) -> list[str]:
 def run_kind(
     result: CommandResult, tampered: Sequence[str], *, survivors_allowed: bool = False
 ) -> tuple[RunKind, str]:
-    """The kind of a test run, and the sentence for it; green means exit code 0 and no more."""
+    """The kind of a test run, and its sentence. Green requires more than exit code 0."""
     if result.cancelled:
         return RunKind.CANCELLED, "the test was ended because the wave was stopped"
     if result.could_not_run:
@@ -157,19 +152,16 @@ _RUN_VERDICTS = {
 
 
 def of_test(test: TestRun) -> Judgement:
-    """The verdict of an item whose changes are all its own.
-
-    A signal that only other processes send may come from the system, short of memory, or from a
-    person. The work may be right, so that costs no repair round.
-    """
+    """The verdict of an item that changed its own files only. A signal that only other processes
+    send may come from the system, short of memory, or from a person. The work may be right, so the
+    item is UNDECIDED and has no repair round."""
     if test.kind is RunKind.KILLED and signal_of(test.exit_code) in _SENT_BY_OTHERS:
         return Judgement(Verdict.UNDECIDED, test.reason)
     return Judgement(_RUN_VERDICTS[test.kind], test.reason)
 
 
 def signal_of(exit_code: int | None) -> str:
-    """The signal that ended a program, also one that a shell reports as 128 and more; "" for
-    none."""
+    """The signal that ended a program, also if a shell reports it as 128 and more; "" for none."""
     if exit_code is None:
         return ""
     if exit_code < 0:
@@ -181,12 +173,12 @@ def signal_of(exit_code: int | None) -> str:
 
 
 def review_missing(*, in_place: bool, closed: str) -> Judgement | None:
-    """The judgement of an item that needs a review and cannot get one, before anything is spent on
-    it. `closed` is the reason why the reviewer takes no work, "" where it does."""
+    """The judgement of an item that needs a review but cannot get it, made before it costs
+    anything. `closed` is the reason why the reviewer takes no work, "" if it does."""
     off = 'set [review] mode = "off" to do without one'
     if in_place:
-        why = "review required, and a folder in no repository has no base to compare with"
+        why = "review required, but a folder in no repository has no base to compare with"
         return Judgement(Verdict.UNDECIDED, f"{why}: put it under git, or {off}")
     if closed:
-        return Judgement(Verdict.UNDECIDED, f"review required, and its reviewer is out: {closed}")
+        return Judgement(Verdict.UNDECIDED, f"review required, but its reviewer is out: {closed}")
     return None

@@ -1,8 +1,8 @@
-"""The files that decide what a test run means, and so always come from the base.
+"""The protected files: they decide what a test run means, so they always come from the base.
 
-Tests that are there already, configuration of runners, builds, CI and agents, and new files that
-would hide what a runner loads. An item that owns the folder around such a file may not touch it;
-one that lists the file by name may. Pure: the changes are found elsewhere, in git objects.
+These are existing tests, configuration of runners, builds, CI and agents, and new files that would
+hide a file from the runner. The owner of a folder cannot change protected files in it. An item that
+lists a file by name can. Pure: the changes are read elsewhere, from git objects.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from driver.runners.table import RUNNERS
 from driver.test_command.build_scripts import Read, included
 from driver.test_command.invocations import Command
 
-A_TEST = "a test that is there already"
+A_TEST = "an existing test"
 _OF_RUNNERS = "configuration of a test runner"
 
-# The name of each list in a refusal, and its patterns: a name at any depth, `folder/` for all
-# below a folder of that name, or with a slash inside a path from the repository's top. The
-# runners' own files stand in the modules of the runners. Entry points of a `*.dist-info` are
-# plugins of pytest.
+# The names in refusals, and the patterns of each kind. A pattern is a name at any depth, `folder/`
+# for everything below a folder of this name or, with a slash inside, a path from the repository's
+# top. Each runner module lists its own files. Entry points of a `*.dist-info` are plugins of
+# pytest.
 _KINDS: dict[str, str] = {
     "configuration of a test runner": """
         tox.toml ava.config.* .taprc .c8rc* noxfile.py .coveragerc nose.cfg nose2.cfg trial.cfg
@@ -83,7 +83,8 @@ _KINDS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A list's plain names and folders, which are found without a look at each, and the rest."""
+    """The patterns of one kind. Plain names and folders are looked up; other patterns are
+    matched."""
 
     names: frozenset[str]
     folders: frozenset[str]
@@ -106,9 +107,9 @@ _LISTED = {
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """The rules for an item's changes: `base` are the paths of its base commit, `work_dir` is from
-    the repository's top, `more` are the user's patterns, `read` gives the text of a file of the
-    base ("" for none)."""
+    """The protection rules for an item's changes. `base` are the paths of its base commit,
+    `work_dir` is relative to the repository's top, `more` are the user's patterns. `read` returns
+    the text of a file of the base, "" for none."""
 
     base: frozenset[str]
     command: Command
@@ -116,10 +117,11 @@ class Protection:
     more: tuple[str, ...] = ()
     read: Read = lambda path: ""  # noqa: ARG005 - a repository without files
 
-    def touched(
+    def protected_changes(
         self, changes: Sequence[Change], owned: Iterable[OwnedPath]
     ) -> tuple[tuple[str, str], ...]:
-        """(path, what it is) of the protected files that changed and are not owned by name."""
+        """The changed protected files that the item does not list by name, as pairs of path and
+        kind."""
         listed = {entry.path for entry in owned if not entry.is_dir}
         gone = {change.path for change in changes if change.deleted}
         there = {*self.base, *(change.path for change in changes)} - gone
@@ -134,28 +136,28 @@ class Protection:
             if change.base_mode is None:
                 kind = kind or self._new(change, started, there, self.base - gone)
             elif not kind and change.path in started and not is_test(change.path):
-                kind = "what the test command runs"
+                kind = "a file that the test command runs"
             elif not kind and (is_test(change.path) or names.holds(change.path)):
                 kind = A_TEST
             found.append((change.path, kind))
         return tuple((path, kind) for path, kind in found if kind)
 
     def named_tests(self) -> NamedTests:
-        """The tests that the test command names, besides files with a usual name."""
+        """The tests in the test command, besides files with a usual name."""
         return named_tests(self.command, self.work_dir, self.read)
 
     def _always(self, change: Change, makes: Sequence[str]) -> str:
-        """The kind of a change that is protected even where its file is new. A link may stand for a
-        folder, with anything below it."""
+        """The kind of a change that is protected even if its file is new. A link may replace a
+        folder with anything below it."""
         paths = (change.path, f"{change.path}/x") if change.mode == MODE_LINK else (change.path,)
         kinds = filter(None, (configuration(path, self.more) for path in paths))
         included_now = any(fnmatchcase(change.path, pattern) for pattern in makes)
-        return next(kinds, "what the makefile includes" if included_now else "")
+        return next(kinds, "a file that the makefile includes" if included_now else "")
 
     def _new(
         self, change: Change, started: set[str], there: set[str], stays: frozenset[str]
     ) -> str:
-        """The kind of a new file that would be taken for another one."""
+        """The kind of a new file that a program would read in place of another file."""
         path = change.path
         module = f"{path}/__init__.py" if change.mode == MODE_LINK else path
         if shadows(path, there) or shadows(module, there):
@@ -163,13 +165,13 @@ class Protection:
         if hides_ours(module, stays, self.work_dir):
             return "a name that hides a module of the repository from its tests"
         if goes_first(path, started, self.base):
-            return "a name that goes before what the test command runs"
+            return "a name that runs in place of a file of the test command"
         made = is_made(path, self.command, self.work_dir, self.base, self.read)
         return "a name that make takes for the test" if made else ""
 
 
 def configuration(path: str, more: Sequence[str] = ()) -> str:
-    """The kind of configuration that a path is, in a few words; "" for none."""
+    """The kind of configuration file at a path, in a few words; "" for none."""
     key = comparison_key(path)
     *folders, name = key.split("/")
     for kind, listed in _LISTED.items():
@@ -182,8 +184,8 @@ def configuration(path: str, more: Sequence[str] = ()) -> str:
 
 
 def matches(key: str, pattern: str) -> bool:
-    """True if a path fits a pattern of a name, of a `folder/` or, with a slash inside, of a path
-    from the top; `*` stands for anything, slashes too."""
+    """True if a path fits a pattern. A pattern is a name, `folder/` or, with a slash inside, a path
+    from the top. `*` also matches slashes."""
     if pattern.endswith("/"):
         folder = pattern[:-1]
         if "/" in folder:
@@ -192,13 +194,13 @@ def matches(key: str, pattern: str) -> bool:
     return fnmatchcase(key if "/" in pattern else key.rpartition("/")[2], pattern)
 
 
-def refusal(touched: Sequence[tuple[str, str]], limit: int = 20) -> str:
-    """The sentence that names the files, and the remedy."""
-    if not touched:
+def refusal(changed: Sequence[tuple[str, str]], limit: int = 20) -> str:
+    """The sentence that names the files and the remedy; "" for no files."""
+    if not changed:
         return ""
-    shown = ", ".join(f"{path} ({kind})" for path, kind in touched[:limit])
-    rest = f" and {len(touched) - limit} more" if len(touched) > limit else ""
+    shown = ", ".join(f"{path} ({kind})" for path, kind in changed[:limit])
+    rest = f" and {len(changed) - limit} more" if len(changed) > limit else ""
     return (
         f"touched protected files, which always come from the base: {shown}{rest};"
-        " put them back, or list a file by name in ownsFiles to have it changed"
+        " restore them, or list a file by name in ownsFiles to allow the change"
     )

@@ -1,6 +1,5 @@
-"""New files that would hide others from a test run: by their names they would be taken for a module
-of Python, of a runner or of the repository, or for a target of make. Pure.
-"""
+"""New files that would hide others from a test run. Their names would make them a module of Python,
+of a runner or of the repository, or a target of make. Pure."""
 
 from __future__ import annotations
 
@@ -25,21 +24,19 @@ from driver.test_command.invocations import Command, programs
 _RUNNER_MODULES = frozenset(
     {"pytest", "_pytest", "pluggy", "iniconfig", "coverage", "nose", "nose2", "xdist"}
     | {"pytest_cov", "hypothesis", "tox", "nox", "packaging"}
-    | {"pygments", "exceptiongroup", "colorama", "tomli"}  # pytest imports them where they are
+    | {"pygments", "exceptiongroup", "colorama", "tomli"}  # pytest imports them
 )
-_CODE = ("", "src", "lib", "python")  # where modules lie that tests import by their bare names
+_CODE = ("", "src", "lib", "python")  # folders of modules that tests import by bare names
 _HARMLESS = frozenset({"test", "this", "antigravity", "idlelib", "turtledemo", "__main__"})
 _MODULES = (sys.stdlib_module_names | _RUNNER_MODULES) - _HARMLESS
-_ELSEWHERE = re.compile(r"-[a-zA-Z]*[fC].*|--.+")  # may have make read another file than its own
+_ELSEWHERE = re.compile(r"-[a-zA-Z]*[fC].*|--.+")  # make may then read another makefile
 _OURS = re.compile(r"(?:(.*)/)?(\w+)\.py")
 _MODULE_FILE = re.compile(r"([^.]+)\.(?:py|pyc|pyd|so|.*\.(?:so|pyd))")
 
 
 def shadows(path: str, there: set[str]) -> bool:
-    """True if a new file would be imported in place of a module of Python or of a runner.
-
-    That takes a folder that can be on the import path: one that is no package among `there`.
-    """
+    """True if a new file would be imported in place of a module of Python or of a runner. The file
+    must be in a folder that can be on the import path: no package among `there`."""
     *folders, name = path.split("/")
     if name == "__init__.py" and folders:
         name = f"{folders.pop()}.py"
@@ -50,11 +47,9 @@ def shadows(path: str, there: set[str]) -> bool:
 
 
 def hides_ours(path: str, base: Set[str], work_dir: str) -> bool:
-    """True if the tests in a file's folder would import it in place of the repository's module of
-    that name: a folder of tests that is no package is the first on their import path.
-
-    `base` are the files that were there and still are.
-    """
+    """True if tests would import the new file in place of the repository's module of this name. A
+    test folder that is no package is the first entry of its tests' import path. `base` are the
+    files of the base that still exist."""
     found = _OURS.fullmatch(path.replace("/__init__.py", ".py"))
     if found is None or is_test(path):
         return False
@@ -71,15 +66,15 @@ def hides_ours(path: str, base: Set[str], work_dir: str) -> bool:
 
 
 def is_made(path: str, command: Command, work_dir: str, base: Set[str], read: Read) -> bool:
-    """True if make would take a new file for a target that the test command makes."""
+    """True if make would use a new file as a target of the test command."""
     made = {*_made(command, work_dir, base, read)}
     above = {path, *parents_of(path)} & made - base
     return any(not any(file.startswith(f"{one}/") for file in base) for one in above)
 
 
 def _made(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterator[str]:
-    """The files that make looks for: its targets, and by its makefile their prerequisites; and by
-    all words of the command, for a makefile that cannot be read."""
+    """The files that make looks for: its targets and, by its makefile, their prerequisites. If the
+    makefile cannot be read, every word of the command counts as a target."""
     for words in programs(command):
         one = made_by(words, work_dir)
         if one and base & {in_folder(one.folder, name) for name in (one.file, *MAKEFILES) if name}:
@@ -94,7 +89,7 @@ def _made(command: Command, work_dir: str, base: Set[str], read: Read) -> Iterat
     for folder in ("", work_dir):
         there = [path for name in MAKEFILES if (path := in_folder(folder, name)) in base]
         if there:
-            # Make takes the first of several files, which need not be the one that an option names.
+            # Make reads the first of several makefiles; an option may name another.
             phony = frozenset() if is_elsewhere else phony_in(read(there[0]))
             targets = {"test", "check", "all", *every} - {"", ".", ".."} - phony
             yield from (in_folder(folder, name) for name in targets)

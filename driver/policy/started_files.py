@@ -1,8 +1,6 @@
-"""The files of the repository that a test command starts, or loads by an option. Pure.
-
-Followed through makefiles, the scripts of a package and shell scripts, as far as plain text tells;
-files that a program loads by itself are not known here.
-"""
+"""The files of the repository that a test command starts or loads by an option. Pure. Follows
+makefiles, package scripts and shell scripts as far as plain text shows. Files that a program loads
+by itself are not found."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _INTERPRETER = re.compile(
 )
 _SHELL_SCRIPT = re.compile(r"\.(?:ba|da|z|k)?sh$|^[^.]+$")
 _LOADS = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader"})
-# Options that name a file which decides about a run: of any program, and of these.
+# Options that name a configuration file: for any program, and for single programs.
 _CONFIG = ("--config", "--config-file", "--configuration", "--rcfile", "--bootstrap")
 _CONFIG_OF = {
     **{"tox": ("-c",), "nyc": ("-r",)},
@@ -40,8 +38,8 @@ _MAX_FILES = 2_000
 
 
 def files_started(command: Command, work_dir: str, read: Read) -> set[str]:
-    """The paths from the repository's top, also of files that do not exist; `read` gives the text
-    of a path, "" for none."""
+    """The paths from the repository's top, including files that do not exist. `read` returns the
+    text of a path, "" for none."""
     waiting = [(work_dir, word) for word in _started(command)]
     made = (made_by(words, work_dir) for words in programs(command))
     waiting += [(one.folder, one.file) for one in made if one and one.file]
@@ -60,25 +58,26 @@ def files_started(command: Command, work_dir: str, read: Read) -> set[str]:
 
 
 def goes_first(path: str, started: Set[str], there: Set[str]) -> bool:
-    """True if a new file may be taken for one that is there: `check/__main__.py` for `check.py`."""
+    """True if a new file may run in place of an existing file: `check/__main__.py` for
+    `check.py`."""
     stem = _ENDING.sub("", path)
     return path in started and any(_ENDING.sub("", one) == stem for one in started & there)
 
 
 def words_of(command: Command) -> list[str]:
-    """All words of a command, whatever they mean."""
+    """All words of a command, whatever their meaning."""
     if not isinstance(command, str):
         return [*command]
     words: list[str] = []
     try:
         words.extend(shlex.shlex(command, posix=True, punctuation_chars=True))
-    except ValueError:  # an open quote, which the shell will report; the words before it count too
+    except ValueError:  # an open quote, which the shell will report; earlier words count too
         words.extend(command.split())
     return words
 
 
 def _started(command: Command) -> Iterator[str]:
-    """The files that a command starts or loads; all its words, where it cannot be read."""
+    """The files that a command starts or loads. An unreadable command yields all its words."""
     if isinstance(command, str):
         yield from _started_by_text(command, words_of(command))
     else:
@@ -86,7 +85,7 @@ def _started(command: Command) -> Iterator[str]:
 
 
 def _started_by_text(text: str, otherwise: list[str]) -> Iterator[str]:
-    """The files that a shell line starts or loads; `otherwise`, where it cannot be read."""
+    """The files that a shell line starts or loads. An unreadable line yields `otherwise`."""
     try:
         called = [innermost(one.words) for one in simple_commands(parse(text))]
     except UnreadableError:
@@ -116,19 +115,18 @@ def _started_by(words: tuple[str, ...]) -> Iterator[str]:
 
 
 def _file(word: str) -> Iterator[str]:
-    """The paths at which an interpreter may find the program of this name."""
+    """The paths at which an interpreter looks for the program `word`."""
     yield from (f"{word}{end}" for end in ("", *_FOUND_BY_STEM))
 
 
 def _behind(words: tuple[str, ...]) -> Iterator[str]:
-    """The files that options name as the configuration of a program, and those of a program that it
-    only starts."""
+    """The configuration files in a program's options, also behind a starter such as `env`."""
     if (inner := without_starter(words)) != words:
         yield from _started_by(inner)
     options = (*_CONFIG, *_CONFIG_OF.get(Simple(words).name, ()))
     for before, word in pairwise((*words, "")):
         name, _, value = before.partition("=")
-        if name not in options and before[:2] in options:  # written together: `-cci.ini`
+        if name not in options and before[:2] in options:  # the value follows directly: `-cci.ini`
             name, value = before[:2], before[2:]
         if name in options:
             yield value or word

@@ -1,6 +1,5 @@
-"""The files that are tests: by the names that runners look for, and by a test command, which names
-files to its runner or gives it a pattern of names. Pure.
-"""
+"""The test files of a repository. Pure. They are found by the names that runners look for, and by
+the files and patterns in a test command."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _TEST_FOLDERS = frozenset(
 _MORE_NAMES = (r".*_tests?\.(exs?|dart)", r".*\.(bats|t|feature)")
 _NAMES = (name for runner in RUNNERS.values() for name in runner.test_files)
 _TEST_NAME = re.compile("|".join(dict.fromkeys((*_NAMES, *_MORE_NAMES))))
-# Here the case tells: `LatestTest.java`, but not `Latest.java`.
+# The case decides: `LatestTest.java`, but not `Latest.java`.
 _CAMEL_TEST = re.compile(r"(.*(Tests?|IT|Spec)|Test[A-Z].*)\.[a-z]+")
 _CAMEL_ENDINGS = (*(end for runner in RUNNERS.values() for end in runner.camel_case), "swift")
 _CAMEL_SUFFIXES = tuple(f".{end}" for end in _CAMEL_ENDINGS)
@@ -30,15 +29,16 @@ _CAMEL_SUFFIXES = tuple(f".{end}" for end in _CAMEL_ENDINGS)
 
 @dataclass(frozen=True, slots=True)
 class NamedTests:
-    """`files`, and `patterns` of names, each with the folder that is looked through for it; paths
-    are from the repository's top, "." for that. `is_read`: the call of a runner was found."""
+    """Test files in a command: `files`, and `patterns` as pairs of folder and name pattern. Paths
+    are relative to the repository's top, "." for the top. With `is_read`, the runner's call was
+    found."""
 
     files: frozenset[str] = frozenset()
     patterns: tuple[tuple[str, str], ...] = ()
     is_read: bool = False
 
     def holds(self, path: str) -> bool:
-        """True if a file is one of them. A pattern with a slash is one for the end of the path."""
+        """True if a file is among the tests. A pattern with a slash matches the end of the path."""
         name = posixpath.basename(path)
         return path in self.files or any(
             fnmatchcase(f"/{path}", f"*/{pattern}")
@@ -50,13 +50,13 @@ class NamedTests:
 
 
 def is_test(path: str) -> bool:
-    """True if a file is a test or belongs to tests, by the names that runners look for."""
+    """True if a file is a test or belongs to tests, by its name or folder."""
     folders, _, name = path.rpartition("/")
     return not _TEST_FOLDERS.isdisjoint(folders.lower().split("/")) or has_test_name(name)
 
 
 def has_test_name(path: str) -> bool:
-    """True if runners look for a file by its own name, in any folder."""
+    """True if runners look for the file's own name, in any folder."""
     name = posixpath.basename(path)
     if name.lower().endswith(_CAMEL_SUFFIXES):
         return _CAMEL_TEST.fullmatch(name) is not None
@@ -64,8 +64,8 @@ def has_test_name(path: str) -> bool:
 
 
 def named_tests(command: Command, work_dir: str, read: Read) -> NamedTests:
-    """The tests of a command, also behind a makefile or the scripts of a package; `read` gives the
-    text of a path, "" for none."""
+    """The tests of a command, also behind a makefile or a package script. `read` returns the text
+    of a path, "" for none."""
     files: set[str] = set()
     patterns: list[tuple[str, str]] = []
     calls = [*_calls(command, work_dir, read)]

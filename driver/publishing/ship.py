@@ -103,7 +103,7 @@ def _ship(
     head = integration.head.commit
     shipment = Shipment(
         str(context.repository.top),
-        evicted=(*evicted, *batch.left_out),
+        evicted=(*evicted, *batch.evicted),
         onto=head,
         integration=tuple(integration.receipts),
         integration_runs=integration.runs,
@@ -149,7 +149,7 @@ def _shippable(
         for outcome in answer.refused:
             refused[outcome.slug] = outcome
             wave.recorder.say(f"{outcome.slug}: left out: {outcome.reason}")
-    batch = replace(batch, left_out=(*batch.left_out, *refused.values()))
+    batch = replace(batch, evicted=(*batch.evicted, *refused.values()))
     if not single or not batch.entries:
         return batch, answer.specs, ""
     spec = hooks.of_message(batch_spec(batch, context, wave, head), batch.trees[-1], head)

@@ -1,1 +1,1 @@
-"""Test runners: how each is called, what it prints, and how it takes a canary test. Pure."""
+"""Test runners: their calls, their output and their canary tests. Pure."""

@@ -1,8 +1,8 @@
-"""The canary: a test that must fail, planned for a command, and judged after its run. Pure.
+"""The canary: a failing test, planned for a command and judged after its run. Pure.
 
-A suite that stays green with a failing test in it proves nothing. The canary imports the modules
-that the item changed, so code in them that tampers with the runner meets it too. It cannot see code
-that lies to its own tests only: an object that equals everything, a result that is hard-coded.
+A suite that stays green with a failing test proves nothing. The canary imports the modules that the
+item changed, so it also meets code that tampers with the runner. It cannot detect code that
+deceives only its own tests: an object that equals everything, a hard-coded result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from driver.test_command.build_scripts import MAKEFILES, PACKAGE
 from driver.test_command.invocations import Command, programs
 from driver.test_command.shell_parser import Simple
 
-UNKNOWN_RUNNER = "the command calls no runner for which a failing test is known"
+UNKNOWN_RUNNER = "the command calls no runner that has a canary test"
 _STARTERS = ("npm", "npx", "yarn", "pnpm", "bun", "make", "gmake")
 _BUILDS = tuple(rf"(?:^|/){re.escape(name)}\Z" for name in (PACKAGE, *MAKEFILES))
 _READS = tuple(pattern for runner in RUNNERS.values() for pattern in runner.canary_reads)
@@ -35,25 +35,26 @@ _ELSEWHERE = re.compile(r"is not tested: (.+?), but (.+?) is;")
 
 
 class CanaryVerdict(StrEnum):
-    """The meaning of a run with the canary for the test command."""
+    """The meaning of a canary run for the test command."""
 
-    RED = "red"  # as it must be
-    GREEN = "green"  # the command's green means nothing
-    UNSEEN = "unseen"  # the command did not find it: run it alone, if there is a way
-    ELSEWHERE = "elsewhere"  # the tests import another copy of what was changed
-    UNDECIDED = "undecided"  # the run says nothing about it: timed out, could not run
+    RED = "red"  # the correct result
+    GREEN = "green"  # the command's green proves nothing
+    UNSEEN = "unseen"  # the command did not run it: run it alone, if possible
+    ELSEWHERE = "elsewhere"  # the tests import another copy of a changed module
+    UNDECIDED = "undecided"  # no result: timed out, could not run
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict and its reason, one sentence for the record."""
+    """A verdict and its reason."""
 
     verdict: CanaryVerdict
     reason: str
 
 
 def may_plan(command: Command) -> bool:
-    """True if the command calls a runner that takes a canary, or a program that may call one."""
+    """True if the command calls a runner with a canary, or a program that may call such a
+    runner."""
     for words in programs(command):
         runner = RUNNERS.get(runner_of(words))
         if (runner and runner.plan) or Simple(words).name in _STARTERS:
@@ -62,7 +63,7 @@ def may_plan(command: Command) -> bool:
 
 
 def is_read(path: str) -> bool:
-    """True if the text of a file can matter for the canary."""
+    """True if the canary may need the text of a file."""
     return _READ.search(path) is not None
 
 
@@ -75,11 +76,12 @@ def plan_canary(
     texts: Mapping[str, str] | None = None,
     workdir: str = "",
 ) -> Plan:
-    """The canary for a command; all paths are the tree's, with slashes.
+    """The canary for a command.
 
-    `files` are the tree's, `changed` those that the item wrote. `nonce` is a fresh
-    `innocent_name`, by which the canary is known again in the output. `texts` are the texts of the
-    tree's files that `is_read` names. `workdir` is the folder of the tree that the command runs in.
+    All paths are relative to the tree, with slashes. `files` are the paths of the tree, `changed`
+    the paths that the item wrote. `nonce` is a fresh `innocent_name` that identifies the canary in
+    the output. `texts` are the texts of the files that `is_read` selects. `workdir` is the folder
+    that the command runs in.
     """
     given = command if isinstance(command, str) else tuple(command)
     settings = texts or {}
@@ -92,7 +94,7 @@ def plan_canary(
 
 
 def innocent_name(number: int) -> str:
-    """A name such as any test has, for a random number: nothing in it gives the canary away."""
+    """A usual test name for a random number. Nothing in it reveals the canary."""
     chosen = []
     for words in _NAMES:
         number, at = divmod(number, len(words))
@@ -107,11 +109,9 @@ def canary_verdict(
     now: Counts | Doubt | None,
     real: Counts | Doubt | None,
 ) -> Judged:
-    """Judge a run with the canary in the tree.
-
-    `exit_code` is None for a run that did not end by itself; `output` is both streams; `now` are
-    its counts, `real` those of the run without the canary (None where it runs alone).
-    """
+    """The verdict on a run with the canary in the tree. `exit_code` is None for a run that did not
+    end by itself. `output` is both streams. `now` are the run's counts, `real` the counts without
+    the canary (None if it runs alone)."""
     if exit_code is None or exit_code < 0 or exit_code in _NOT_RUN:
         return Judged(CanaryVerdict.UNDECIDED, "the run with the canary did not end by itself")
     seen = any(name in output for name in canary.names)
@@ -124,16 +124,16 @@ def canary_verdict(
     if not seen and no_more and all_passed:
         return Judged(CanaryVerdict.UNSEEN, "the command did not find the canary")
     if exit_code == 0:
-        return Judged(CanaryVerdict.GREEN, "the canary has to fail, and yet the exit code is 0")
+        return Judged(CanaryVerdict.GREEN, "the canary must fail, but the exit code is 0")
     if isinstance(now, Counts):
         return _by_counts(canary, output, seen, now)
-    why = f"the run ended with exit {exit_code} and does not name the canary"
+    why = f"the run ended with exit {exit_code} and did not name the canary"
     red = Judged(CanaryVerdict.RED, f"the canary is red (exit {exit_code})")
     return red if seen else Judged(CanaryVerdict.UNDECIDED, why)
 
 
 def _by_counts(canary: Canary, output: str, seen: bool, now: Counts) -> Judged:
-    """The verdict of a counted run with a red exit code."""
+    """The verdict on a counted run with a red exit code."""
     tests = len(canary.names)
     stopped = _STOPPED_EARLY in output and canary.names[0] in output
     if seen and (now.failed >= tests or (now.failed and stopped)):
@@ -141,4 +141,6 @@ def _by_counts(canary: Canary, output: str, seen: bool, now: Counts) -> Judged:
     if seen or not now.failed:
         why = f"{now.failed} of the canary's {tests} tests failed"
         return Judged(CanaryVerdict.GREEN, f"{why}: something lets failing tests pass")
-    return Judged(CanaryVerdict.UNDECIDED, f"{now.failed} failed, the canary is not named")
+    return Judged(
+        CanaryVerdict.UNDECIDED, f"{now.failed} failed, but the output does not name the canary"
+    )

@@ -1,8 +1,6 @@
-"""`cargo test`: its summary, and its canary at the end of a file of `tests/`, or of a copy of one.
-
-The canary runs in one process with real tests, so that code that ends the process, when it is
-loaded or called, takes the canary along.
-"""
+"""`cargo test`: its summary and its canary. The canary is at the end of a file of `tests/`, or of a
+copy of it. It shares the process with real tests, so code that ends the process also ends the
+canary."""
 
 from __future__ import annotations
 
@@ -20,7 +18,8 @@ _SUMMARY = re.compile(
 
 
 def _read(text: str) -> Found:
-    """Each binary says how many tests it will run, then how they ended; the two must agree."""
+    """The counts of all binaries. Each prints its planned number and its results; both must
+    agree."""
     parts: list[Counts] = []
     planned: int | None = None
     for match in _SUMMARY.finditer(text):
@@ -54,7 +53,7 @@ fn test_{nonce}() {{
 
 
 def plan_cargo(given: CanaryInput) -> Plan:
-    """At the end of a file of `tests/`; of a copy, where that may bring a `main` of its own."""
+    """Add the canary to a file of `tests/`, or to a copy if the file may have its own `main`."""
     call, texts, nonce = given.call, given.texts, given.nonce
     words = call.words[call.words.index("test") + 1 :]
     own = words[: words.index("--")] if "--" in words else words
@@ -66,7 +65,7 @@ def plan_cargo(given: CanaryInput) -> Plan:
     tests = [f for f in tests if not named or posixpath.basename(f)[:-3] in named]
     host = min(tests, key=lambda file: (file.count("/"), file), default=None)
     if host is None or host not in texts:
-        return NotApplicable("no file of tests that can be read is in the tree")
+        return NotApplicable("the tree has no readable test file")
     text = f"{texts[host]}\n{_TEST.format(nonce=nonce)}"
     names = (f"test_{nonce}",)
     if "#[test]" in texts[host] and "fn main" not in texts[host]:
@@ -76,13 +75,15 @@ def plan_cargo(given: CanaryInput) -> Plan:
         return Canary("cargo", host, text, names, call.command, alone, amends=True)
     command = call.with_more("--test", nonce) if named and "--" not in words else None
     if named and command is None:
-        return NotApplicable("the command names test files, and none can be added to it")
+        return NotApplicable(
+            "the command lists its test files, and Tidegate cannot add a file to it"
+        )
     path = posixpath.join(posixpath.dirname(host), f"{nonce}.rs")
     return Canary("cargo", path, text, names, command or call.command, None)
 
 
 def _test_files(words: tuple[str, ...]) -> tuple[list[str], bool]:
-    """The test files that are named, and True if tests are selected otherwise."""
+    """The test files in the arguments, and True if other arguments select tests."""
     named, selects, before = [], False, ""
     for word in words:
         if before == "--test":

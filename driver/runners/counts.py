@@ -1,9 +1,9 @@
 """Counts of tests that ran, failed and were skipped, read from the output of runners. Pure.
 
-Never guessed: an unknown runner or one that prints none is None, and a known one whose summary is
-missing or contradicted is a `Doubt`. A runner that is called by name must close with a summary; one
-behind make or npm is recognised by its output. A forged summary that replaces the real one cannot
-be told from it here: the canary (`driver.runners.canary`) is for that.
+Nothing is guessed. The result is None for an unknown runner or a runner without a summary. It is a
+`Doubt` if the summary of a known runner is missing or contradicted. A runner called by name must
+end with a summary; a runner behind make or npm is recognised by its output. The counts cannot
+expose a forged summary in place of the real one; the canary (`driver.runners.canary`) can.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from driver.test_command.invocations import programs
 
 __all__ = ["Allowance", "Counts", "Doubt", "count_tests", "judge_counts"]
 
-# With one of these options a runner ends without any summary, or with one of another form.
+# Options that make a runner print no summary, or a summary in another form.
 _QUIET = (
     *("-qq", "-qqq", "--quiet", "-Q", "--reporters", "--json", "--reporter", "-R", "--no-run"),
     *("--test-reporter", "--format", "-f", "--teamcity", "--testdox", "--watch", "--version"),
@@ -27,14 +27,14 @@ _QUIET = (
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The tests that an item may have fewer, and skip more, than its base."""
+    """The accepted loss of tests against the base: fewer tests, more skipped tests."""
 
     fewer_tests_ok: int = 0
     more_skipped_ok: int = 0
 
 
 def count_tests(command: str | Sequence[str], stdout: str, stderr: str) -> Counts | Doubt | None:
-    """The counts in the whole output of a run; a gap in the middle could hide tests."""
+    """The counts in a run's whole output. A gap in the output could hide tests."""
     out, err = cleaned(stdout), cleaned(stderr)
     given = command if isinstance(command, str) else tuple(command)
     named = runners_named(given)
@@ -52,15 +52,15 @@ def count_tests(command: str | Sequence[str], stdout: str, stderr: str) -> Count
 
 
 def _counts(runner: Runner, calls: int, out: str, err: str) -> Counts | Doubt | None:
-    """The counts of so many calls of one runner. Its own stream speaks; the other one only where
-    that is silent (`2>&1`)."""
+    """The counts of all calls of one runner. They come from the runner's usual stream, or from the
+    other stream if that has none (`2>&1`)."""
     own, other = (err, out) if runner.stream == "err" else (out, err)
     try:
         if runner.stream == "both":
             found = runner.read(f"{out}\n{err}")
         else:
             found = runner.read(own) or runner.read(other)
-    except ValueError:  # digits by the thousand, which Python does not read as a number
+    except ValueError:  # thousands of digits; Python refuses such a number
         return Doubt(runner.name, CONTRADICTORY)
     if isinstance(found, Doubt):
         return found
@@ -70,7 +70,7 @@ def _counts(runner: Runner, calls: int, out: str, err: str) -> Counts | Doubt | 
 
 
 def _together(found: list[Counts | Doubt | None], summed: bool) -> Counts | Doubt | None:
-    """The counts of all runners of a command, `summed` if it names them."""
+    """The counts of all runners of a command; the sum if the command names them (`summed`)."""
     if len(found) <= 1:
         return found[0] if found else None
     counts = [one for one in found if isinstance(one, Counts)]
@@ -88,18 +88,16 @@ def judge_counts(
     base: Counts | Doubt | None,
     allowance: Allowance = Allowance(),
 ) -> str | None:
-    """The reason why a run with exit code 0 is not green by its counts; None when it is green.
-
-    `base` is the same command on the base commit; None where it is unknown or was not run.
-    """
+    """The reason why the counts contradict exit code 0; None if they do not. `base` are the counts
+    of the same command on the base commit; None if unknown."""
     known = base if isinstance(base, Counts) else None
     if now is None:
-        gone = "the output no longer tells how many tests ran"
+        gone = "the output no longer shows the number of tests that ran"
         return f"{gone} ({known.runner}: {known.ran} on the base)" if known else None
     if isinstance(now, Doubt):
         return None if now == base else f"the output of {now.runner} is in doubt: {now.reason}"
     if now.failed:
-        return f"{now.runner} reports {now.failed} failed of {now.ran}, and yet the exit code is 0"
+        return f"{now.runner} reports {now.failed} failed of {now.ran}, but the exit code is 0"
     if not now.ran:
         skipped = f", {now.skipped} skipped" if now.skipped else ""
         return f"no test ran ({now.runner}: 0 run{skipped})"
@@ -107,14 +105,16 @@ def judge_counts(
 
 
 def _against(now: Counts, known: Counts, allowance: Allowance) -> str | None:
-    """The reason why a run is worse than the base."""
+    """The reason why a run is worse than the base; None if it is not."""
     if now.runner != known.runner:
         return f"the tests ran with {now.runner}, on the base with {known.runner}"
     fewer, more = known.ran - now.ran, now.skipped - known.skipped
-    meant = "if that is meant, give the item"
+    intended = "if this is intended, give the item"
     if fewer > allowance.fewer_tests_ok:
-        return f"fewer tests ran: {now.ran}, on the base {known.ran}; {meant} fewerTests: {fewer}"
+        return (
+            f"fewer tests ran: {now.ran}, on the base {known.ran}; {intended} fewerTests: {fewer}"
+        )
     if more > allowance.more_skipped_ok:
-        told = f"more tests are skipped: {now.skipped}, on the base {known.skipped}"
-        return f"{told}; {meant} moreSkipped: {more}"
+        why = f"more tests are skipped: {now.skipped}, on the base {known.skipped}"
+        return f"{why}; {intended} moreSkipped: {more}"
     return None

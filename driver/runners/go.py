@@ -1,8 +1,5 @@
-"""`go test`: its summary, and its canary.
-
-The canary stands in a test file of a package, first of its tests: in one process with real tests,
-so that code that ends the process, when it is loaded or called, takes the canary along.
-"""
+"""`go test`: its summary and its canary. The canary is the first test in a package's test file. It
+shares the process with the real tests, so code that ends the process also ends the canary."""
 
 from __future__ import annotations
 
@@ -29,7 +26,8 @@ _ACTIONS = (
 
 
 def _read(text: str) -> Found:
-    """Sub-tests count. Without -v or -json go names packages only: their number is no count."""
+    """The counts, with sub-tests. Without -v or -json go prints only packages, which are not
+    counted."""
     if events := _events(text):
         return (_from_events(events),)
     if started := Counter(_STARTED.findall(text)):
@@ -40,7 +38,7 @@ def _read(text: str) -> Found:
 
 
 def _events(text: str) -> list[dict[str, Any]]:
-    """The lines of `go test -json`; other programs log JSON with other actions or names."""
+    """The events of `go test -json`. JSON of other programs has other actions or names."""
     events = []
     for line in text.split("\n"):
         if line.startswith('{"') and '"Action"' in line:
@@ -64,7 +62,8 @@ def _from_events(events: list[dict[str, Any]]) -> Counts:
 
 
 def _from_lines(text: str, started: Counter[str]) -> Found:
-    """A result counts when its test was seen to start; a start without result is a crash."""
+    """The counts of the lines of `go test -v`. A start without a result is a crash; a result
+    without a start is a contradiction."""
     results = _ENDED.findall(text)
     ended = Counter(name for _, name in results)
     if ended - started:
@@ -88,8 +87,8 @@ func Test{camel}(t *testing.T) {{
 
 
 def plan_go(given: CanaryInput) -> Plan:
-    """First of the tests of a package, so that it is seen to fail whatever the next one does: of a
-    changed one, where that has tests."""
+    """Put the canary before the other tests of a package, so that it fails before they run. Prefers
+    a package that the work changed."""
     call, nonce = given.call, given.nonce
     words = call.words[call.words.index("test") + 1 :]
     if any(word.partition("=")[0].replace("--", "-") in _SELECTS for word in words):
@@ -98,7 +97,7 @@ def plan_go(given: CanaryInput) -> Plan:
     tests = [file for file in given.files if file.endswith("_test.go")]
     tests = [file for file in tests if _runs(file, named, call, given.files)]
     if not tests:
-        return NotApplicable("no test file of the command is in the tree")
+        return NotApplicable("the tree has no test file of the command")
     touched = {posixpath.dirname(file) for file in given.changed}
     host = min(tests, key=lambda file: (posixpath.dirname(file) not in touched, file))
     below = call.below(posixpath.dirname(host) or ".")
@@ -111,14 +110,14 @@ def plan_go(given: CanaryInput) -> Plan:
         return Canary("go", host, text, names, command, None, amends=True)
     found = _PACKAGE.search(source)
     if found is None:
-        return NotApplicable(f"the package of {host} is not known")
+        return NotApplicable(f"the package of {host} is unknown")
     path = posixpath.join(posixpath.dirname(host), f"0{nonce}_test.go")
     text = f'package {found[1]}\n\nimport "testing"\n\n{test}'
     return Canary("go", path, text, names, command, None)
 
 
 def _runs(file: str, named: list[str], call: Call, files: Collection[str]) -> bool:
-    """True if the command runs the tests of this file: `./...` leaves out some folders."""
+    """True if the command runs the tests of this file: `./...` skips some folders."""
     folder = posixpath.dirname(file)
     if any(folder == call.in_tree(word) for word in named):
         return True

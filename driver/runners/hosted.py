@@ -1,6 +1,5 @@
-"""ctest, maven's surefire, gradle, rspec, phpunit and `dotnet test`: their summaries. They take no
-canary.
-"""
+"""The summaries of maven (surefire), gradle, rspec, phpunit, dotnet and ctest. They have no
+canary."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ _PHPUNIT = re.compile(
 )
 _PHPUNIT_WORD = re.compile(r"(\w+): (\d+)")
 
-# The words are in the user's language; their order and their sum are not.
+# The words depend on the user's language; their order and sum do not.
 _DOTNET = re.compile(
     r"^ *\S[^:\n]*! +[-:] +[^:,\n]+: *(\d+), [^:,\n]+: *(\d+), [^:,\n]+: *(\d+), [^:,\n]+: *(\d+)"
     r"(?:, .*?)?(?: - (?P<assembly>.+))?$",
@@ -56,7 +55,7 @@ _DOTNET_NONE = re.compile(r"^No test is available in .+$", re.M)
 
 
 def _read_ctest(text: str) -> Found:
-    """Skipped tests are among the total, disabled ones are not."""
+    """The counts of ctest. Its total includes skipped tests, but not disabled tests."""
     marks = list(_CTEST.finditer(text))
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     found = []
@@ -68,7 +67,7 @@ def _read_ctest(text: str) -> Found:
 
 
 def _read_maven(text: str) -> Found:
-    """Each module's total must be the sum of its classes, where these are listed."""
+    """The counts of maven. If a module lists its classes, their sum must be the module's total."""
     plain = _LEVEL.sub("", text)
     parts: list[Counts] = []
     classes: int | None = None
@@ -91,7 +90,8 @@ def _read_maven(text: str) -> Found:
 
 
 def _read_gradle(text: str) -> Found:
-    """Gradle prints a total when a test is red; else a project that lists its tests is counted."""
+    """The counts of gradle. It prints a total only with a red test; otherwise listed tests are
+    counted."""
     parts = []
     for every, rest in _GRADLE_TOTAL.findall(text):
         by_word = numbers(rest)
@@ -108,7 +108,7 @@ def _read_gradle(text: str) -> Found:
 
 
 def _read_rspec(text: str) -> Found:
-    """A file that could not be loaded is an error outside of examples."""
+    """The counts of rspec. A file that could not be loaded is an error outside of examples."""
     found = []
     for match in _RSPEC.finditer(text):
         examples, failures, pending, outside = (int(number or 0) for number in match.groups())
@@ -118,7 +118,7 @@ def _read_rspec(text: str) -> Found:
 
 
 def _read_phpunit(text: str) -> Found:
-    """Incomplete tests are skipped ones; risky ones ran."""
+    """The counts of phpunit. Incomplete tests count as skipped, risky tests as run."""
     found = []
     for match in _PHPUNIT.finditer(text):
         by_word = {name: int(number) for name, number in _PHPUNIT_WORD.findall(match[3] or "")}
@@ -130,7 +130,8 @@ def _read_phpunit(text: str) -> Found:
 
 
 def _read_dotnet(text: str) -> Found:
-    """The line of each assembly, or one for all of them, or a block for each."""
+    """The counts of dotnet: a line for each assembly, a line for all of them, or a block
+    for each."""
     if whole := _DOTNET_WHOLE.findall(text):
         return tuple(_dotnet(*numbers_) for numbers_ in whole)
     lines = [

@@ -1,9 +1,8 @@
 """`node --test`, jest, vitest and mocha: their summaries, and the canary of `node --test`.
 
-The canary stands at the end of a real test file: node runs each file in a process, and what the
-code does to that process, also when it is called, it does to the canary as well. Where it is not
-known how such a file loads others, it stands at the end of a copy. It fails only when every usual
-way to fail works.
+The canary is at the end of a real test file. Node runs each file in its own process, so code that
+manipulates the process also affects the canary. If the module system of the file is unknown, the
+canary is at the end of a copy. It fails only if every usual assertion still works.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _MOCHA_NONE = re.compile(r"^Error: No test files found\b", re.M)
 
 
 def _read_node(text: str) -> Found:
-    """The output of a test is a comment in TAP, and looks like TAP under the other reporter."""
+    """The counts of node. Text that looks like TAP is test output under the other reporter."""
     blocks = list(_NODE.finditer(text))
     mark = _SPEC if any(block[1] == _SPEC for block in blocks) else _TAP
     found = []
@@ -45,7 +44,7 @@ def _read_node(text: str) -> Found:
 
 
 def _read_blocks(name: str, block: re.Pattern[str], none: re.Pattern[str], text: str) -> Found:
-    """The summaries of jest and vitest; a file that could not be loaded counts as a failed test."""
+    """The counts of jest and vitest. A file that could not be loaded counts as a failed test."""
     found = []
     for one in block.finditer(text):
         by_word = numbers(one[2])
@@ -56,7 +55,7 @@ def _read_blocks(name: str, block: re.Pattern[str], none: re.Pattern[str], text:
 
 
 def _read_mocha(text: str) -> Found:
-    """The same lines close the spec, dot and min reporters."""
+    """The counts of mocha: the spec, dot and min reporters end with the same lines."""
     found = []
     for match in _MOCHA.finditer(text):
         passed, skipped, failed = (int(number or 0) for number in match.groups())
@@ -120,14 +119,15 @@ for (const path of {modules}) {{
 
 
 def plan_node(given: CanaryInput) -> Plan:
-    """In a test file that the command runs; a copy is added where the command names files."""
+    """Add the canary to a test file of the command, or to a copy if the module system is
+    unknown."""
     call, texts, nonce = given.call, given.texts, given.nonce
     if any(word.partition("=")[0] in _SELECTS for word in call.words):
         return NotApplicable("the command selects tests by name")
     named = [word for word in call.words[1:] if not word.startswith("-")]
     real = _real_test(given, [call.in_tree(word) for word in named])
     if real is None:
-        return NotApplicable("no test file is in the tree")
+        return NotApplicable("the tree has no test file")
     names, source = (f"test_{nonce}",), texts.get(real, "")
     is_module = real in texts and (real.endswith(".mjs") or bool(_MODULE.search(source)))
     is_script = real in texts and (real.endswith(".cjs") or bool(_REQUIRES.search(source)))
@@ -135,20 +135,22 @@ def plan_node(given: CanaryInput) -> Plan:
         text = source + _text(real, given.changed, nonce, as_module=is_module)
         alone = call.command if named else call.with_more(call.below(real))
         return Canary("node", real, text, names, call.command, alone, amends=True)
-    # The name of a copy says which kind of module it is.
+    # The name of a copy decides its module system.
     kind = ".cjs" if real.endswith(".cjs") or real in texts else ".mjs"
     path = posixpath.join(posixpath.dirname(real), f"{nonce}.test{kind}")
     added = call.with_more(call.below(path))
     if named and added is None:
-        return NotApplicable("the command names files, and none can be added to it")
+        return NotApplicable(
+            "the command lists its test files, and Tidegate cannot add a file to it"
+        )
     command = added if named and added else call.command
     text = source + _text(path, given.changed, nonce, as_module=kind == ".mjs")
     return Canary("node", path, text, names, command, None if named else added)
 
 
 def _real_test(given: CanaryInput, named: list[str]) -> str | None:
-    """A test file of the command, best one that the work did not write: that one may do anything
-    in its process."""
+    """A test file of the command, preferably a file that the work did not change: a changed file
+    may manipulate its process."""
     top = f"{given.call.folder}/" if given.call.folder else ""
     tests = [
         file
@@ -160,7 +162,7 @@ def _real_test(given: CanaryInput, named: list[str]) -> str | None:
 
 
 def _text(path: str, changed: Collection[str], nonce: str, *, as_module: bool) -> str:
-    """The canary for the file `path`; it loads the changed modules first."""
+    """The text of the canary for the file `path`. It loads the changed modules first."""
     home = posixpath.dirname(path) or "."
     modules = [
         posixpath.relpath(file, home)

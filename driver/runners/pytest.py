@@ -1,8 +1,6 @@
-"""pytest: its summary, the test files that a call names, and its canary.
-
-The canary stands at the end of a test file that the command runs, else in a file of its own beside
-one. Where the command names single tests, the canary is named too.
-"""
+"""pytest: its summary, the test files in a call, and its canary. The canary is at the end of a test
+file that the command runs, else in a new file next to such a file. If the command selects single
+tests, it also selects the canary."""
 
 from __future__ import annotations
 
@@ -59,7 +57,8 @@ _AT_TEARDOWN = re.compile(r"^_+ ERROR at teardown of .+ _+$", re.M)
 
 
 def _read(text: str) -> Found:
-    """The summaries; where a session's header is seen, only lines between rules are some."""
+    """All summary lines of the output. If a session header was printed, only lines framed by `===`
+    count."""
     loud = _HEADER.search(text) is not None
     found, start = [], 0
     for match in _SUMMARY.finditer(text):
@@ -77,7 +76,8 @@ def _counts(what: str, before: str) -> Counts:
     errors = by_word.get("error", 0) + by_word.get("errors", 0)
     if "collected" in what:
         return Counts("pytest", errors, errors, 0)
-    # A test whose parts failed is listed once for each part, an error at teardown beside its test.
+    # A test with failed sub-tests is listed for each of them; an error at teardown is listed in
+    # addition to its test.
     failed = max(by_word.get("failed", 0) - len(_FAILED_PART.findall(before)), 0)
     ran = by_word.get("passed", 0) + failed + max(errors - len(_AT_TEARDOWN.findall(before)), 0)
     skipped = sum(by_word.get(name, 0) for name in ("skipped", "xfailed", "xpassed"))
@@ -85,8 +85,8 @@ def _counts(what: str, before: str) -> Counts:
 
 
 def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
-    """The files that a call names, and `python_files`: as the call gives it, and as configured in
-    the folder it starts in or one above."""
+    """The test files in a call, and `python_files` from its options and from the configuration in
+    its folder and the folders above."""
     yield from named_files(words, folder, read)
     files = (read(in_folder(folder, name)) for name in _values(words, "-c", "--config-file"))
     for text in (*_values(words, "-o", "--override-ini"), *files):
@@ -100,7 +100,7 @@ def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
 
 
 def _values(words: Sequence[str], short: str, long: str) -> Iterator[str]:
-    """Every value that an option is given."""
+    """Every value of an option."""
     for word, following in pairwise((*words, "")):
         if word in (short, long):
             yield following
@@ -111,13 +111,14 @@ def _values(words: Sequence[str], short: str, long: str) -> Iterator[str]:
 
 
 def _setting(config: str, name: str) -> list[str]:
-    """The words of one setting in a configuration, as far as plain text says."""
+    """The words of a setting in a configuration, as far as plain text shows."""
     found = re.search(rf"^{name}\s*=\s*(\[[^\]]*\]|.*(?:\n[ \t]+\S.*)*)", config, re.M)
     return re.findall(r"[^\s\[\]\"',]+", found[1]) if found else []
 
 
 def plan_pytest(given: CanaryInput) -> Plan:
-    """A function and a method, unless the configuration renames functions."""
+    """Plan a function and a method as canary; only a method if the configuration renames
+    functions."""
     return with_selection(given, _options(given.call.words), _SELECTS_BY, _planned)
 
 
@@ -130,12 +131,12 @@ def _planned(given: CanaryInput) -> Plan:
     call, texts, nonce = given.call, given.texts, given.nonce
     options = _options(call.words)
     if any(word.partition("=")[0] in _SELECTS for word in options):
-        return NotApplicable("the command selects tests by name or by what it ran before")
+        return NotApplicable("the command selects tests by name or by an earlier run")
     config = "\n".join(texts.get(posixpath.join(call.folder, name), "") for name in _CONFIGS)
     named = positional(options, TAKES_VALUE)
     tests = _tests(named, config, given)
     if not tests:
-        return NotApplicable("no test file of the command is in the tree")
+        return NotApplicable("the tree has no test file of the command")
     plain = "python_functions" not in config
     names = (function_name(nonce), method_name(nonce))[0 if plain else 1 :]
     changed_last = sorted(tests, key=lambda file: (file in given.changed, _usual_first(file)))
@@ -148,18 +149,20 @@ def _planned(given: CanaryInput) -> Plan:
         called, alone = _within(call, path, named, nonce, plain)
     elif any(call.in_tree(word.partition("::")[0]) in given.files for word in named):
         called, alone = call.with_more("--maxfail=0", call.below(path)), None
-    else:  # All of the file has to run, or one red test hides another.
+    else:  # All tests of the file must run, or one red test hides another
         called = call.with_more("--maxfail=0") or call.command
         alone = call.with_more("--maxfail=0", call.below(path))
     if called is None:
-        return NotApplicable("the command names single files, and none can be added to it")
+        return NotApplicable(
+            "the command lists its test files, and Tidegate cannot add a file to it"
+        )
     return Canary("pytest", path, text, names, called, alone, amends=host is not None)
 
 
 def _within(
     call: Call, path: str, named: list[str], nonce: str, plain: bool
 ) -> tuple[Command | None, Command | None]:
-    """The command that finds tests at the end of `path`, and the one for these alone."""
+    """The command that also runs the canary in `path`, and the command that runs it alone."""
     below = call.below(path)
     whole = [call.in_tree(word) for word in named if "::" not in word]
     if not any(call.in_tree(word.partition("::")[0]) == path for word in named) or path in whole:
@@ -170,7 +173,7 @@ def _within(
 
 
 def _tests(named: list[str], config: str, given: CanaryInput) -> list[str]:
-    """The test files that run: those named whole before those of which single tests are named."""
+    """The test files that run: files listed whole before files with single selected tests."""
     call, files = given.call, given.files
     paths = {call.in_tree(word.partition("::")[0]): "::" not in word for word in named}
     if single := [path for path in paths if path in files]:
@@ -182,7 +185,7 @@ def _tests(named: list[str], config: str, given: CanaryInput) -> list[str]:
 
 
 def _usual_first(file: str) -> tuple[bool, int, str]:
-    """The order in which files are preferred: in a usual folder of tests, and near the top."""
+    """Sort key for the choice of a file: a usual test folder first, then the fewest folders."""
     return _USUAL_ROOTS.isdisjoint(file.split("/")[:-1]), file.count("/"), file
 
 

@@ -1,8 +1,8 @@
-"""The canary in a Python test file: the file that takes it, and its text. Pure.
+"""The canary in a Python test file: the choice of the file, and the text. Pure.
 
-It stands at the end of a file that is there already, if one takes it: code that looks for a new
-test file, or counts them, finds none. A file that may skip all of its tests, or decide which of
-them are loaded, would do so with the canary too: it is passed over.
+The canary is added to an existing file if possible: code that looks for a new test file, or counts
+the files, finds none. A file that can skip all its tests, or select the tests to load, could skip
+the canary too, so it is not chosen.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
 def find_host(
     tests: Iterable[str], texts: Mapping[str, str], *, cases_only: bool = False
 ) -> str | None:
-    """The first of the files that takes a test; `cases_only` where only classes are looked at."""
+    """The first file that can hold the canary; with `cases_only`, only its classes are examined."""
     for path in itertools.islice(tests, _MAX_READ):
         module = _parsed(texts.get(path, ""))
         if module is None or any(map(_decides, module.body)):
@@ -42,17 +42,17 @@ def find_host(
 
 
 def with_canary(source: str, canary: str) -> str:
-    """The file's text with the canary in it, before the lines that make the file a program."""
+    """The file's text with the canary, before the lines that start it as a program."""
     module = _parsed(source)
     last = module.body[-1] if module and module.body else None
     if isinstance(last, ast.If) and "__name__" in set(_words(last.test)):
-        lines = source.split("\n")  # as the parser counts them
+        lines = source.split("\n")  # split as the parser does
         return "\n".join([*lines[: last.lineno - 1], canary, "", *lines[last.lineno - 1 :]])
     return f"{source.rstrip()}\n{canary}"
 
 
 def _parsed(source: str) -> ast.Module | None:
-    """None for what this Python does not read; a character that is no UTF-8 would be lost."""
+    """The parsed file; None if this Python cannot parse it or its text is not UTF-8."""
     if not source or "\ufffd" in source:
         return None
     try:
@@ -62,7 +62,7 @@ def _parsed(source: str) -> ast.Module | None:
 
 
 def _decides(node: ast.stmt) -> bool:
-    """True if a statement may decide for all tests in the file if they run."""
+    """True if a statement may decide for all tests of the file if they run."""
     if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
         return True
     if not isinstance(node, _DEFINITIONS):
@@ -169,11 +169,9 @@ def method_name(nonce: str) -> str:
 
 
 def canary_text(given: CanaryInput, path: str, *, plain: bool) -> str:
-    """The text of the canary for the test file `path`: a function, if `plain`, and a method.
-
-    It imports every module that the item changed, and fails only if assertions still work. It
-    writes nothing but its failure, which names a module that was imported from elsewhere.
-    """
+    """The text of the canary for the test file `path`: a method and, with `plain`, a function. It
+    imports every module that the item changed, and fails only if assertions still work. It prints
+    only its failure, which names a module that was imported from another place."""
     top = f"{given.call.folder}/" if given.call.folder else ""
     there = {file.removeprefix(top) for file in given.files}
     modules = tuple(
@@ -188,12 +186,12 @@ def canary_text(given: CanaryInput, path: str, *, plain: bool) -> str:
 
 
 def is_test_file(path: str) -> bool:
-    """True if a file has a name by which the runners look for tests."""
+    """True if the runners look for tests in a file of this name."""
     return _TEST_FILE.fullmatch(posixpath.basename(path)) is not None
 
 
 def _is_module(path: str) -> bool:
-    """True if a changed file is a module that a test would import."""
+    """True if a changed file is a module that tests can import."""
     folder, name = posixpath.split(path)
     parts = [part for part in folder.split("/") if part]
     stem, extension = posixpath.splitext(name)
@@ -203,7 +201,7 @@ def _is_module(path: str) -> bool:
 
 
 def _module_names(path: str, files: Collection[str]) -> tuple[str, ...]:
-    """The names by which tests may import a file, the likeliest first."""
+    """The names under which tests may import a file, the most likely first."""
     whole = path.removesuffix(".py").removesuffix("/__init__")
     home = posixpath.dirname(path)
     while home and f"{home}/__init__.py" in files:

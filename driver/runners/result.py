@@ -1,6 +1,5 @@
-"""Counts of tests, the doubt about them, and the cleaning of a stream. The wording of each runner's
-summary stands in the module of its family.
-"""
+"""Test counts, doubts about them, and the cleaning of a stream. The module of each runner's family
+knows the wording of its summary."""
 
 from __future__ import annotations
 
@@ -17,11 +16,9 @@ _NUMBER_AND_WORD = re.compile(r"(\d+) ([a-z]+)")
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Tests as a runner counts them. `ran` have a verdict, passed or `failed` (errors too).
-
-    `skipped` are all that were there and judge nothing: skipped, pending, to do, ignored, expected
-    to fail. Tests left out by a filter are nowhere.
-    """
+    """The counts of a runner. `ran` tests passed or `failed`; errors count as failed. `skipped`
+    tests were found but prove nothing: skipped, pending, to do, ignored, expected to fail. Tests
+    excluded by a filter are not counted."""
 
     runner: str
     ran: int
@@ -30,28 +27,28 @@ class Counts:
 
     @property
     def passed(self) -> int:
-        """Tests that ran and did not fail; never below 0 (one test may fail several times)."""
+        """Tests that ran and did not fail. Never below 0, because a test can fail several times."""
         return max(self.ran - self.failed, 0)
 
     def to_json(self) -> dict[str, Any]:
-        """The shape in receipts."""
+        """The JSON form in receipts."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A known runner whose output cannot be believed; `reason` is one of the constants below."""
+    """A known runner whose output cannot be trusted; `reason` is MISSING or CONTRADICTORY."""
 
     runner: str
     reason: str
 
     def to_json(self) -> dict[str, Any]:
-        """The shape in receipts."""
+        """The JSON form in receipts."""
         return {"runner": self.runner, "doubt": self.reason}
 
 
 def counts_from_json(document: Mapping[str, Any] | None) -> Counts | Doubt | None:
-    """Counts or a doubt read back from a receipt. Raises KeyError, TypeError and ValueError."""
+    """Counts or a doubt from a receipt. Raises KeyError, TypeError and ValueError."""
     if document is None:
         return None
     if "doubt" in document:
@@ -63,13 +60,13 @@ def counts_from_json(document: Mapping[str, Any] | None) -> Counts | Doubt | Non
 MISSING = "its closing summary is missing"
 CONTRADICTORY = "its summaries contradict each other"
 
-# The summaries that a reader finds in one cleaned stream, in order; () for none.
+# The summaries in a cleaned stream, in order; () for none.
 Found = tuple[Counts, ...] | Doubt
 Reader = Callable[[str], Found]
 
 
 def cleaned(text: str) -> str:
-    """The text without colours, and each line as a terminal would show it in the end."""
+    """The text without colours, each line in the final state on a terminal."""
     lines = _ESCAPES.sub("", text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
@@ -80,7 +77,7 @@ def numbers(text: str) -> dict[str, int]:
 
 
 def total(runner: str, parts: Iterable[Counts]) -> Counts:
-    """All of them as one."""
+    """The sum of all counts."""
     every = [(one.ran, one.failed, one.skipped) for one in parts]
     ran, failed, skipped = map(sum, zip((0, 0, 0), *every, strict=True))
     return Counts(runner, ran, failed, skipped)

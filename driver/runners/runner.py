@@ -1,7 +1,5 @@
-"""The description of a test runner, and of a canary test for it. Data and small helpers; pure.
-
-Each family of runners has one module in this package, and `driver.runners.table` lists them.
-"""
+"""The description of a test runner and of its canary. Data and small helpers; pure. Each family of
+runners has a module in this package, listed in `driver.runners.table`."""
 
 from __future__ import annotations
 
@@ -16,18 +14,19 @@ from driver.test_command.build_scripts import Read, in_folder
 from driver.test_command.invocations import Command
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./=:-]*")
-# Options of the runners that are given files, whose value is no file with tests.
+# Options with a value that is no test file, of the runners that take files.
 TAKES_VALUE = ("-k", "-m", "-p", "-n", "-c", "-o", "-W", "-r", "--tb", "--cov", "--rootdir")
 
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """A test that must fail: write `text` to `path`, then run `command` in place of the item's.
+    """A test that must fail: write `text` to `path`, then run `command` in place of the item's
+    command.
 
-    `names` appear in the output when its tests are red; the first is the one that runs first.
-    `alone` is a command that surely runs the canary, for a `command` that seems not to find it;
-    None where there is none. With `selects` no other test runs in `command`. With `amends` the
-    text takes the place of a file that is there, which it begins with.
+    If its tests are red, the output has a name of `names`; the first name runs first. `alone` is a
+    command that surely runs the canary, for a `command` that missed it; None if there is none. With
+    `selects`, `command` runs no other test. With `amends`, `text` replaces an existing file and
+    begins with its text.
     """
 
     runner: str
@@ -42,7 +41,7 @@ class Canary:
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
-    """The command takes no canary; `reason` is for the record."""
+    """A command without a canary; `reason` is for the record."""
 
     reason: str
 
@@ -52,10 +51,8 @@ Plan = Canary | NotApplicable
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The one call of a runner in a command: its arguments and the folder that it runs in.
-
-    Arguments that are added to the end of an `extendable` command reach the call.
-    """
+    """The call of a runner in a command: its arguments and its folder. Arguments added to the end
+    of an `extendable` command reach the call."""
 
     command: Command
     words: tuple[str, ...]
@@ -63,7 +60,7 @@ class Call:
     extendable: bool
 
     def with_more(self, *words: str) -> Command | None:
-        """The whole command with arguments added to the call; None where that cannot be done."""
+        """The whole command with more arguments for the call; None if it cannot be extended."""
         if not self.extendable or not all(map(_PLAIN.fullmatch, words)):
             return None
         if isinstance(self.command, str):
@@ -71,18 +68,18 @@ class Call:
         return (*self.command, *words)
 
     def below(self, path: str) -> str:
-        """A path of the tree as the call's arguments name it."""
+        """A path of the tree in the spelling of the call's arguments."""
         return posixpath.relpath(path, self.folder or ".")
 
     def in_tree(self, word: str) -> str:
-        """The path in the tree that an argument names; "" for the top."""
+        """The path of an argument in the tree; "" for the top."""
         path = in_folder(self.folder or ".", word.replace("\\", "/"))
         return "" if path == "." else path
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryInput:
-    """All that a canary is planned from; see `driver.runners.canary.plan_canary`."""
+    """The input of a canary plan; see `driver.runners.canary.plan_canary`."""
 
     call: Call
     files: Collection[str]
@@ -91,12 +88,13 @@ class CanaryInput:
     nonce: str
 
 
-# A named test: a path, or a folder and the pattern of the names that are looked for in it.
+# A test in a call: a path, or a folder and a pattern of file names.
 Named = str | tuple[str, str]
 
 
 def named_files(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
-    """The files among a call's arguments. A doctest names the code, so it names no tests."""
+    """The files among a call's arguments. A doctest call names code files, so it has no
+    test files."""
     del read
     if "doctest" not in " ".join(words):
         for word in positional(words[1:], TAKES_VALUE):
@@ -105,15 +103,15 @@ def named_files(words: Sequence[str], folder: str, read: Read) -> Iterator[Named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """All that is known of one runner. Patterns are regular expressions.
+    """The description of a runner. Patterns are regular expressions.
 
-    Called as one of `programs`, as `python -m MODULE`, or as the `test` of the program `verb_of`.
-    `read` finds every summary in its output `stream` ("out", "err" or "both"); one that `closes`
-    ends with a summary unless it is told to be quiet. `test_files` are the names of files that it
-    takes for tests, in lower case, or `camel_case` the endings of files that are tests by a capital
-    letter (`AppTest.java`); `named` finds those that a call names. `configures` are files that
-    configure it, as patterns of `driver.policy.protected_paths`, and `config_options` name one.
-    `plan` makes a canary, for which it needs the texts of the paths that match `canary_reads`.
+    It is called as one of `programs`, as `python -m MODULE`, or as the `test` of the program
+    `verb_of`. `read` finds every summary in its output `stream` ("out", "err" or "both"). With
+    `closes` its output ends with a summary, unless a quiet option is set. `test_files` are patterns
+    of its test file names, in lower case. `camel_case` are endings of files that are tests by a
+    capital letter (`AppTest.java`). `named` finds the test files in a call. `configures` are its
+    configuration files, as patterns of `driver.policy.protected_paths`; `config_options` name such
+    a file. `plan` makes a canary; it needs the texts of the paths that match `canary_reads`.
     """
 
     name: str
@@ -138,9 +136,8 @@ def with_selection(
     names: Sequence[str],
     plan: Callable[[CanaryInput], Plan],
 ) -> Plan:
-    """The plan for a call that ends with `options`, which may select tests by one of `names` and a
-    value. The canary is selected in their place; a command given as a text is not taken apart.
-    """
+    """The plan for a call that ends with `options` and may select tests by the options `names`. The
+    call then selects the canary instead. A command given as a text is not changed."""
     kept = [
         one
         for before, one in pairwise(("", *options))
@@ -164,7 +161,7 @@ def camel(nonce: str) -> str:
 
 
 def positional(options: Sequence[str], takes_value: Sequence[str]) -> list[str]:
-    """The arguments that are no options, nor the values of those that take one."""
+    """The arguments without options and their values."""
     pairs = pairwise(("", *options))
     return [word for before, word in pairs if word[:1] != "-" and before not in takes_value]
 

@@ -1,7 +1,5 @@
-"""The table of all test runners, and the runners that a command calls. Pure.
-
-A new runner is one module in this package with a `RUNNERS`, and its name in `_FAMILIES`.
-"""
+"""The table of all test runners, and the runners that a command calls. Pure. To add a runner, write
+a module with `RUNNERS` in this package and list it in `_FAMILIES`."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ _NPM = re.compile(r"^(?:npm|pnpm|yarn)(?:\.cmd)?$")
 
 
 def runner_of(words: Sequence[str]) -> str:
-    """The name of the runner that these arguments start; "" for none."""
+    """The name of the runner that these arguments call; "" for none."""
     words = without_starter(tuple(words))
     name, rest = program_name(words), words[1:]
     if name in _BY_PROGRAM:
@@ -43,7 +41,7 @@ def runner_of(words: Sequence[str]) -> str:
 
 
 def _python_module(rest: tuple[str, ...]) -> str:
-    """The module behind python's `-m`; for `-m coverage run -m x` it is x."""
+    """The module after python's `-m`; for `-m coverage run -m x` it is x."""
     if "-m" not in rest or rest.index("-m") + 1 >= len(rest):
         return ""
     at = rest.index("-m")
@@ -56,12 +54,12 @@ def _python_module(rest: tuple[str, ...]) -> str:
 
 
 def runners_named(command: Command) -> tuple[str, ...]:
-    """The names of the runners in a command; one that is called twice stands there twice."""
+    """The names of the runners in a command, one entry for each call."""
     return tuple(name for words in programs(command) if (name := runner_of(words)))
 
 
 def find_call(command: Command, workdir: str = "") -> Call | None:
-    """The call of the one runner that a command names; None for none, and for several."""
+    """The call of the only runner in a command; None for no runner or several."""
     calls = [words for words in programs(command) if runner_of(words)]
     if len(calls) != 1:
         return None
@@ -83,7 +81,7 @@ def find_call(command: Command, workdir: str = "") -> Call | None:
 
 
 def npm_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
-    """The runner's call in package.json's test script, if the command runs that script."""
+    """The runner's call in package.json's test script, if the command runs this script."""
     words = tuple(command.split()) if isinstance(command, str) else command
     if len(words) < 2 or not _NPM.match(words[0]) or words[1:] not in (("test",), ("run", "test")):
         return None
@@ -99,7 +97,7 @@ def npm_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call |
 
 
 def make_call(command: Command, workdir: str, texts: Mapping[str, str]) -> Call | None:
-    """The runner's call in the recipe that make runs; nothing can be added to it."""
+    """The runner's call in the recipe that make runs. It cannot be extended."""
     called = programs(command)
     if len(called) != 1 or Simple(called[0]).name not in ("make", "gmake"):
         return None

@@ -1,8 +1,6 @@
-"""unittest, and what builds on it: its summary, discovery, named tests, and its canary.
-
-The canary stands at the end of a module that the command loads, else in a file of its own. It is
-found by discovery, or by the name of its module or of its class.
-"""
+"""unittest and derived runners: the summary, discovery, named tests and the canary. The canary is
+at the end of a module that the command loads, else in a new file. Discovery finds it, or the
+command gets the name of its module or class."""
 
 from __future__ import annotations
 
@@ -44,13 +42,13 @@ _RESULT = re.compile(r"([a-z]+(?: [a-z]+)?)=(\d+)")
 
 
 def _read(text: str) -> Found:
-    """The summaries; skipped tests are among the "Ran", except in Python 3.12.1."""
+    """The summaries. "Ran" includes skipped tests, except in Python 3.12.1."""
     found, start = [], 0
     for match in _SUMMARY.finditer(text):
         by_word = {name: int(number) for name, number in _RESULT.findall(match[2] or "")}
         reported, skipped = int(match[1]), by_word.get("skipped", 0)
         expected = by_word.get("expected failures", 0) + by_word.get("unexpected successes", 0)
-        # The line of marks, one a test, shows whether the skipped ones are left out of "Ran".
+        # The line of marks, a mark for each test, shows if "Ran" includes the skipped tests.
         marks = sum(map(len, _PROGRESS.findall(text[start : match.start()])))
         left_out = skipped and marks == reported + skipped
         ran = reported - expected - (0 if left_out else skipped)
@@ -62,14 +60,14 @@ def _read(text: str) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The folder, or package with dots, that discovery starts in, and the pattern of names."""
+    """The start of a discovery, a folder or a dotted package, and the pattern of file names."""
 
     start: str
     pattern: str
 
 
 def discovery_of(options: Sequence[str]) -> Discovery | None:
-    """The discovery that the words behind `unittest` ask for; None where they name modules."""
+    """The discovery that the arguments after `unittest` request; None if they name modules."""
     named = _named_in(options)
     if named and "discover" not in options:
         return None
@@ -83,7 +81,7 @@ def _named_in(options: Sequence[str]) -> list[str]:
 
 
 def _value(options: Sequence[str], short: str, long: str) -> str:
-    """The last value that an option is given, read as argparse does, which unittest uses."""
+    """The last value of an option, parsed as by argparse, which unittest uses."""
     found = ""
     for word, following in pairwise((*options, "")):
         name, given, value = word.partition("=")
@@ -95,8 +93,8 @@ def _value(options: Sequence[str], short: str, long: str) -> str:
 
 
 def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
-    """The files that `checks.a.Case.test_x` or `checks/a.py` may mean, and what discovery finds; a
-    package with dots is searched as its folder, too."""
+    """The files that `checks.a.Case.test_x` or `checks/a.py` may mean, and the files of a
+    discovery. A dotted package is also searched as a folder."""
     del read
     options = words[words.index("unittest") + 1 :]
     for word in options:
@@ -110,7 +108,7 @@ def _named(words: Sequence[str], folder: str, read: Read) -> Iterator[Named]:
 
 
 def plan_unittest(given: CanaryInput) -> Plan:
-    """A method in a module that the command loads; see the module."""
+    """Plan a method in a module that the command loads."""
     return with_selection(given, _options(given.call), ("-k",), _planned)
 
 
@@ -125,7 +123,7 @@ def _planned(given: CanaryInput) -> Plan:
         return _discovered(given, discovery, options, named)
     modules = {word: path for word in named if (path := _module(word, given.call, given.files))}
     if not modules:
-        return NotApplicable("no module that the command names is in the tree")
+        return NotApplicable("the tree has no module that the command names")
     return _in_modules(given, modules)
 
 
@@ -139,15 +137,16 @@ def _canary(
 
 
 def _host(given: CanaryInput, tests: Collection[str]) -> str | None:
-    """The test file that takes the canary, one that the work left alone before others."""
+    """The test file that gets the canary, preferably a file that the work did not change."""
     ordered = sorted(tests, key=lambda file: (file in given.changed, file.count("/"), file))
     return find_host(ordered, given.texts, cases_only=True)
 
 
 def _in_modules(given: CanaryInput, modules: Mapping[str, str]) -> Plan:
-    """In the module of one of these words, or beside it: a word may name more than a module."""
+    """Put the canary into a named module, or next to it if the argument names a part of a
+    module."""
     call = given.call
-    # A word names the whole module, and not one class of it, where it ends as the path does.
+    # An argument that ends as the path does names the whole module, not a class of it.
     whole = set()
     for word, path in modules.items():
         plain = word.removesuffix(".py").replace("\\", "/").replace(".", "/").lstrip("/")
@@ -161,7 +160,9 @@ def _in_modules(given: CanaryInput, modules: Mapping[str, str]) -> Plan:
     dotted = call.below(path).removesuffix(".py").replace("/", ".")
     command = call.with_more(f"{dotted}.{camel(given.nonce)}" if host else dotted)
     if command is None:
-        return NotApplicable("the command names single modules, and none can be added to it")
+        return NotApplicable(
+            "the command lists its modules, and Tidegate cannot add a module to it"
+        )
     return _canary(given, path, command, command if host else None, host=host is not None)
 
 
@@ -175,7 +176,7 @@ def _discovered(
     pattern = discovery.pattern
     name = pattern.replace("*", f"_{given.nonce}", 1).replace("*", "").lstrip("_")
     if not re.fullmatch(r"[A-Za-z]\w*\.py", name) or (folder and not is_folder(folder, files)):
-        return NotApplicable("it is not clear which files the command discovers")
+        return NotApplicable("Tidegate cannot tell which files the command discovers")
     host = _host(given, [file for file in files if _is_loaded(file, folder, pattern, files)])
     path = host or posixpath.join(folder, name)
     alone = ("discover", "-p", posixpath.basename(path))[1 if "discover" in options else 0 :]
@@ -185,7 +186,7 @@ def _discovered(
 
 
 def _is_loaded(file: str, folder: str, pattern: str, files: Collection[str]) -> bool:
-    """True if discovery from `folder` comes to a file: below it, through packages only."""
+    """True if discovery from `folder` loads a file: only packages may be between them."""
     above, name = posixpath.split(file)
     if not fnmatch.fnmatchcase(name, pattern):
         return False

@@ -1,6 +1,5 @@
-"""The lines that `make` and a package's scripts run for a test command, as far as plain text tells.
-Pure: callers pass a function that reads a file.
-"""
+"""The lines that `make` and package scripts run for a test command, as far as plain text shows.
+Pure: callers pass a function that reads a file."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from driver.test_command.invocations import Command, programs, without_starter
 from driver.test_command.shell_parser import Simple
 
-MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
 PACKAGE = "package.json"
 
 Read = Callable[[str], str]
@@ -32,8 +31,8 @@ _MAX_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A call of make: the `folder` it works in, the makefile that an option names ("" for the usual
-    one) and the targets ("" for the first one)."""
+    """A call of make. `folder` is its work folder, `file` the makefile of an option ("" for the
+    usual makefile). `targets` are its targets ("" for the first target)."""
 
     folder: str
     file: str
@@ -47,11 +46,8 @@ class Made:
 
 
 def lines_run(command: Command, work_dir: str, read: Read) -> Iterator[tuple[str, str]]:
-    """The shell lines that a command runs through a makefile or a package.json, each with the
-    folder it is run in.
-
-    `read` gives the text of a path from the repository's top, "" for none.
-    """
+    """The shell lines that a command runs through a makefile or a package.json, each with its
+    folder. `read` returns the text of a path from the repository's top, "" for none."""
     for words in programs(command):
         rest = [word for word in words[1:] if word[:1] != "-"]
         if made := made_by(words, work_dir):
@@ -66,8 +62,8 @@ def lines_run(command: Command, work_dir: str, read: Read) -> Iterator[tuple[str
 
 
 def included(command: Command, work_dir: str, read: Read) -> tuple[str, ...]:
-    """The patterns of files that the makefile of a command includes, from the repository's top. A
-    variable stands for anything, if a part of the name is left."""
+    """Patterns of the files that a command's makefile includes, from the repository's top. A
+    variable matches anything, if other characters of the name remain."""
     calls = [made for words in programs(command) if (made := made_by(words, work_dir))]
     return tuple(
         in_folder(made.folder, word)
@@ -79,7 +75,7 @@ def included(command: Command, work_dir: str, read: Read) -> tuple[str, ...]:
 
 
 def made_by(words: tuple[str, ...], work_dir: str) -> Made | None:
-    """The call of make that these arguments are; None where they start something else."""
+    """The call of make in these arguments; None if they start another program."""
     words = without_starter(words)
     if not words or Simple(words).name not in _MAKES:
         return None
@@ -97,26 +93,26 @@ def made_by(words: tuple[str, ...], work_dir: str) -> Made | None:
 
 
 def recipe(text: str, target: str = "") -> list[str]:
-    """The lines that make runs for a target ("" for the first one), after those for its
+    """The lines that make runs for a target ("" for the first target), after those for its
     prerequisites."""
     rules = _rules(text)
     return [line for name in reversed(_needed(rules, target)) for line in rules[name][1]]
 
 
 def made_by_name(text: str, target: str = "") -> list[str]:
-    """The target and its prerequisites, which make makes unless there is a file of that name."""
+    """The target and its prerequisites. Make skips them if a file of this name exists."""
     made, phony = _needed(_rules(text), target), phony_in(text)
     return [name for name in made if name not in phony and "." not in name]
 
 
 def phony_in(text: str) -> frozenset[str]:
-    """The targets for which make looks for no file."""
+    """The targets for which make ignores files of the same name."""
     rules = _rules(text)
     return frozenset(rules[".PHONY"][0] if ".PHONY" in rules else ())
 
 
 def _needed(rules: Mapping[str, tuple[list[str], list[str]]], target: str) -> list[str]:
-    """A target and its prerequisites, as far as there are rules for them."""
+    """A target and its prerequisites, if they have rules."""
     first = next((name for name in rules if not name.startswith(".")), "")
     waiting = [target or first]
     done: list[str] = []
@@ -129,7 +125,7 @@ def _needed(rules: Mapping[str, tuple[list[str], list[str]]], target: str) -> li
 
 
 def _rules(text: str) -> dict[str, tuple[list[str], list[str]]]:
-    """Target to (its prerequisites, the lines of its recipe)."""
+    """A map of targets to prerequisites and recipe lines."""
     rules: dict[str, tuple[list[str], list[str]]] = {}
     current: list[str] = []
     for line in text.replace("\\\n", " ").split("\n"):
@@ -146,7 +142,8 @@ def _rules(text: str) -> dict[str, tuple[list[str], list[str]]]:
 
 
 def script_lines(text: str, names: Sequence[str]) -> Iterator[str]:
-    """The lines of a package's scripts, with those around them and those that they run."""
+    """The lines of package scripts, with their `pre` and `post` scripts and the scripts that they
+    run."""
     try:
         scripts = json.loads(text)["scripts"]
     except (ValueError, KeyError, TypeError):
@@ -163,5 +160,5 @@ def script_lines(text: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def in_folder(folder: str, name: str) -> str:
-    """A path from the repository's top, for one from a folder of it."""
+    """The path from the repository's top for a name relative to `folder`."""
     return posixpath.normpath(posixpath.join(folder, name))

@@ -1,9 +1,9 @@
-"""Test commands whose exit code could hide a red test, refused with the reason and the remedy.
+"""Finds test commands whose exit code could hide a red test, and names the reason and the remedy.
 
-Pure. A list of arguments is accepted as it is, unless it starts a shell; a shell's script is read
-(`shell_parser`), and a script that cannot be read is not judged. Commands joined by `;` or line
-ends lose the exit code of all but the last, so only commands that test nothing may stand before it,
-or `set -e` must.
+Pure. A list of arguments is accepted unless it starts a shell. A shell's script is parsed
+(`shell_parser`); an unreadable script is not judged. Only the last of several commands joined by
+`;` or line ends decides the exit code, so the earlier commands must test nothing, or follow `set
+-e`.
 """
 
 from __future__ import annotations
@@ -39,32 +39,29 @@ _CONDITIONS = ("[", "test", "command", "which", "type", "hash", "grep", "rg")
 
 _SUBSTITUTED = re.compile(r"\$\(([^()`]*)\)|`([^`]*)`")
 
-_BACKGROUND = "what runs behind an `&` is not waited for, so it cannot be red: leave the `&` out"
+_BACKGROUND = "the shell does not wait for a command with `&`, so it cannot be red: remove the `&`"
 _PIPE = (
-    "a pipe's exit code is its last command's: run it in `bash -o pipefail -c`, or leave the pipe"
-    " out"
+    "a pipe's exit code is its last command's: run it in `bash -o pipefail -c`, or remove the pipe"
 )
 _LOST = (
     "the exit code of `{}` is lost, as another command follows it: join them with `&&`, or start"
     " with `set -e`"
 )
-_EXCUSED = "`|| {}` makes a red test green: leave it out"
-_REPLACED = (
-    "`|| {}` decides when what stands before it is red: leave it out, or end it with `exit 1`"
-)
-_INVERTED = "`! {}` turns red into green: leave the `!` out"
-_ERRORS_OFF = "`set +{}` lets failures pass: leave it out"
-_TRAP = "a trap on EXIT can replace the exit code: leave it out"
+_EXCUSED = "`|| {}` makes a red test green: remove it"
+_REPLACED = "`|| {}` decides the exit code after a red command: remove it, or end it with `exit 1`"
+_INVERTED = "`! {}` turns red into green: remove the `!`"
+_ERRORS_OFF = "`set +{}` lets failures pass: remove it"
+_TRAP = "a trap on EXIT can replace the exit code: remove it"
 _IF = "an `if` is green when its condition `{}` is red: run the command itself, without the `if`"
-_SWALLOWED = "`{}` is green whatever the command in its `$( )` says: run that command itself"
+_SWALLOWED = (
+    "`{}` is green whatever the exit code of the command in its `$( )` is: run that command itself"
+)
 _LOOP = "only the last round of a loop decides: start with `set -e`, or add `|| exit 1` to its body"
 
 
 def command_problems(command: str | Sequence[str], *, pipefail: bool = True) -> tuple[str, ...]:
     """The reasons why the exit code of a test command could hide a red test, one sentence each.
-
-    `pipefail` is True if the shell that will run a text has that option on.
-    """
+    `pipefail` is True if the shell that runs a text has this option on."""
     if isinstance(command, str):
         found = _script(command, ShellOptions(pipefail=pipefail))
     else:
@@ -81,7 +78,7 @@ def _script(text: str, options: ShellOptions) -> Iterator[str]:
 
 
 def _arguments(words: tuple[str, ...]) -> Iterator[str]:
-    """The problems of a shell's script among these arguments."""
+    """The problems of a shell script in these arguments."""
     called = shell_call(words)
     if called is not None and called.script is not None:
         yield from _script(called.script, called.options)
@@ -103,7 +100,8 @@ def _listing(listing: Listing, options: ShellOptions) -> Iterator[str]:
 
 
 def _keeps_exit_code(listing: Listing) -> int:
-    """The place of `status=$?` in `test; status=$?; ...; exit $status`; 0 without such a frame."""
+    """The position of `status=$?` in `test; status=$?; ...; exit $status`; 0 without such a
+    frame."""
     last = _only_words(listing.chains[-1]) if listing.chains else ()
     if last[:1] != ("exit",) or not last[-1].startswith("$"):
         return 0
@@ -114,7 +112,7 @@ def _keeps_exit_code(listing: Listing) -> int:
 
 
 def _after_set(chain: Chain, options: ShellOptions) -> tuple[ShellOptions, str]:
-    """The options after a `set`, and the one that it switches off."""
+    """The options after a `set`, and the name of an option that it switches off."""
     words = _only_words(chain)
     if words[:1] != ("set",) or len(words) < 2:
         return options, ""
@@ -131,14 +129,14 @@ def _after_set(chain: Chain, options: ShellOptions) -> tuple[ShellOptions, str]:
 
 
 def _only_words(chain: Chain) -> tuple[str, ...]:
-    """The words of a chain that is one simple command; else ()."""
+    """The words of a chain that is a single simple command; else ()."""
     command = chain.pipelines[0].commands[0]
     alone = len(chain.pipelines) == 1 and len(chain.pipelines[0].commands) == 1
     return command.words if alone and isinstance(command, Simple) else ()
 
 
 def _in_place(chain: Chain, last: bool, count: int, options: ShellOptions) -> Iterator[str]:
-    """The problems of a chain at its place in the list."""
+    """The problems of a chain at its position in the list."""
     if chain.background and last:
         yield _BACKGROUND
     elif last and count > 1 and not options.errexit and _is_green(chain):
@@ -148,14 +146,14 @@ def _in_place(chain: Chain, last: bool, count: int, options: ShellOptions) -> It
 
 
 def _is_green(chain: Chain) -> bool:
-    """True if a chain is green whatever happened before it."""
+    """True if a chain is green whatever the earlier commands did."""
     words = _only_words(chain)
     return _always_green(chain.pipelines[-1]) or words == ("wait",)
 
 
 def _sets_up(chain: Chain) -> bool:
-    """True if a failure of this chain does not matter. A question is no test where another command
-    follows on the answer."""
+    """True if a failure of this chain does not matter. A condition tests nothing if another command
+    follows it in the chain."""
     asks = len(chain.pipelines) > 1 and _is_condition(chain.pipelines[0])
     return all(
         isinstance(command, Simple) and _is_harmless(command)
@@ -165,13 +163,13 @@ def _sets_up(chain: Chain) -> bool:
 
 
 def _is_harmless(command: Simple) -> bool:
-    """True if a command tests nothing: it prepares something, or prints something."""
+    """True for a command that only prepares or prints."""
     version = len(command.words) == 2 and command.words[1] == "--version"
     return command.name in (*_SET_UP, "trap") or version
 
 
 def _swallows(word: str) -> bool:
-    """True if a word may hold a test as `$( )`, whose exit code is lost."""
+    """True if a word may hide a test in `$( )`, whose exit code is lost."""
     inner = [one or other for one, other in _SUBSTITUTED.findall(word)]
     if re.search(r"\$\(|`", _SUBSTITUTED.sub("", word)):
         return True
@@ -183,7 +181,7 @@ def _swallows(word: str) -> bool:
 
 
 def _alternative(chain: Chain, number: int, *, decides: bool) -> Iterator[str]:
-    """The problems of the pipeline behind an `||`, which `decides` if it is the last of all."""
+    """The problems of the pipeline after an `||`; it `decides` if it is the last of all."""
     pipeline = chain.pipelines[number]
     asked = number == 1 and _is_condition(chain.pipelines[0])
     if asked and not (decides and _always_green(pipeline)):
@@ -195,7 +193,7 @@ def _alternative(chain: Chain, number: int, *, decides: bool) -> Iterator[str]:
 
 
 def _pipeline(pipeline: Pipeline, options: ShellOptions) -> Iterator[str]:
-    """The problems of a pipeline and of its commands."""
+    """The problems of a pipeline and its commands."""
     if len(pipeline.commands) > 1 and not options.pipefail:
         yield _PIPE
     if pipeline.inverted and not _is_condition(pipeline):
@@ -227,7 +225,7 @@ def _simple(command: Simple, options: ShellOptions) -> Iterator[str]:
 
 
 def _branch(branch: Branch, options: ShellOptions) -> Iterator[str]:
-    """The problems of an `if`: a test as its condition, and those of its bodies."""
+    """The problems of an `if`: a test in its condition, and the problems of its bodies."""
     for chain in (chain for condition in branch.conditions for chain in condition.chains):
         if not all(_is_condition(pipeline) for pipeline in chain.pipelines):
             yield _IF.format(_shown(chain.pipelines[0]))
@@ -256,7 +254,7 @@ def _stays_red(pipeline: Pipeline) -> bool:
 
 
 def _is_condition(pipeline: Pipeline) -> bool:
-    """True if a pipeline asks a question and tests nothing."""
+    """True for a condition that tests nothing."""
     command = pipeline.commands[-1]
     return isinstance(command, Simple) and command.name in _CONDITIONS
 

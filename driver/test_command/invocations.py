@@ -1,6 +1,5 @@
-"""The programs that a command really starts: without those that only start others, and for a shell
-with its options and the script that it is given. Pure.
-"""
+"""The programs that a command really starts. Pure. Programs such as `env` that only start others
+are omitted. A shell comes with its options and script."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ _SUFFIX = re.compile(r"\.(?:exe|cmd|bat|js|cjs|mjs|phar)$", re.I)
 
 @functools.lru_cache(maxsize=1024)
 def programs(command: Command) -> tuple[tuple[str, ...], ...]:
-    """The arguments of every program in a command, those in a shell's script included; () for a
-    text that cannot be read. Each command is parsed once."""
+    """The arguments of every program in a command, including a shell's script; () for unreadable
+    text. Each command is parsed once."""
     if isinstance(command, str):
         try:
             calls = [one.words for one in simple_commands(parse(command))]
@@ -41,20 +40,19 @@ def programs(command: Command) -> tuple[tuple[str, ...], ...]:
 
 
 def program_name(words: tuple[str, ...]) -> str:
-    """The name of the program that these arguments call, without folder and ending."""
+    """The name of the program in these arguments, without folder and ending."""
     return _SUFFIX.sub("", Simple(words).name)
 
 
 @dataclass(frozen=True, slots=True)
 class ShellOptions:
-    """The options of a shell: `-e`, and `pipefail`, which makes a pipe as red as its reddest
-    part."""
+    """The options of a shell: `-e`, and `pipefail`, by which any failed part makes a pipe fail."""
 
     errexit: bool = False
     pipefail: bool = False
 
     def after(self, flags: str, name: str) -> ShellOptions:
-        """The options after `-e`, `-o pipefail`, `+o errexit` and the like."""
+        """The options after `-e`, `-o pipefail`, `+o errexit` and similar flags."""
         on = flags.startswith("-")
         options = replace(self, errexit=on) if "e" in flags else self
         if flags[-1] == "o" and name in ("errexit", "pipefail"):
@@ -64,14 +62,14 @@ class ShellOptions:
 
 @dataclass(frozen=True, slots=True)
 class ShellCall:
-    """A call of a shell; `script` is the text behind its `-c`, None where there is none."""
+    """A call of a shell; `script` is the text after its `-c`, None without `-c`."""
 
     options: ShellOptions
     script: str | None
 
 
 def innermost(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments without programs that only start others: `env`, `timeout 60`, `nice`..."""
+    """The arguments without leading programs such as `env`, `timeout 60` or `nice`."""
     while words and Simple(words).name in _TAKES_COMMAND:
         rest = words[1:]
         while rest and (rest[0].startswith("-") or "=" in rest[0] or rest[0][:1].isdigit()):
@@ -81,7 +79,7 @@ def innermost(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def shell_call(words: tuple[str, ...]) -> ShellCall | None:
-    """The call of a shell that these arguments are; None where they start something else."""
+    """The call of a shell in these arguments; None if they start another program."""
     inner = innermost(words)
     if not inner or Simple(inner).name not in _SHELLS:
         return None
@@ -98,7 +96,7 @@ def shell_call(words: tuple[str, ...]) -> ShellCall | None:
 
 
 def without_starter(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments without programs that start others by a verb, such as `uv run`."""
+    """The arguments without starters that take a verb, such as `uv run`."""
     while words and (verbs := _STARTERS.get(program_name(words))) is not None:
         rest = words[1:]
         if verbs and rest[:1] != verbs:

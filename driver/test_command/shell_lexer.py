@@ -1,15 +1,13 @@
-"""The words and operators of a POSIX shell command line, as far as they can be read for certain.
-
-Owns quoting, escapes, comments and nested substitutions; `shell_parser` owns the grammar. Text that
-is not understood raises `UnreadableError`; nothing is guessed.
-"""
+"""Splits a POSIX shell command line into words and operators, if it is certain of them. Handles
+quotes, escapes, comments and nested substitutions; `shell_parser` has the grammar. Unknown text
+raises `UnreadableError`; nothing is guessed."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-DEEPEST = 40  # deeper nesting is not read: no person wrote it
+DEEPEST = 40  # no person writes deeper nesting
 _OPERATOR = re.compile(
     r"&>>|<<<|<<-|\|&|&&|\|\||;;|;&|&>|>>|>&|<&|>\||<>|<<|[|&;()<>\n]",
 )
@@ -23,28 +21,28 @@ _ESCAPED_IN_QUOTES = '$`"\\'
 
 
 class UnreadableError(ValueError):
-    """The text is no command line that these few rules can read."""
+    """The text is not a command line that these few rules can read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word (`bare` when no part of it was quoted or escaped) or an operator."""
+    """A word or an operator. A `bare` word has no quoted or escaped part."""
 
     text: str
     operator: bool = False
     bare: bool = True
 
     def is_operator(self, *texts: str) -> bool:
-        """True if this is one of these operators."""
+        """True if the token is one of these operators."""
         return self.operator and self.text in texts
 
     def is_reserved(self, *texts: str) -> bool:
-        """True if this is one of these words, written so that a shell takes it as reserved."""
+        """True if a shell reads the token as one of these reserved words."""
         return not self.operator and self.bare and self.text in texts
 
 
 def split(command: str) -> tuple[Token, ...]:
-    """The tokens of a command line; a substitution stays in its word as it was written."""
+    """The tokens of a command line. A substitution stays in its word, unchanged."""
     reader = _Reader(command.replace("\r\n", "\n").replace("\\\n", ""))
     tokens: list[Token] = []
     while token := reader.next_token():
@@ -91,13 +89,13 @@ class _Reader:
         return self._substitution()
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """The text that matches here, which is passed; "" for none."""
+        """Skip and return the text that matches here; "" for none."""
         found = pattern.match(self.text, self.at)
         self.at = found.end() if found else self.at
         return found[0] if found else ""
 
     def _escaped(self) -> str:
-        """A backslash and the character behind it."""
+        """A backslash and the next character."""
         pair = self.text[self.at : self.at + 2]
         if len(pair) < 2:
             raise UnreadableError("the text ends too early")
@@ -122,7 +120,7 @@ class _Reader:
         return self.text[self.at]
 
     def _substitution(self) -> str:
-        """A substitution as written; a `$` that starts none is a character like any other."""
+        """A substitution, unchanged. A `$` that starts no substitution is an ordinary character."""
         if self.text.startswith("`", self.at):
             if found := self._take(_BACKQUOTED):
                 return found
@@ -136,7 +134,7 @@ class _Reader:
         return "$"
 
     def _nested(self, opening: str, closing: str) -> str:
-        """A balanced substitution, as written; quotes inside it may hold brackets."""
+        """A balanced substitution, unchanged. Quotes in it may contain brackets."""
         start = self.at
         self.at += len(opening)
         self.depth += 1

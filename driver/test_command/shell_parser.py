@@ -1,8 +1,6 @@
-"""The grammar of shell command lines: lists, chains, pipelines and commands, as frozen data.
-
-Owns the grammar that test commands use: simple commands, groups, subshells, `if` and `for`. Other
-compound commands raise `UnreadableError`. `exit_code_rules` judges if a line can be believed.
-"""
+"""The grammar of shell command lines: lists, chains, pipelines and commands, as frozen data. Knows
+the grammar that test commands use: simple commands, groups, subshells, `if` and `for`. Other
+compound commands raise `UnreadableError`. `exit_code_rules` judges the exit code of a line."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ class Simple:
 
     @property
     def name(self) -> str:
-        """The program's name without its folder; "" when there are only assignments."""
+        """The program's name without its folder; "" if there are only assignments."""
         return re.split(r"[\\/]", self.words[0])[-1] if self.words else ""
 
 
@@ -42,7 +40,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """An `if`: its conditions and what they lead to, `else` included."""
+    """An `if`: its conditions and its bodies, with the body of `else`."""
 
     conditions: tuple[Listing, ...]
     bodies: tuple[Listing, ...]
@@ -65,7 +63,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Pipelines joined by `&&` and `||`: `joints[i]` stands before `pipelines[i + 1]`."""
+    """Pipelines joined by `&&` and `||`; `joints[i]` is before `pipelines[i + 1]`."""
 
     pipelines: tuple[Pipeline, ...]
     joints: tuple[str, ...] = ()
@@ -81,8 +79,7 @@ class Listing:
 
 @functools.lru_cache(maxsize=1024)
 def parse(command: str) -> Listing:
-    """The whole command line, which is parsed once; raises `UnreadableError` for text that this
-    grammar does not know."""
+    """The parsed command line, cached. Raises `UnreadableError` for text outside this grammar."""
     parser = _Parser(split(command))
     found = parser.sequence()
     if parser.here is not None:

@@ -1,4 +1,4 @@
-"""The verdict of proven work: the proof is compared with the base, and more runs test the proof."""
+"""Assesses proven work: compares the proof with the base, and tests it with more runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def assess(work: ProvenWork) -> tuple[Judgement, Evidence]:
 
 
 def _reverted(work: ProvenWork, baseline: TestRun | None) -> TestRun | None:
-    """The base with the work's own tests, which must be red where the test alone shows nothing."""
+    """A run on the base with the work's own tests. It must be red if the base is green as well."""
     item = work.item
     policy, expected = item.wave.settings.verify.red_first, item.spec.baseline
     named = item.protection.named_tests()
@@ -66,8 +66,8 @@ def _reverted(work: ProvenWork, baseline: TestRun | None) -> TestRun | None:
 
 
 def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
-    """The evidence with the runs with a canary, without the added tests, and of the spot check.
-    They run concurrently: with enough cores they take no longer than one run."""
+    """The evidence with the canary run, the run without added tests and the spot check. They run
+    concurrently: with enough cores they take no longer than one run."""
     item, proof = work.item, work.proof
     canary = BackgroundTask(lambda: run_canary(work))
     without_added = BackgroundTask(lambda: _without_added_tests(work, found.baseline))
@@ -75,7 +75,7 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
     try:
         is_chosen = acceptance.is_chosen(item.wave.wave_id, item.slug, frac)
         checks = _rerun(work) if is_chosen else ()
-    finally:  # they work in the item's workspace, which goes with the item
+    finally:  # both use the item's workspace, which is deleted with the item
         by_canary, without = canary.result(), without_added.result()
     says_nothing = by_canary.canary_word == CanaryVerdict.UNDECIDED
     if not checks and (says_nothing or acceptance.is_doubted(proof, by_canary.canaries)):
@@ -92,8 +92,8 @@ def _with_further_runs(work: ProvenWork, found: Evidence) -> Evidence:
 
 
 def _without_added_tests(work: ProvenWork, baseline: TestRun | None) -> TestRun | None:
-    """The test without the tests that the work adds: one of them may replace what others test. None
-    where there are none, and where the command would have no other test to run."""
+    """The run without the tests that the work adds, because an added test may change the result of
+    others. None if there are no added tests, or if the command would have no other test to run."""
     item = work.item
     named = item.protection.named_tests()
     added = acceptance.added_tests(work.changes, item.planned.owned, named)
@@ -108,7 +108,7 @@ def _without_added_tests(work: ProvenWork, baseline: TestRun | None) -> TestRun 
 
 
 def _rerun(work: ProvenWork) -> tuple[TestRun, ...]:
-    """The test once more, and twice where it is not green then; not in place."""
+    """Run the test again, and once more if it is not green then. Never in place."""
     if work.proof.tree is None:
         return ()
     runs = list[TestRun]()

@@ -1,6 +1,5 @@
-"""Runs an item's test on the base commit in the background, once for all items of a wave that need
-the same run. Nothing is kept for later waves, because an agent could forge the file.
-"""
+"""Runs an item's test on the base commit in the background. Items of a wave that need the same run
+share it. No run is kept for later waves, because an agent could forge the file."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class WaveBaselines:
         self._closed = False
 
     def begin(self, item: ItemRun) -> None:
-        """Start the item's test on its base, unless it was started or is switched off."""
+        """Start the item's test on its base, unless it is already started or switched off."""
         context = item.repository
         if item.wave.settings.verify.red_first == OFF or context is None:
             return
@@ -45,13 +44,13 @@ class WaveBaselines:
         if item.wave.settings.verify.red_first == OFF:
             return Evidence(baseline_note='[verify] red_first = "off"')
         if item.repository is None:
-            return Evidence(baseline_note="worked on in place, so there is no base to test")
+            return Evidence(baseline_note="work in place has no base to test")
         with self._lock:
             running = self._running.get(_key(item, item.repository))
         return running.result() if running else Evidence(baseline_note="not run")
 
     def close(self) -> None:
-        """Start no further run; wait for those under way, unless the wave was stopped."""
+        """Start no more runs. Waits for the runs under way, unless the wave was stopped."""
         with self._lock:
             self._closed = True
         for running in self._running.values():
@@ -84,6 +83,7 @@ class WaveBaselines:
 
 
 def _key(item: ItemRun, context: CloneContext) -> _Key:
-    """Runs with the same key are the same: environment, set-up and time limit are the wave's."""
+    """The key of a shared run. Environment, set-up and time limit are the same for the
+    whole wave."""
     top, command = str(context.repository.top), item.spec.test_command
     return top, context.base_tree, command, item.work_dir

@@ -1,7 +1,5 @@
-"""Runs the canary, a failing test beside the green ones, in a test checkout: it has to be red.
-
-Owns the runs and the writing of the file; `driver.runners.canary` plans and judges it.
-"""
+"""Runs the canary, a failing test among the green tests, in a test checkout. Writes its file and
+runs the test; `driver.runners.canary` plans and judges it."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ _MAX_TEXT_BYTES = 2**20
 
 
 class _Texts(Mapping[str, str]):
-    """The texts of a tree's files that can matter for the canary, read when they are needed."""
+    """The texts of a tree's files that the canary may need, read on demand."""
 
     def __init__(self, top: Path, files: Collection[str]) -> None:
         self._top = top
@@ -59,13 +57,12 @@ class _Texts(Mapping[str, str]):
 
 
 def run_canary(work: ProvenWork) -> Evidence:
-    """The canary's part of the evidence. Never raises: where the canary shows nothing, the note
-    says why."""
+    """The canary's part of the evidence. Never raises: the note explains a missing result."""
     item, tree = work.item, work.proof.tree
     if not item.wave.settings.verify.canary:
         return _not_applicable("[verify] canary = false")
     if tree is None:
-        return _not_applicable("worked on in place")
+        return _not_applicable("work in place has no test checkout")
     try:
         if not may_plan(item.spec.test_command):
             return _not_applicable(UNKNOWN_RUNNER)
@@ -98,11 +95,9 @@ def _plan(work: ProvenWork, top: Path) -> Canary | NotApplicable:
 
 
 def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Evidence:
-    """The first run, with further ones where it leaves the question open.
-
-    A run that broke off beside the canary, though it did not without, did so by chance or, if it
-    does so again and the base does not, because of the change.
-    """
+    """The evidence of the first run, and of further runs if it leaves the question open. A run that
+    breaks off only with the canary may do so by chance. If it does so twice and the base does not,
+    the work is at fault."""
     checkouts = work.item.workspace
     undecided = found.canary_word == CanaryVerdict.UNDECIDED
     if undecided and found.canaries[-1].kind not in _TAKE_LONG:
@@ -121,8 +116,8 @@ def _settled(work: ProvenWork, tree: str, canary: Canary, found: Evidence) -> Ev
 
 
 def _with_base(work: ProvenWork, canary: Canary, found: Evidence) -> Evidence:
-    """The evidence of a run that did not see the canary. The work is at fault if the same command
-    runs the canary on the base: it hides tests."""
+    """The evidence for a run without the canary, after the same run on the base. If the command
+    runs the canary on the base, the work hides tests and is at fault."""
     checkouts = work.item.workspace
     tree = checkouts.base_with(())
     if tree is None:
@@ -132,7 +127,7 @@ def _with_base(work: ProvenWork, canary: Canary, found: Evidence) -> Evidence:
     found = replace(found, canaries=(*found.canaries, *base.canaries))
     if base.canary_word != CanaryVerdict.RED:
         return found
-    note = "the command runs the canary on the base, and does not with this change"
+    note = "the command runs the canary on the base, but not with this change"
     return replace(found, canary_word=CanaryVerdict.GREEN, canary_note=note)
 
 
@@ -144,13 +139,13 @@ def _run(
     label: str = "",
     before: tuple[TestRun, ...] = (),
 ) -> Evidence:
-    """Run the test with the canary, after the runs `before`. The counts of the proof tell
-    the number of tests beside it, unless no other is selected."""
+    """Run the test with the canary, after the runs `before`. The counts of the proof give the
+    number of other tests, unless only the canary is selected."""
     item = work.item
     _write(checkout.path, canary)
     output = item.scratch / f"canary-{work.number}{label}"
     test = Test(canary.command, item.work_dir, item.context.base)
-    # It has one test more than its tree, so a difference from the tree means nothing.
+    # The checkout has one test more than its tree, so a difference from the tree means nothing.
     untracked = TestCheckout(checkout.path)
     run = run_test(test, untracked, tree, item.wave, output, purpose=CANARY)
     text = "\n".join(printed(run.output_file) or (run.output,))
@@ -162,10 +157,9 @@ def _run(
 
 
 def _write(top: Path, canary: Canary) -> None:
-    """Write the canary's file, with the mode and times that were there, so that it looks old.
-
-    Raises OSError if it would replace a file that it does not amend, or a link leads out of `top`.
-    """
+    """Write the canary's file with the mode and times of the existing file, so that it looks
+    old. Raises OSError if it would replace a file that it does not amend, or a link leads out
+    of `top`."""
     path = top / canary.path
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.parent.resolve().is_relative_to(top.resolve()):

@@ -20,8 +20,8 @@ from tools.settings.kinds import Command
 
 @dataclass
 class Examination:
-    """The gate's check of an item's work. `label` names the files that keep the output; `runs` are
-    those of the gate's own commands, which come after the item's test, if that is accepted."""
+    """The gate's check of an item's work. `label` is part of the names of the output files. `runs`
+    are the runs of the gate's own commands, which follow the item's test if it is accepted."""
 
     item: ItemRun
     work: Attempt
@@ -32,8 +32,8 @@ class Examination:
     runs: list[TestRun] = field(default_factory=list)
 
     def result(self) -> Attempt:
-        """The work with its verdict. Errors of the workspace become part of the verdict. The test
-        shown to an agent is the red run of a gate, else that of the item's test."""
+        """The work with its verdict. Errors of the workspace become part of the verdict. The
+        attempt's test is the red run of a gate command, else the run of the item's test."""
         item, work, changed = self.item, self.work, tuple[CheckoutChange, ...]()
         with item.guarded() as checkout_changes:
             try:
@@ -57,15 +57,15 @@ class Examination:
         )
 
     def receipts(self) -> tuple[CommandReceipt, ...]:
-        """Each command that was run, the item's test first."""
+        """The receipt of each command, the item's test first."""
         runs = (*([self.test] if self.test else []), *self.runs)
         return tuple(
             CommandReceipt(run.command, run.exit_code, round(run.duration_s * 1000)) for run in runs
         )
 
     def _run_commands(self) -> Judgement | None:
-        """The judgement of the first red command; None where all are green. All run in the same
-        checkout, so that one may use what another has built."""
+        """The judgement of the first red command; None if all are green. All run in the same
+        checkout, so a command can use the build of an earlier command."""
         item, tree = self.item, self.work.tree
         base, folder = item.context.base, item.scratch
         with item.workspace.test_checkout(tree) as checkout:

@@ -26,13 +26,13 @@ from tools.settings.load import Settings
 MAX_KEPT_CHARS = 64_000
 MAX_READ_BYTES = 2**25
 _BLOCK = 2**20
-# Python would believe compiled files of an earlier tree with the same size and second.
+# Python would trust compiled files of an earlier tree with the same size and second.
 _TEST_ENVIRONMENT = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A command to be run on trees, in `work_dir` of each; `base` is the commit before the work."""
+    """A command to run on trees, in `work_dir` of each. `base` is the commit before the work."""
 
     __test__ = False  # pytest collects classes by this name otherwise
 
@@ -42,13 +42,13 @@ class Test:
 
 
 def own_test(item: ItemRun) -> Test:
-    """The test that the item itself asks for."""
+    """The item's own test."""
     return Test(item.spec.test_command, item.work_dir, item.context.base)
 
 
 @dataclass(frozen=True, slots=True)
 class ProvenWork:
-    """An item's changes and its test on the tree that has them; `number` is that of the attempt."""
+    """An item's changes and its test on their tree. `number` is the number of the attempt."""
 
     item: ItemRun
     number: int
@@ -59,11 +59,9 @@ class ProvenWork:
 def prove(
     item: ItemRun, tree: str | None, label: str, purpose: str = PROOF, *, fresh: bool = False
 ) -> TestRun:
-    """Run the item's test on `tree`, in a checkout that no agent has seen. A `fresh` one is a
-    checkout that no test ever ran in; `label` names the file that keeps the output.
-
-    Raises WorkspaceError when the checkout cannot be made.
-    """
+    """Run the item's test on `tree`, in a checkout that no agent has seen. With `fresh` it is a
+    checkout in which no test ever ran. `label` names the output file. Raises WorkspaceError if the
+    checkout cannot be made."""
     with item.workspace.test_checkout(tree, fresh=fresh) as checkout:
         output = item.scratch / label
         return run_test(own_test(item), checkout, tree, item.wave, output, purpose=purpose)
@@ -78,9 +76,9 @@ def run_test(
     *,
     purpose: str,
 ) -> TestRun:
-    """Run a test in a checkout of `tree`; everything it prints goes to `output`."""
+    """Run a test in a checkout of `tree`. Its whole output is written to `output`."""
     environment = test_environment(wave.settings, wave.mark)
-    # A test can look up what it prints to, and must not learn there what it is run for.
+    # A test can find its output file, and its name must not reveal the purpose of the run.
     hidden = output.with_name(uuid.uuid4().hex)
     with wave.test_slots:
         result = run_test_command(
@@ -91,7 +89,7 @@ def run_test(
         )
     if result.output_file is not None:
         for suffix in (".out", ".err"):
-            with suppress(OSError):  # the test took it away; then it printed nothing
+            with suppress(OSError):  # the test deleted its output file
                 Path(f"{hidden}{suffix}").replace(f"{output}{suffix}")
         result = replace(
             result,
@@ -100,7 +98,7 @@ def run_test(
             stderr=result.stderr.replace(str(hidden), str(output)),
         )
     run = run_of(test, tree, result, checkout.tampered(), wave.settings)
-    # The path of the test checkout means nothing to an agent in another folder.
+    # The path of the test checkout is useless to an agent in another folder.
     top, streams = str(checkout.path), (result.stdout, result.stderr)
     shown = "\n".join(part.rstrip("\n") for part in streams if part.strip())
     return replace(
@@ -121,7 +119,7 @@ def run_of(
 ) -> TestRun:
     """The receipt of a test that ran on `tree` and changed its files `tampered`."""
     allowed = settings.verify.survivors == ALLOW
-    # Counts are read from the whole output; none where that is too long to be read.
+    # Counts need the whole output; there are none if it is too long to read.
     streams = (result.stdout, result.stderr)
     whole = printed(result.output_file) if result.output_file is not None else streams
     counts = count_tests(test.command, *whole) if whole and not result.could_not_run else None
@@ -149,7 +147,7 @@ def test_environment(settings: Settings, run: str) -> dict[str, str]:
 
 
 def printed(output_file: str | None) -> tuple[str, str] | None:
-    """The whole stdout and stderr of a command; None where that is lost or too long."""
+    """The whole stdout and stderr of a command; None if they are lost or too long."""
     if output_file is None:
         return None
     out, err = _streams(output_file)
@@ -166,7 +164,7 @@ def _streams(output_file: str) -> tuple[Path, Path]:
 
 
 def _output_digest(output_file: str | None) -> str | None:
-    """The SHA-256 of the whole output: the file of stdout, then that of stderr beside it."""
+    """The SHA-256 of the whole output: the file of stdout, then the file of stderr."""
     if output_file is None:
         return None
     found = hashlib.sha256()

@@ -187,8 +187,8 @@ def _file_for_submodule(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("act", "named"),
     [
-        (lambda p: (p / "vendored").rmdir(), "a submodule taken away: vendored"),
-        (_file_for_submodule, "a submodule taken away: vendored"),
+        (lambda p: (p / "vendored").rmdir(), "a removed submodule: vendored"),
+        (_file_for_submodule, "a removed submodule: vendored"),
     ],
 )
 def test_a_submodule_is_neither_taken_away_nor_replaced(

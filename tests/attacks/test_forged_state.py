@@ -57,7 +57,7 @@ def test_a_forged_summary_that_hides_the_tests_after_it_is_refused(folder: Path)
     cheat = writes(calc__py=A_SUMMARY)
     report, _ = scene.play({"a": cheat}, [item("a", "calc.py", IN_CALC, repairCap=0)])
     assert verdicts(report) == {"a": "refused"}
-    assert "does not with this change" in built(report)["a"]["error"]
+    assert "but not with this change" in built(report)["a"]["error"]
 
 
 @beside

@@ -127,4 +127,4 @@ def test_a_file_that_a_filter_would_encrypt_is_never_shipped_as_it_is(folder: Pa
     ]
     report, _ = scene.play(agents, items)
     assert verdicts(report) == {"a": "refused", "b": "verified", "c": "verified"}
-    assert "needs a filter of git's" in built(report)["a"]["error"]
+    assert "needs a git filter" in built(report)["a"]["error"]

@@ -117,7 +117,7 @@ def test_an_ignored_file_keeps_its_item_back_before_anything_is_spent(folder: Pa
     assert report["shipped"] == ["b"]
     assert verdicts(report) == {"a": "refused", "c": "refused", "b": "verified"}
     assert "own.log (.gitignore:1 *.log)" in built(report)["a"]["error"]
-    assert "take them out of ownsFiles" in built(report)["a"]["error"]
+    assert "remove them from ownsFiles" in built(report)["a"]["error"]
     assert "made/ (.gitignore:2 made/)" in built(report)["c"]["error"]
     assert not driver.rounds_of("a")
     after = frozen(scene.repo.path)

@@ -66,7 +66,7 @@ def test_after_the_last_attempt_an_item_is_blocked_and_says_how_to_go_on() -> No
         "attempts": 3,
         "lastError": "red",
         "nextAttemptAt": None,
-        "notes": "mine [blocked after 3 attempts: red; to have it tried again set status to todo"
+        "notes": "mine [blocked after 3 attempts: red; to try it again, set status to todo"
         " and attempts to 0]",
     }
 

@@ -62,7 +62,7 @@ def test_whoever_waits_for_an_item_that_waits_is_held_up_as_well() -> None:
 def test_a_circle_is_an_error_that_names_its_members(
     edges: dict[str, str], circle: str | None
 ) -> None:
-    with pytest.raises(InputError, match="goes in a circle") as caught:
+    with pytest.raises(InputError, match="has a cycle") as caught:
         waiting([an_item(name, dependsOn=other) for name, other in edges.items()])
     assert circle is None or circle in str(caught.value)
     assert "'d'" not in str(caught.value)

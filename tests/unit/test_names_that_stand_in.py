@@ -26,7 +26,7 @@ def kind_of(
     change: Change, command: str | tuple[str, ...], base: frozenset[str], work_dir: str = "."
 ) -> str:
     rules = Protection(base | TEXTS.keys(), command, work_dir, read=read)
-    return dict(rules.touched([change], (parse_owned("src/"),))).get(change.path, "")
+    return dict(rules.protected_changes([change], (parse_owned("src/"),))).get(change.path, "")
 
 
 def new(path: str, mode: str = WAS) -> Change:
@@ -94,7 +94,7 @@ def test_a_new_module_may_not_hide_the_code_from_its_tests(path: str, *, hides: 
 def test_who_moves_a_module_hides_none() -> None:
     base = frozenset({"src/calc.py", "test_calc.py"})
     moved = [new("calc.py"), Change("src/calc.py", None, None, WAS)]
-    assert Protection(base, "pytest", read=read).touched(moved, ()) == ()
+    assert Protection(base, "pytest", read=read).protected_changes(moved, ()) == ()
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_new_file_may_not_go_before_what_the_command_runs(
     command: str, path: str, *, goes: bool
 ) -> None:
     base = frozenset({"check.py", "check.js"})
-    assert ("goes before" in kind_of(new(path), command, base)) is goes
+    assert ("runs in place of" in kind_of(new(path), command, base)) is goes
 
 
 @pytest.mark.parametrize(

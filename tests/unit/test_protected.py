@@ -31,7 +31,7 @@ def touched(
     work_dir: str = ".",
 ) -> dict[str, str]:
     rules = Protection(BASE, command, work_dir, more)
-    return dict(rules.touched(changes, tuple(parse_owned(entry) for entry in owns)))
+    return dict(rules.protected_changes(changes, tuple(parse_owned(entry) for entry in owns)))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_users_protect_more_files_by_patterns(pattern: str, path: str, fits: boo
 
 def test_a_refusal_names_every_file_and_the_way_out() -> None:
     told = refusal((("tests/test_a.py", A_TEST), ("conftest.py", "configuration")))
-    assert "tests/test_a.py (a test that is there already), conftest.py" in told
+    assert "tests/test_a.py (an existing test), conftest.py" in told
     assert "by name in ownsFiles" in told
     assert refusal([("a", "b")] * 23).count("a (b)") == 20
     assert "and 3 more" in refusal([("a", "b")] * 23)
@@ -225,12 +225,12 @@ def test_what_a_command_starts_is_protected_also_by_way_of_a_build_file(
 ) -> None:
     rules = Protection(BASE | {path}, command, read=lambda name: BUILD.get(name, ""))
     owned = (parse_owned("src/"),)
-    assert bool(rules.touched([changed(path)], owned)) is is_protected
+    assert bool(rules.protected_changes([changed(path)], owned)) is is_protected
 
 
 def test_what_a_makefile_includes_is_protected_also_when_it_is_new() -> None:
     rules = Protection(BASE, "make test", read=lambda name: BUILD.get(name, ""))
-    assert rules.touched([changed("local", new=True)], ())
+    assert rules.protected_changes([changed("local", new=True)], ())
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,10 @@ def test_what_only_looks_like_it_is_not(path: str) -> None:
 @pytest.mark.parametrize(
     ("command", "path", "kind"),
     [
-        ("pytest -c ci/all.ini", "ci/all.ini", "what the test command runs"),
-        ("sh run.sh", "lib/env.sh", "what the test command runs"),
-        ("make -C sub -f rules", "sub/rules", "what the test command runs"),
-        ("make -C sub -f rules", "sub/more.inc", "what the makefile includes"),
+        ("pytest -c ci/all.ini", "ci/all.ini", "a file that the test command runs"),
+        ("sh run.sh", "lib/env.sh", "a file that the test command runs"),
+        ("make -C sub -f rules", "sub/rules", "a file that the test command runs"),
+        ("make -C sub -f rules", "sub/more.inc", "a file that the makefile includes"),
         ("make -C sub -f rules", "more.inc", ""),
         ("cc -c main.c", "main.c", ""),
     ],
@@ -54,5 +54,5 @@ def test_what_a_command_is_told_to_read_comes_from_the_base(
     texts = {"run.sh": ". lib/env.sh\n", "sub/rules": "include more.inc\nall:\n\ttrue\n"}
     base = frozenset({path, *texts})
     protection = Protection(base, command, read=lambda path: texts.get(path, ""))
-    found = dict(protection.touched([Change(path, WAS, "b", WAS)], ()))
+    found = dict(protection.protected_changes([Change(path, WAS, "b", WAS)], ()))
     assert found.get(path, "") == kind

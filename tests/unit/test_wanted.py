@@ -42,7 +42,7 @@ def test_a_name_that_is_no_item_to_do_is_an_error_that_says_which() -> None:
     with pytest.raises(InputError) as caught:
         ItemFilter(only=("a", "x", "d")).check_names(ITEMS)
     assert caught.value.problems == (
-        "--only x: the tracker has no item of that slug or id",
+        "--only x: the tracker has no item with this slug or id",
         "--only d: its status is 'done', not 'todo'",
     )
 

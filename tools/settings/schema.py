@@ -107,7 +107,7 @@ class ShipSettings:
 class LimitsSettings:
     """Bounds of a run; None is no bound."""
 
-    max_workers: int | None = _key(kinds.COUNT)
+    max_workers: int | None = _key(kinds.COUNT)  # None means DEFAULT_WIDTH of driver.wave.run
     max_parallel_tests: int | None = _key(kinds.COUNT)
     max_wave_tokens: int | None = _key(kinds.TOKENS)
     max_daily_tokens: int | None = _key(kinds.TOKENS)
