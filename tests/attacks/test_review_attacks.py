@@ -84,7 +84,7 @@ ATTACKS = {
     "a verdict file that is a folder": ("os.mkdir(FILE)", "without a structured verdict"),
     "a verdict file that is a pipe": (
         "os.mkfifo(FILE)",
-        "verdict: the verdict file is not a regular file",
+        "the verdict file cannot be used (it is not a regular file)",
     ),
 }
 
