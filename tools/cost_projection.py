@@ -57,16 +57,10 @@ def project(
     current, rate = _tokens(of_wave or recent), _tokens(recent) / window_minutes
     horizon = get_horizon_minutes(known) if horizon_minutes is None else horizon_minutes
     limit = get_ceiling(known) if ceiling is None else ceiling
-    percent, left = None, None
-    when, spent = "not met at this rate", f"{current} tokens spent, {rate:.0f} a minute"
-    if limit is not None:
-        percent = round(100 * current / limit, 1) if limit else 100.0
-        if current >= limit or rate:
-            left = 0.0 if current >= limit else (limit - current) / rate
-            when = f"met in {left:.0f} minutes"
-    by_role = Counter[str]()
+    percent, left, reason = _against(limit, current, rate)
+    roles = Counter[str]()
     for row in recent:
-        by_role[row["agent_type"]] += _tokens([row])
+        roles[row["agent_type"]] += _tokens([row])
     return {
         "current": current,
         "burn_rate_per_min": rate,
@@ -75,11 +69,22 @@ def project(
         "pct_of_ceiling": percent,
         "minutes_to_ceiling": left,
         "is_thin_window": len(recent) < THIN,
-        "by_role": dict(by_role),
-        "reason": f"{spent}; no wave ceiling is set"
-        if limit is None
-        else f"{spent}; the ceiling of {limit} ({percent} %) is {when}",
+        "by_role": dict(roles),
+        "reason": f"{current} tokens spent, {rate:.0f} a minute; {reason}",
     }
+
+
+def _against(
+    limit: int | None, current: int, rate: float
+) -> tuple[float | None, float | None, str]:
+    """The percentage of the ceiling, the minutes until it is met, and both in words."""
+    if limit is None:
+        return None, None, "no wave ceiling is set"
+    percent, left = round(100 * current / limit, 1) if limit else 100.0, None
+    if current >= limit or rate:
+        left = 0.0 if current >= limit else (limit - current) / rate
+    when = "not met at this rate" if left is None else f"met in {left:.0f} minutes"
+    return percent, left, f"the ceiling of {limit} ({percent} %) is {when}"
 
 
 def check_and_alert(

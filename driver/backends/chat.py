@@ -188,6 +188,9 @@ class CodexDriver(LocalDriver):
         finally:
             with self._heard_lock:
                 self._heard.pop(worker_id, None)
+        return self._result(worker_id, dialogue, work, model)
+
+    def _result(self, worker_id: str, dialogue: Dialogue, work: Work, model: str) -> WorkerResult:
         trouble, why = dialogue.bill.trouble, work.error
         if remedy := _REMEDIES.get(work.fault.kind) if work.fault is not None else None:
             why += "; " + remedy.format(key=self.server.key_name or "it", model=model)
